@@ -1,0 +1,36 @@
+"""SHA-256 digests: the only names envbuild trusts for bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHUNK = 1 << 20
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Return the lower-case hexadecimal SHA-256 of ``data``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Return the lower-case hexadecimal SHA-256 of a file's bytes; raises ``OSError``."""
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_json(value: Any) -> str:
+    """Return the SHA-256 of a JSON value in canonical form: sorted keys, no spaces, UTF-8."""
+    return sha256_bytes(canonical_json(value))
+
+
+def canonical_json(value: Any) -> bytes:
+    """Encode a JSON value so that equal values give equal bytes."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

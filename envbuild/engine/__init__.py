@@ -1,0 +1,1 @@
+"""Container engines, behind the small protocols of ``envbuild.engine.protocol``."""

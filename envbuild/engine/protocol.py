@@ -1,0 +1,139 @@
+"""What envbuild needs of a container engine, and nothing more.
+
+Stages import these names only. Nothing here may lean on what a single engine has: an engine without a daemon
+(user namespaces, Apptainer) must be able to implement each protocol. All file systems travel as plain tar
+streams, so that a remote engine works like a local one and no host path is ever mounted during a build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One command over a root file system, without network, as root, with the constant host name ``envbuild``.
+
+    Attributes:
+        base: uncompressed tar of the root file system.
+        base_key: digest that names the content of ``base``; engines may cache its import under it.
+        inputs: tar to unpack over ``/`` before the command starts, or None.
+        command: argument vector; the first item is an absolute path.
+        environment: the complete environment of the command.
+        result: absolute path in the container whose tree is the result; ``/`` for the whole file system.
+    """
+
+    base: Path
+    base_key: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    inputs: Path | None = None
+    result: str = "/"
+
+
+class StepRunner(Protocol):
+    """Runs build steps."""
+
+    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
+        """Run the step and give its result as a tar stream; what it started is gone on exit from the context.
+
+        With ``result="/"`` member names are relative to the root without a leading ``./``; otherwise they begin
+        with the last component of ``result``, as ``docker cp`` does.
+
+        Raises:
+            BuildError: the command failed; the message holds the end of its output.
+            EngineError: the engine is not reachable or refused.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageInfo:
+    """An image as its engine holds it: config digest (hex), tags, and uncompressed layer digests (hex)."""
+
+    config: str
+    tags: tuple[str, ...]
+    diff_ids: tuple[str, ...]
+
+
+class ImageStore(Protocol):
+    """Holds images."""
+
+    def find_image(self, reference: str) -> ImageInfo | None:
+        """Look an image up by tag or ``sha256:`` identity; None if the engine lacks it."""
+
+    def held_layers(self) -> tuple[tuple[str, ...], ...]:
+        """The diff-ID chains (hex, bottom first) the engine need not be sent again; may be empty."""
+
+    def load(self, archive: Iterator[bytes]) -> None:
+        """Load a docker archive (``manifest.json`` inside) streamed as tar; raises ``EngineError``."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mount:
+    """A bind mount of an absolute host path."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContainerRun:
+    """One run of an image.
+
+    Attributes:
+        image: tag or ``sha256:…`` identity.
+        command: replaces the image's command, not its entry point; empty keeps the image's.
+        entrypoint: replaces the entry point, or None.
+        user: ``uid:gid``.
+        network: ``none``, ``bridge``, ``host`` or the name of an engine network.
+        cpus: number of CPUs (may be fractional) as a quota, or None.
+        cpuset: CPU list such as ``0-1``, or empty.
+        memory: limit in bytes, or None.
+        interactive: attach standard input.
+        tty: allocate a terminal.
+        scratch: paths to mount as empty writable memory file systems.
+        labels: labels on the container.
+    """
+
+    image: str
+    command: tuple[str, ...] = ()
+    entrypoint: tuple[str, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    workdir: str = ""
+    user: str = ""
+    network: str = "none"
+    cpus: float | None = None
+    cpuset: str = ""
+    memory: int | None = None
+    interactive: bool = False
+    tty: bool = False
+    scratch: tuple[str, ...] = ()
+    hostname: str = "envbuild"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class ContainerRunner(Protocol):
+    """Runs images in the foreground."""
+
+    def run_container(self, request: ContainerRun) -> int:
+        """Run to the end with this process's streams and terminal; SIGINT, SIGTERM and SIGHUP reach the program.
+
+        Returns:
+            The program's exit code (128 + signal number if it was killed).
+
+        Raises:
+            EngineError: the container could not be created or started.
+        """
+
+
+class Engine(StepRunner, ImageStore, ContainerRunner, Protocol):
+    """Everything together, and what the engine says of itself."""
+
+    def describe(self) -> Mapping[str, str]:
+        """Name, version, storage driver and API version of the engine."""

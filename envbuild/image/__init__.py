@@ -1,0 +1,1 @@
+"""Images: planned, assembled and described."""

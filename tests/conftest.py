@@ -1,0 +1,24 @@
+"""Rules for all tests: unit tests touch neither the network nor other processes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _unit_tests_stay_inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forbid sockets and child processes in tests/unit unless a test asks for a subprocess by marker."""
+    if "unit" not in Path(str(request.fspath)).relative_to(request.config.rootpath).parts:
+        return
+
+    def forbidden(*args: object, **kwargs: object) -> None:
+        raise AssertionError(f"a unit test must not do this: {args!r}")
+
+    monkeypatch.setattr(socket.socket, "connect", forbidden)
+    monkeypatch.setattr(socket, "create_connection", forbidden)
+    if request.node.get_closest_marker("subprocess") is None:
+        monkeypatch.setattr(subprocess, "Popen", forbidden)
