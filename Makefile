@@ -1,0 +1,57 @@
+# make demo   the main job on real data, from nothing
+# make test   everything that must pass, from nothing
+# make help   the rest
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTHON ?= python3
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help venv engine demo test unit integration gpu lint format pins lockfiles benchmark clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+venv: ## the virtual environment with pinned tools
+	@scripts/venv.sh $(VENV)
+
+engine: ## a container engine that answers (installs and starts Docker if there is none)
+	@scripts/ensure-engine.sh
+
+demo: venv engine ## lock, build, run twice, compare: the main job on real data
+	@PATH="$(abspath $(BIN)):$$PATH" scripts/demo.sh
+
+test: lint unit integration gpu ## everything CI runs
+	@echo "all suites passed"
+
+unit: venv ## fast tests: no network, no engine
+	$(BIN)/python -m pytest tests/unit tests/golden -n 2 -q
+
+integration: venv engine ## tests with the real engine, the real indexes and mirrors
+	$(BIN)/python -m pytest tests/integration -q --durations=10
+
+gpu: venv ## tests for a GPU host; elsewhere collected and skipped with the reason
+	$(BIN)/python -m pytest tests/gpu -q || [ $$? -eq 5 ]
+
+lint: venv ## ruff, mypy --strict
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: venv ## rewrite the code as ruff wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+pins: venv ## move the pins of the development tools
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
+	    --no-emit-index-url --no-emit-find-links --group dev --python-version 3.10 pyproject.toml -o requirements-dev.txt
+
+lockfiles: venv ## lock the reference specs again
+	@for spec in lockfiles/*/spec.yaml; do $(BIN)/envbuild lock "$$spec"; done
+
+benchmark: venv engine ## the figures in the README (takes a while)
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what make made here (not the shared store)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Make (or refresh) the virtual environment that `make demo` and `make test` use.
+# Usage: scripts/venv.sh DIRECTORY [REQUIREMENTS]
+# Installs the pinned requirements and envbuild itself, editable; does nothing when neither has changed.
+set -eu
+directory=$1
+requirements=${2:-requirements-dev.txt}
+python=${PYTHON:-python3}
+
+say() { printf 'setup     %s\n' "$*"; }
+fail() { printf 'setup     %s\n' "$*" >&2; exit 1; }
+
+command -v "$python" >/dev/null || fail "no $python: install Python 3.10 or newer"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+    fail "$python is older than 3.10: set PYTHON to a newer interpreter, e.g. make demo PYTHON=python3.12"
+
+stamp="$directory/.stamp"
+wanted=$(cat "$requirements" pyproject.toml | cksum)
+[ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ] && exit 0
+
+if [ ! -x "$directory/bin/python" ]; then
+    say "virtual environment in $directory"
+    # Debian ships ensurepip in a package of its own: without it, venv fails half-way.
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+            fail "Python's venv module is missing: sudo apt-get install python3-venv"
+        say "installing python3-venv from the distribution"
+        DEBIAN_FRONTEND=noninteractive apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends python3-venv >/dev/null
+    fi
+    "$python" -m venv "$directory"
+fi
+say "pinned tools from $requirements"
+uv=$(sed -n 's/^\(uv==[^ ;\\]*\).*/\1/p' "$requirements")
+"$directory/bin/python" -m pip install --quiet "$uv"
+VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip sync --quiet --require-hashes "$requirements"
+VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip install --quiet --no-deps --editable .
+printf '%s' "$wanted" >"$stamp"
