@@ -1,0 +1,154 @@
+"""What people see: aligned lines, progress on a terminal, colour only there, nothing with ``--quiet``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TextIO
+
+from envbuild.progress import Advance
+
+if TYPE_CHECKING:
+    from rich import progress
+
+_LABEL = 10
+_BOLD, _DIM, _RED, _RESET = "\033[1m", "\033[2m", "\033[31m", "\033[0m"
+
+
+def human_bytes(count: int) -> str:
+    """Write a number of bytes with decimal units and about three significant digits: ``359 MB``."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 999.5 or unit == "TB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 9.95 else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def plural(count: int, noun: str) -> str:
+    """Write a count with its noun: ``1 file``, ``3 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Tell whether ``stream`` takes colour: a terminal, and neither ``NO_COLOR`` nor ``TERM=dumb`` is set."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+@dataclass(kw_only=True)
+class Console:
+    """Prints results to standard output and everything else to standard error.
+
+    Attributes:
+        quiet: print nothing but results asked for with ``--json`` and errors.
+        verbose: also print details.
+        as_json: the result is one JSON document on standard output; the lines for people go to standard error.
+    """
+
+    quiet: bool = False
+    verbose: bool = False
+    as_json: bool = False
+    started: float = field(default_factory=time.monotonic)
+    _bars: progress.Progress | None = field(default=None, repr=False)
+    _open: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def line(self, label: str, *columns: str, elapsed: bool = False) -> None:
+        """Print one aligned line: a label, then columns; ``elapsed`` adds the seconds since the command began."""
+        if self.quiet:
+            return
+        stream = sys.stderr if self.as_json else sys.stdout
+        text = "  ".join(column for column in columns if column)
+        if elapsed:
+            text = f"{text:<70}{time.monotonic() - self.started:.1f} s"
+        if wants_colour(stream):
+            label = f"{_BOLD}{label:<{_LABEL}}{_RESET}"
+        print(f"{label:<{_LABEL}}{text}".rstrip(), file=stream, flush=True)
+
+    def detail(self, text: str) -> None:
+        """Print a dim line with ``--verbose``."""
+        if self.verbose and not self.quiet:
+            dim, reset = (_DIM, _RESET) if wants_colour(sys.stderr) else ("", "")
+            print(f"{' ' * _LABEL}{dim}{text}{reset}", file=sys.stderr, flush=True)
+
+    def note(self, text: str) -> None:
+        """Print a line of envbuild's own beside a program's output: standard error, prefixed."""
+        if not self.quiet:
+            print(f"envbuild: {text}", file=sys.stderr, flush=True)
+
+    def result(self, value: Any) -> None:
+        """Print the JSON result if one was asked for."""
+        if self.as_json:
+            print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+
+    @contextmanager
+    def phase(self, name: str, total: int | None = None, *, unit: str = "B") -> Iterator[Advance]:
+        """Show a bar with amount, rate and time left while the block runs, if standard error is a terminal.
+
+        Phases of several threads share one display.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda amount: None
+            return
+        bars = self._open_bars()
+        task = bars.add_task(f"{name:<{_LABEL - 1}}", total=total, amount="")
+        began = time.monotonic()
+
+        def advance(amount: int) -> None:
+            done = bars.tasks[bars.task_ids.index(task)].completed + amount
+            seconds = max(time.monotonic() - began, 1e-3)
+            if unit == "B":
+                shown = f"{human_bytes(int(done))}{f' of {human_bytes(total)}' if total else ''}"
+                shown += f"  {human_bytes(int(done / seconds))}/s"
+            else:
+                shown = f"{done:,.0f}{f' of {total:,}' if total else ''} {unit}"
+            bars.update(task, advance=amount, amount=shown)
+
+        try:
+            yield advance
+        finally:
+            bars.remove_task(task)
+            self._close_bars()
+
+    def _open_bars(self) -> progress.Progress:
+        """Start the shared display, or join it."""
+        from rich import progress
+        from rich.console import Console as RichConsole
+
+        with self._lock:
+            if self._bars is None:
+                self._bars = progress.Progress(
+                    progress.TextColumn("{task.description}"),
+                    progress.BarColumn(25),
+                    progress.TextColumn("{task.fields[amount]}"),
+                    progress.TimeRemainingColumn(),
+                    console=RichConsole(stderr=True),
+                    transient=True,
+                )
+                self._bars.start()
+            self._open += 1
+            return self._bars
+
+    def _close_bars(self) -> None:
+        """Leave the shared display; the last one out takes it down."""
+        with self._lock:
+            self._open -= 1
+            if self._open == 0 and self._bars is not None:
+                self._bars.stop()
+                self._bars = None
+
+
+def print_error(message: str, hint: str) -> None:
+    """Print an error and the next command to type to standard error."""
+    first, _, rest = message.partition("\n")
+    if wants_colour(sys.stderr):
+        first = f"{_RED}{first}{_RESET}"
+    print(f"envbuild: {first}" + (f"\n{rest}" if rest else ""), file=sys.stderr)
+    if hint:
+        print(f"  → {hint}", file=sys.stderr)
