@@ -1,0 +1,97 @@
+"""Time whole processes, two or more in turn, so that ratios hold when the machine's speed drifts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One contestant.
+
+    Attributes:
+        name: how the table calls it.
+        command: argument vector.
+        prepare: called before each run, not timed.
+        runs: how often at most; slow peers may run less often than the others.
+    """
+
+    name: str
+    command: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    prepare: Callable[[], None] = lambda: None
+    runs: int = 99
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """What was measured: seconds of each run in order, and peak memory of the largest process in MB."""
+
+    name: str
+    seconds: tuple[float, ...]
+    peak_mb: float
+
+    @property
+    def median(self) -> float:
+        """The figure to quote, in seconds."""
+        return median(self.seconds)
+
+
+def run_case(case: Case) -> tuple[float, float]:
+    """Run once; returns wall seconds and peak megabytes. Raises ``RuntimeError`` with the output if it fails."""
+    case.prepare()
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        list(case.command),
+        cwd=case.cwd,
+        env={**os.environ, **case.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    if status:
+        raise RuntimeError(f"{case.name} failed:\n{output.decode(errors='replace')[-3000:]}")
+    return seconds, usage.ru_maxrss / 1000
+
+
+def measure(cases: Sequence[Case], runs: int, *, warmup: int = 1) -> list[Figure]:
+    """Run all cases in turn (A B C A B C …) after ``warmup`` rounds that do not count."""
+    seconds: dict[str, list[float]] = {case.name: [] for case in cases}
+    peaks: dict[str, float] = {case.name: 0.0 for case in cases}
+    for turn in range(-warmup, runs):
+        for case in cases:
+            if turn >= case.runs or (turn < 0 and case.runs < runs):
+                continue
+            took, peak = run_case(case)
+            if turn >= 0:
+                seconds[case.name].append(took)
+                peaks[case.name] = max(peaks[case.name], peak)
+    return [Figure(name=name, seconds=tuple(seconds[name]), peak_mb=peaks[name]) for name in seconds]
+
+
+def table(title: str, figures: Sequence[Figure]) -> str:
+    """Render Markdown: the first figure is ours; the last column is ours ÷ theirs, by medians."""
+    ours = figures[0]
+    lines = [
+        f"**{title}**",
+        "",
+        "| | median s | min–max s | runs | peak MB | ours ÷ this |",
+        "|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        spread = f"{min(figure.seconds):.2f}–{max(figure.seconds):.2f}"
+        ratio = f"{ours.median / figure.median:.2f}"
+        took = f"{figure.median:.2f} | {spread} | {len(figure.seconds)} | {figure.peak_mb:.0f}"
+        lines.append(f"| {figure.name} | {took} | {ratio} |")
+    return "\n".join(lines) + "\n"
