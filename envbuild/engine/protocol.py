@@ -118,10 +118,22 @@ class ContainerRun:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+class ContainerExit(int):
+    """A program's exit code, and whether the kernel ended one of its processes for want of memory."""
+
+    out_of_memory: bool
+
+    def __new__(cls, code: int, *, out_of_memory: bool = False) -> ContainerExit:
+        """Make one from a code."""
+        made = super().__new__(cls, code)
+        made.out_of_memory = out_of_memory
+        return made
+
+
 class ContainerRunner(Protocol):
     """Runs images in the foreground."""
 
-    def run_container(self, request: ContainerRun) -> int:
+    def run_container(self, request: ContainerRun) -> ContainerExit:
         """Run to the end with this process's streams and terminal; SIGINT, SIGTERM and SIGHUP reach the program.
 
         Returns:

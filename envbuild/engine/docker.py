@@ -1,0 +1,109 @@
+"""The adapter for Docker and every engine that speaks its API (Docker 20.10 and newer, podman's socket).
+
+``connect`` finds the engine. Looking up and running images goes over ``engine/http.py``; steps and loads go through
+the docker SDK, imported only when first needed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import quote
+
+from envbuild.engine.docker_run import run_container
+from envbuild.engine.endpoint import candidates
+from envbuild.engine.http import ApiError, EngineClient, ping
+from envbuild.engine.protocol import ContainerExit, ContainerRun, ImageInfo, Step
+from envbuild.errors import EngineError
+
+if TYPE_CHECKING:
+    import docker
+
+
+class DockerEngine:
+    """Implements ``envbuild.engine.protocol.Engine``."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._sdk: docker.APIClient | None = None
+
+    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
+        """Run a build step; see ``StepRunner``."""
+        from envbuild.engine.docker_step import run_step
+
+        return run_step(self._sdk_client(), step)
+
+    def find_image(self, reference: str) -> ImageInfo | None:
+        """Look an image up; see ``ImageStore``."""
+        try:
+            found = self._client.call("GET", f"/images/{quote(reference, safe=':/@')}/json")
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise EngineError(f"cannot look up the image {reference}: {error.message}") from None
+        layers = found.get("RootFS", {}).get("Layers") or ()
+        return ImageInfo(
+            config=str(found["Id"]).removeprefix("sha256:"),
+            tags=tuple(found.get("RepoTags") or ()),
+            diff_ids=tuple(str(layer).removeprefix("sha256:") for layer in layers),
+        )
+
+    def held_layers(self) -> tuple[tuple[str, ...], ...]:
+        """List layer chains that need not be sent; see ``ImageStore``."""
+        from envbuild.engine.docker_images import held_layers
+
+        return held_layers(self._sdk_client())
+
+    def load(self, archive: Iterator[bytes]) -> None:
+        """Load a docker archive; see ``ImageStore``."""
+        from envbuild.engine.docker_images import load
+
+        load(self._sdk_client(), archive)
+
+    def run_container(self, request: ContainerRun) -> ContainerExit:
+        """Run an image in the foreground; see ``ContainerRunner``."""
+        return run_container(self._client, request)
+
+    def describe(self) -> Mapping[str, str]:
+        """Tell the engine's name, version, storage driver and API version."""
+        info = self._client.call("GET", "/info")
+        name, _, version = self._client.server.partition(" ")[0].partition("/")
+        return {
+            "name": name or "unknown",
+            "version": str(info.get("ServerVersion") or version),
+            "storage": str(info.get("Driver") or "unknown"),
+            "api": ".".join(map(str, self._client.api)),
+        }
+
+    def _sdk_client(self) -> docker.APIClient:
+        """Open the SDK's client once."""
+        if self._sdk is None:
+            from envbuild.engine.docker_images import sdk_client
+
+            self._sdk = sdk_client(self._client.endpoint)
+        return self._sdk
+
+
+def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
+    """Find the engine that the docker command would use.
+
+    Args:
+        environment: where DOCKER_HOST and its like are looked up; this process's by default.
+
+    Raises:
+        EngineError: none answers; the message lists what was tried and the hint says how to get one.
+    """
+    tried = []
+    hint = "get one: make demo, or: apt-get install docker.io && systemctl start docker"
+    for endpoint in candidates(os.environ if environment is None else environment):
+        try:
+            return DockerEngine(ping(endpoint))
+        except OSError as error:
+            tried.append(f"  {endpoint.url} ({endpoint.source}): {error.strerror or error}")
+            if isinstance(error, PermissionError):
+                hint = "run with sudo, or join the group: sudo usermod -aG docker $USER, then log in again"
+            elif isinstance(error, ConnectionRefusedError):
+                hint = "start it: systemctl start docker"
+    raise EngineError("no container engine answers; tried\n" + "\n".join(tried), hint)

@@ -1,0 +1,142 @@
+"""Build steps on a Docker-compatible engine: one command in a container made from a tar, without network.
+
+The base tar is imported once per ``base_key`` and kept as a small cache: a step that shares its base with the next
+one does not send it twice. On the classic store an imported tar shares its layer with any image that contains it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader, RawIOBase
+from typing import Any, BinaryIO, cast
+
+import docker
+import docker.errors
+
+from envbuild.engine.docker_images import engine_errors, engine_refused, import_tar
+from envbuild.engine.protocol import Step
+from envbuild.errors import BuildError, EngineError
+
+STEP_LABEL = "envbuild.step"
+_REPOSITORY = "envbuild-step"
+_KEY = re.compile(r"[a-z0-9][a-z0-9_.-]{0,127}")
+_CACHED = 2
+"""Imported bases kept for the next build."""
+_TAIL = 16 << 10
+"""Bytes of output kept for the error message."""
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def run_step(client: docker.APIClient, step: Step) -> Iterator[BinaryIO]:
+    """Implement ``StepRunner.run_step``; the container is removed on any exit, an interrupt included."""
+    container = _create(client, step)
+    stream: BufferedReader | None = None
+    try:
+        if step.inputs is not None:
+            with engine_errors("copy the step's inputs"), step.inputs.open("rb") as tar:
+                client.put_archive(container, "/", tar)
+        _execute(client, container, step)
+        with engine_errors("read the step's result"):
+            if step.result == "/":
+                chunks = client.export(container, chunk_size=_CHUNK)
+            else:
+                chunks, _ = client.get_archive(container, step.result, chunk_size=_CHUNK)
+        stream = BufferedReader(_ChunkReader(iter(chunks)), buffer_size=_CHUNK)
+        yield cast(BinaryIO, stream)
+    finally:
+        if stream is not None:
+            stream.close()
+        with suppress(docker.errors.NotFound), engine_errors("remove the step's container"):
+            client.remove_container(container, force=True, v=True)
+
+
+def _create(client: docker.APIClient, step: Step) -> str:
+    """Create the step's container, importing the base first if the engine lacks it."""
+    if not _KEY.fullmatch(step.base_key):
+        raise ValueError(f"base_key: expected [a-z0-9_.-], found {step.base_key!r}")
+    reference = f"{_REPOSITORY}:{step.base_key}"
+    for attempt in (1, 2, 3):
+        try:
+            with engine_errors("create the step's container"):
+                return _create_container(client, reference, step)
+        except EngineError as error:
+            # Absent at first, or swept by another build between import and creation.
+            if attempt == 3 or not isinstance(error.__cause__, docker.errors.NotFound):
+                raise
+            _import_base(client, step)
+    raise AssertionError("unreachable")
+
+
+def _create_container(client: docker.APIClient, reference: str, step: Step) -> str:
+    """Create, not start: no network, no mounts, no log driver, the given environment, root, a constant host name."""
+    host = client.create_host_config(network_mode="none", log_config=docker.types.LogConfig(type="none"))
+    created = client.create_container(
+        reference,
+        entrypoint=[step.command[0]],
+        command=list(step.command[1:]),
+        environment=dict(step.environment),
+        hostname="envbuild",
+        user="0:0",
+        working_dir="/",
+        labels={STEP_LABEL: step.base_key},
+        host_config=host,
+    )
+    return str(created["Id"])
+
+
+def _import_base(client: docker.APIClient, step: Step) -> None:
+    """Import the base tar and drop the oldest cached ones."""
+    with step.base.open("rb") as tar:
+        import_tar(client, tar, _REPOSITORY, step.base_key, {STEP_LABEL: step.base_key})
+    with engine_errors("list cached steps"):
+        images = client.images(filters={"label": STEP_LABEL})
+    for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)[_CACHED:]:
+        for name in image.get("RepoTags") or [image["Id"]]:
+            with suppress(docker.errors.APIError):  # in use by another build
+                client.remove_image(image["Id"] if name == "<none>:<none>" else name)
+
+
+def _execute(client: docker.APIClient, container: str, step: Step) -> None:
+    """Start the container, read its output to the end, and judge its exit code."""
+    with engine_errors("run the step"):
+        output = client.attach(container, stream=True)
+        client.start(container)
+        tail = b""
+        for chunk in output:
+            tail = (tail + chunk)[-_TAIL:]
+        code = int(client.wait(container)["StatusCode"])
+    if code == 0:
+        return
+    text = tail.decode(errors="replace").strip() or "(it printed nothing)"
+    if "no space left on device" in text.lower():
+        raise engine_refused("run the step", text.splitlines()[-1])
+    shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
+    raise BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
+
+
+class _ChunkReader(RawIOBase):
+    """A raw stream over an iterator of byte chunks; engine faults while reading become ``EngineError``."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer`` with the next bytes; 0 at the end."""
+        with engine_errors("read the step's result"):
+            while not self._rest:
+                chunk = next(self._chunks, None)
+                if chunk is None:
+                    return 0
+                self._rest = memoryview(chunk)
+        count = min(len(buffer), len(self._rest))
+        buffer[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
