@@ -8,7 +8,8 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -53,3 +54,35 @@ def locked(path: Path) -> Iterator[None]:
     with path.open("a+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
+
+
+@contextmanager
+def claimed(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[BinaryIO]:
+    """Hold ``path`` itself, open for reading and writing (made if need be), exclusively; it may be renamed or removed.
+
+    Unlike ``locked`` no lock file stays behind: after a wait the name is looked up again, so whoever comes next never
+    holds a file that its last holder renamed or removed. Threads of one process exclude each other too.
+
+    Args:
+        check: called several times a second while waiting; raise from it to give up.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0) as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                check()
+                time.sleep(0.1)
+                continue
+            if not is_named(stream, path):
+                continue
+            yield stream
+            return
+
+
+def is_named(stream: BinaryIO, path: Path) -> bool:
+    """Whether ``path`` still names the open file."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
+    return False
