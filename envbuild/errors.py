@@ -57,8 +57,9 @@ class SpecError(EnvbuildError):
         self.problems = tuple(problems)
         count = len(self.problems)
         lines = [f"{source} has {count} problem{'' if count == 1 else 's'}"]
+        width = max((len(str(problem.line)) for problem in self.problems), default=0)
         for problem in self.problems:
-            where = f"line {problem.line}   " if problem.line else ""
+            where = f"line {problem.line:<{width}}   " if problem.line else ""
             field = f"{problem.path}: " if problem.path else ""
             lines.append(f"  {where}{field}{problem.message}")
         super().__init__("\n".join(lines), hint)

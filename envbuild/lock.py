@@ -131,11 +131,19 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Determinism(Value, frozen=True, kw_only=True):
-    """Root seed, number of threads, and how much is pinned (``seeds``, ``ops``)."""
+    """What is pinned so that results repeat.
+
+    Attributes:
+        level: how much: ``seeds``, or ``ops`` for deterministic operations too.
+        seed: root seed.
+        threads: number of threads of numerical libraries.
+        strict: refuse to start when a switch cannot be set and read back; else warn.
+    """
 
     level: str
     seed: Annotated[int, Meta(ge=0, lt=2**32)]
     threads: Annotated[int, Meta(ge=1, le=1024)]
+    strict: bool = True
 
 
 class Input(Value, frozen=True, kw_only=True):

@@ -1,0 +1,245 @@
+"""The keys of a spec: one table that parser, JSON Schema and reference are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envbuild import lock, spec_checks, spec_env
+from envbuild.spec_fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
+from envbuild.spec_kinds import FilePath, Kept, Requirement
+
+PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
+"""The one Python of each release (python3 in Debian 12 and 13)."""
+
+LEVELS: Mapping[str, str] = {
+    "any": "any CPU",
+    "x86-64": "the x86-64 baseline: SSE2",
+    "x86-64-v2": "SSE4.2, POPCNT",
+    "x86-64-v3": "AVX2, FMA, BMI2",
+    "x86-64-v4": "AVX-512 F, BW, CD, DQ, VL",
+}
+"""Levels of the x86-64 psABI, section 3.1.1, with what each is known by."""
+
+_LATER = "GPU support is not there yet: write none (auto and versions such as 12.6 are reserved for it)"
+
+
+def _os_table() -> Table:
+    releases = {"debian-12": "Debian 12 (bookworm), Python 3.11", "debian-13": "Debian 13 (trixie), Python 3.13"}
+    short = {"bookworm": "debian-12", "trixie": "debian-13", "debian:12": "debian-12", "debian:13": "debian-13"}
+    return Table(
+        alone="release",
+        expected="a release such as debian-12, or a mapping with release",
+        elsewhere={
+            "arch": "architecture",
+            "url": "mirror",
+            "date": "snapshot",
+            "from": "image",
+            "packages": "packages",
+        },
+        fields={
+            "release": Field(kind=Choice(values=releases, short=short), doc="The Debian release.", default="debian-12"),
+            "architecture": Field(
+                kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM: can be locked, not yet built"}),
+                doc="The Debian architecture.",
+                default="amd64",
+            ),
+            "mirror": Field(
+                kind=Text(expected="an address", check=spec_checks.mirror, rules={"pattern": "^(https?|file)://"}),
+                doc="Mirror to take Debian packages from.",
+                default=None,
+                default_doc="the machine's apt configuration",
+                examples=("https://mirror.example.invalid/debian",),
+            ),
+            "snapshot": Field(
+                kind=Text(expected="a time in UTC", check=spec_checks.snapshot),
+                doc="Take packages as the archive had them at this time (UTC).",
+                default=None,
+                default_doc="the archive as it is at lock time",
+                examples=("2026-07-11", "20260711T000000Z"),
+            ),
+            "image": Field(
+                kind=Text(
+                    expected="an image by digest", check=spec_checks.image, rules={"pattern": "@sha256:[0-9a-f]{64}$"}
+                ),
+                doc="Base image to start from instead of Debian packages, by digest.",
+                default=None,
+                default_doc="none: the system is built from packages",
+                examples=(f"debian@sha256:{'0123456789abcdef' * 4}",),
+            ),
+        },
+    )
+
+
+def _hardware_table() -> Table:
+    short = {level.removeprefix("x86-64-"): level for level in LEVELS if level.startswith("x86-64-")}
+    return Table(
+        expected="a mapping with kernel, cpu or gpu",
+        elsewhere={"gpus": "gpu", "linux": "kernel", "isa": "cpu"},
+        fields={
+            "kernel": Field(
+                kind=Text(expected='a version range such as ">=5.10,<7"', check=spec_checks.kernel),
+                doc="Linux kernels that a run may start on: comparisons joined by commas.",
+                default=None,
+                default_doc="any kernel",
+                examples=(">=5.10,<7",),
+            ),
+            "cpu": Field(
+                kind=Choice(values=LEVELS, short=short),
+                doc="Instruction-set level that the CPU must have at least.",
+                default="any",
+            ),
+            "gpu": Field(
+                kind=Kept(),
+                doc="What the GPU must be. Kept in the lock as it is; checked by a later version.",
+                default=None,
+                default_doc="no GPU",
+                examples=({"model": "NVIDIA H200", "count": 1},),
+            ),
+        },
+    )
+
+
+def _determinism_table() -> Table:
+    reserved = {"portable": "equal bits on different CPUs are not there yet: write ops"}
+    return Table(
+        expected="a mapping with seed, threads, level or strict",
+        fields={
+            "seed": Field(
+                kind=Whole(low=0, high=2**32 - 1),
+                doc="Root seed of Python, NumPy and the framework, and PYTHONHASHSEED.",
+                default=42,
+            ),
+            "threads": Field(
+                kind=Whole(low=1, high=1024),
+                doc="Threads of numerical libraries. Results depend on it; the host needs as many CPUs.",
+                default=2,
+            ),
+            "level": Field(
+                kind=Choice(
+                    values={"seeds": "seeds only", "ops": "seeds and deterministic operations"},
+                    reserved=lambda text: reserved.get(text, ""),
+                ),
+                doc="How much is pinned.",
+                default="ops",
+            ),
+            "strict": Field(
+                kind=Flag(),
+                doc="Refuse to start when a switch cannot be set and read back; false: warn.",
+                default=True,
+            ),
+        },
+    )
+
+
+def _run_table() -> Table:
+    networks = {"none": "no network", "bridge": "the engine's default network", "host": "the host's network"}
+    return Table(
+        expected="a mapping with network or workspace",
+        fields={
+            "network": Field(kind=Choice(values=networks), doc="Network of a run.", default="none"),
+            "workspace": Field(
+                kind=Choice(values={"rw": "the program may write to its folder", "ro": "it may only read"}),
+                doc="How the working folder is mounted.",
+                default="rw",
+            ),
+        },
+    )
+
+
+def _fields() -> dict[str, Field]:
+    pythons = sorted(PYTHONS.values())
+    return {
+        "name": Field(
+            kind=Text(expected="a name", check=spec_checks.name, rules={"pattern": spec_checks.pattern(lock.LockName)}),
+            doc="Names the lock (pylock.NAME.toml) and the image.",
+            examples=("digits",),
+        ),
+        "os": Field(kind=_os_table(), doc="The operating system.", default="debian-12", examples=("debian-13",)),
+        "packages": Field(
+            kind=ListOf(
+                item=Text(expected="a package name", check=spec_checks.package),
+                expected="a list of Debian packages",
+            ),
+            doc="Extra Debian packages: a name, or name=version for exactly that version.",
+            default=[],
+            examples=(["git", "ffmpeg"],),
+        ),
+        "python": Field(
+            kind=Text(
+                expected="a Python release such as 3.11",
+                check=spec_checks.python,
+                rules={"anyOf": [{"enum": [*pythons, *map(float, pythons)]}, {"pattern": r"^3\.[0-9]{1,2}$"}]},
+                loose=("number",),
+            ),
+            doc="Feature release of Python; the operating system's own.",
+            default=None,
+            default_doc="the operating system's own: 3.11 on debian-12, 3.13 on debian-13",
+            examples=("3.11",),
+        ),
+        "requirements": Field(
+            kind=ListOf(
+                item=Requirement(),
+                alone=FilePath(),
+                expected="a list of requirements, or the path of a requirements file",
+            ),
+            doc="What to install from Python package indexes: PEP 508 lines, files as -r PATH, or one file's path.",
+            default=[],
+            examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
+        ),
+        "wheels": Field(
+            kind=ListOf(item=Text(expected="a folder", check=spec_checks.folder), expected="a list of folders"),
+            doc="Folders with wheels of your own, searched beside the indexes.",
+            default=[],
+            examples=(["wheels"],),
+        ),
+        "cuda": Field(
+            kind=Choice(values={"none": "no GPU"}, reserved=_cuda), doc="CUDA version; reserved.", default="none"
+        ),
+        "hardware": Field(kind=_hardware_table(), doc="What a host must be for a run to start.", default={}),
+        "determinism": Field(kind=_determinism_table(), doc="What is pinned so that results repeat.", default={}),
+        "inputs": Field(
+            kind=ListOf(item=Text(expected="a relative path", check=spec_checks.relative), expected="a list of paths"),
+            doc="Data files and folders inside the spec's folder; their digests are locked.",
+            default=[],
+            examples=(["data"],),
+        ),
+        "env": Field(
+            kind=MapOf(
+                key=spec_env.refuse,
+                value=Text(expected='a text ("" for empty)', check=spec_checks.plain, loose=("number", "boolean")),
+                expected="a mapping of names to texts",
+                rules={"propertyNames": {"pattern": spec_checks.pattern(lock.EnvName)}},
+            ),
+            doc="Environment variables of the image, values taken as typed.",
+            default={},
+            examples=({"KERAS_BACKEND": "tensorflow"},),
+        ),
+        "run": Field(kind=_run_table(), doc="Defaults of envbuild run.", default={}),
+    }
+
+
+def _cuda(text: str) -> str:
+    return _LATER if text == "auto" or text[:1].isdigit() else ""
+
+
+def _root() -> Table:
+    fields = _fields()
+    elsewhere = {
+        leaf: f"{key}.{leaf}"
+        for key, spec in fields.items()
+        if isinstance(spec.kind, Table)
+        for leaf in spec.kind.fields
+    }
+    elsewhere |= {
+        "environment": "env",
+        "dependencies": "requirements",
+        "pip": "requirements",
+        "apt": "packages",
+        "base": "os.image",
+        "data": "inputs",
+        "arch": "os.architecture",
+    }
+    return Table(fields=fields, expected="a mapping of keys such as name and requirements", elsewhere=elsewhere)
+
+
+ROOT = _root()

@@ -1,0 +1,100 @@
+"""The kinds of fields that only a spec has: requirements, requirements files, and mappings kept as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from envbuild import spec_checks
+from envbuild.spec_fields import MISSING, Field, Schema, Table, Text, entries, wrong
+from envbuild.spec_yaml import Items, Node, Report, Scalar
+from envbuild.spec_yaml import Mapping as MappingNode
+from envbuild.suggest import quote
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A requirements file, by path relative to the spec."""
+
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilePath:
+    """Reads a plain path as ``File``."""
+
+    def read(self, node: Node, path: str, report: Report) -> Any:
+        """Read a scalar."""
+        value = Text(expected="a path", check=spec_checks.relative).read(node, path, report)
+        return MISSING if value is MISSING else File(path=value)
+
+    def schema(self) -> Schema:
+        """Return a string schema."""
+        return {"type": "string", "description": "Path of a requirements file.", "minLength": 1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Requirement:
+    """Reads a PEP 508 line, or a file as ``-r path`` or ``{file: path}``."""
+
+    def read(self, node: Node, path: str, report: Report) -> Any:
+        """Return a normalised line or a ``File``."""
+        if isinstance(node, MappingNode):
+            table = Table(fields={"file": Field(kind=FilePath(), doc="")}, expected="a requirement or {file: PATH}")
+            return table.read(node, path, report).get("file", MISSING)
+        expected = "a requirement, -r PATH or {file: PATH}"
+        if isinstance(node, Scalar) and not node.is_null:
+            for option in ("-r", "--requirement", "--requirements"):
+                if node.text.startswith((f"{option} ", f"{option}=")):
+                    rest = node.text[len(option) + 1 :].strip()
+                    return FilePath().read(Scalar(text=rest, quoted=True, line=node.line), path, report)
+        return Text(expected=expected, check=spec_checks.requirement).read(node, path, report)
+
+    def schema(self) -> Schema:
+        """Return both forms."""
+        line = {"type": "string", "description": "A PEP 508 requirement, or -r and a path.", "minLength": 1}
+        table = {
+            "type": "object",
+            "properties": {"file": FilePath().schema()},
+            "required": ["file"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [line, table]}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """Reads a mapping of anything and keeps it: decimal integers and true/false typed, the rest as typed text.
+
+    Versions such as ``9.0`` or ``580.10`` must not become numbers, so there are no fractions.
+    """
+
+    def read(self, node: Node, path: str, report: Report) -> Any:
+        """Return plain Python values that TOML and JSON can hold; ``none`` is an empty mapping."""
+        if isinstance(node, Scalar) and node.text == "none":
+            return {}
+        return _keep(node, path, report) if isinstance(node, MappingNode) else wrong("a mapping", node, path, report)
+
+    def schema(self) -> Schema:
+        """Return an open object schema."""
+        return {"anyOf": [{"type": "object"}, {"const": "none"}]}
+
+
+def _keep(node: Node, path: str, report: Report) -> Any:
+    if isinstance(node, MappingNode):
+        table = {}
+        for key, child, here in entries(node, path, report):
+            if not key or not key.isprintable():
+                report.add(here, f"{quote(key)} is not a key", child.line)
+            table[key] = _keep(child, here, report)
+        return table
+    if isinstance(node, Items):
+        return [_keep(child, f"{path}[{index}]", report) for index, child in enumerate(node.nodes)]
+    if not isinstance(node, Scalar) or node.is_null:
+        return wrong("a value", node, path, report)
+    if not node.quoted:
+        if node.text in ("true", "false"):
+            return node.text == "true"
+        if node.text.lstrip("-").isascii() and node.text.lstrip("-").isdigit() and len(node.text) < 18:
+            return int(node.text) if str(int(node.text)) == node.text else node.text
+    return Text(expected="a text", check=spec_checks.plain).read(node, path, report)

@@ -1,0 +1,35 @@
+"""Near names for messages: "perhaps you meant"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+_SHOWN = 60
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str:
+    """Return the candidate that looks most like ``word``, or an empty string if none is near."""
+    from difflib import get_close_matches  # 4 ms, and only wanted when something is wrong
+
+    names = {candidate.lower(): candidate for candidate in candidates}
+    found = get_close_matches(word[:200].lower(), list(names), n=1, cutoff=0.6)
+    return names[found[0]] if found else ""
+
+
+def perhaps(word: str, candidates: Iterable[str]) -> str:
+    """Return `` — perhaps you meant X`` to end a sentence with, or an empty string if no candidate is near."""
+    found = nearest(word, candidates)
+    return f" — perhaps you meant {found}" if found else ""
+
+
+def quote(text: str) -> str:
+    """Return ``text`` in double quotes for a message: control characters escaped, cut after 60 characters."""
+    cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return json.dumps(cut, ensure_ascii=not cut.isprintable())
+
+
+def either(words: Iterable[str]) -> str:
+    """Return ``a``, ``a or b``, or ``a, b or c``."""
+    *some, last = words
+    return f"{', '.join(some)} or {last}" if some else last
