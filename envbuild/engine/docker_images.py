@@ -16,11 +16,10 @@ import docker.errors
 import requests.exceptions
 
 from envbuild.engine.endpoint import Endpoint
-from envbuild.errors import EngineError
+from envbuild.engine.http import engine_refused
 
 _SILENCE = 6 * 3600
 """Seconds the engine may take to say anything."""
-_NO_SPACE = "no space left on device"
 
 
 def sdk_client(endpoint: Endpoint) -> docker.APIClient:
@@ -51,14 +50,6 @@ def engine_errors(doing: str) -> Iterator[None]:
         raise engine_refused(doing, error.explanation or str(error)) from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise engine_refused(doing, str(error)) from error
-
-
-def engine_refused(doing: str, reason: str) -> EngineError:
-    """Name what the engine refused and why; a full disk gets its own hint."""
-    message = f"cannot {doing}: {reason.strip()}"
-    if _NO_SPACE in reason.lower():
-        return EngineError(message, "the engine's disk is full; make room: docker system df, then docker system prune")
-    return EngineError(message, "look at the engine's own log: journalctl -u docker --since -5min")
 
 
 def load(client: docker.APIClient, archive: Iterator[bytes]) -> None:

@@ -1,12 +1,168 @@
-"""Run an image in the foreground over the engine's API."""
+"""Run an image in the foreground: create, attach, wait, start, copy streams; the engine removes the container.
+
+Removal is the engine's duty from the start (``AutoRemove``), so nothing stays behind even if this process is killed.
+Waiting is for the removal, not the exit, so that nothing of a run is left when it returns.
+"""
 
 from __future__ import annotations
 
-from envbuild.engine.http import EngineClient
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from envbuild.engine.docker_attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
+from envbuild.engine.endpoint import is_rootless
+from envbuild.engine.http import ApiError, EngineClient, Hijacked, engine_refused
 from envbuild.engine.protocol import ContainerExit, ContainerRun
 from envbuild.errors import EngineError
+
+_NO_DETACH = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
+"""The default sequence would swallow Ctrl-P, a key of every shell."""
 
 
 def run_container(client: EngineClient, request: ContainerRun) -> ContainerExit:
     """Implement ``ContainerRunner.run_container``."""
-    raise EngineError("not written yet")
+    since = time.time()
+    identity = _create(client, request)
+    with _removed_unless_started(client, identity) as mark_started, ExitStack() as stack:
+        stream = stack.enter_context(_attached(client, identity, request))
+        pending = client.begin("POST", f"/containers/{identity}/wait", {"condition": "removed"})
+        stack.callback(pending.close)
+        relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
+        _start(client, identity, request)
+        mark_started()
+        relay.open()
+        if request.tty:
+            stack.enter_context(raw_terminal())
+            stack.enter_context(resized(lambda columns, lines: _resize(client, identity, columns, lines)))
+        if request.interactive:
+            stack.enter_context(copied_input(stream))
+        copy_output(stream, request.tty, hang_up=lambda: relay.send("SIGHUP"))
+        code = int(pending.result()["StatusCode"])
+    return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
+
+
+def container_config(request: ContainerRun, *, rootless: bool, shm_size: int) -> dict[str, Any]:
+    """Translate a request into the body of the create call.
+
+    Args:
+        request: what to run.
+        rootless: the engine runs as the caller, whose identity inside is root's.
+        shm_size: bytes of /dev/shm.
+    """
+    host: dict[str, Any] = {
+        "AutoRemove": True,
+        # Reaps orphans and forwards signals: a program as process 1 would ignore SIGTERM unless it asks for it.
+        "Init": True,
+        "NetworkMode": request.network,
+        "LogConfig": {"Type": "none"},
+        "ShmSize": shm_size,
+        # Mounted projects carry the caller's SELinux label, which a confined container may not touch.
+        "SecurityOpt": ["label=disable"],
+        "Mounts": [
+            {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
+            for mount in request.mounts
+        ],
+        "Tmpfs": dict.fromkeys(request.scratch, "rw,exec,nosuid,nodev,mode=1777"),
+    }
+    if request.cpus is not None:
+        host["NanoCpus"] = round(request.cpus * 1e9)
+    if request.cpuset:
+        host["CpusetCpus"] = request.cpuset
+    if request.memory is not None:
+        host["Memory"] = request.memory
+    config: dict[str, Any] = {
+        "Image": request.image,
+        "Env": [f"{name}={value}" for name, value in request.environment.items()],
+        "WorkingDir": request.workdir,
+        "User": "0:0" if rootless and request.user else request.user,
+        "Hostname": request.hostname,
+        "Labels": dict(request.labels),
+        "Tty": request.tty,
+        "OpenStdin": request.interactive,
+        "StdinOnce": request.interactive,
+        "AttachStdin": request.interactive,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "HostConfig": host,
+    }
+    if request.command:
+        config["Cmd"] = list(request.command)
+    if request.entrypoint is not None:
+        config["Entrypoint"] = list(request.entrypoint)
+    return config
+
+
+def _create(client: EngineClient, request: ContainerRun) -> str:
+    """Create the container and return its identity."""
+    # The kernel's own default for a memory file system. The engine's 64 MB starve data loaders with workers.
+    shm_size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    config = container_config(request, rootless=is_rootless(client.endpoint), shm_size=shm_size)
+    try:
+        return str(client.call("POST", "/containers/create", body=config)["Id"])
+    except ApiError as error:
+        if error.status == 404 and "image" in error.message.lower():
+            raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build") from None
+        raise engine_refused("create the container", error.message) from None
+
+
+def _start(client: EngineClient, identity: str, request: ContainerRun) -> None:
+    """Start the container."""
+    try:
+        client.call("POST", f"/containers/{identity}/start")
+    except ApiError as error:
+        reason = error.message
+        hint = ""
+        if "docker-init" in reason:
+            hint = "install the engine's init program: apt-get install tini"
+        raise engine_refused("start the container", reason, hint) from None
+
+
+@contextmanager
+def _removed_unless_started(client: EngineClient, identity: str) -> Iterator[Any]:
+    """Remove a container that never started; a started one is the engine's to remove."""
+    started = []
+    try:
+        yield lambda: started.append(True)
+    finally:
+        if not started:
+            with suppress(ApiError, EngineError):
+                client.call("DELETE", f"/containers/{identity}", {"force": 1, "v": 1})
+
+
+@contextmanager
+def _attached(client: EngineClient, identity: str, request: ContainerRun) -> Iterator[Hijacked]:
+    """Attach to the container that is about to start."""
+    query = {"stream": 1, "stdout": 1, "stderr": 1, "stdin": int(request.interactive), "detachKeys": _NO_DETACH}
+    try:
+        stream = client.hijack(f"/containers/{identity}/attach", query)
+    except ApiError as error:
+        raise engine_refused("attach to the container", error.message) from None
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def _kill(client: EngineClient, identity: str, signal_name: str) -> None:
+    """Send a signal; a program that has just ended needs none."""
+    with suppress(ApiError):
+        client.call("POST", f"/containers/{identity}/kill", {"signal": signal_name})
+
+
+def _resize(client: EngineClient, identity: str, columns: int, lines: int) -> None:
+    """Set the terminal's size."""
+    with suppress(ApiError):
+        client.call("POST", f"/containers/{identity}/resize", {"w": columns, "h": lines})
+
+
+def _out_of_memory(client: EngineClient, identity: str, since: float) -> bool:
+    """Ask the engine's memory of past events, since the container itself is gone."""
+    filters = json.dumps({"container": [identity], "event": ["oom"]})
+    query = {"since": f"{since:.6f}", "until": f"{time.time():.6f}", "filters": filters}
+    with suppress(ApiError, EngineError):
+        return bool(client.text("GET", "/events", query).strip())
+    return False

@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, cast
 import docker
 import docker.errors
 
-from envbuild.engine.docker_images import engine_errors, engine_refused, import_tar
+from envbuild.engine.docker_images import engine_errors, import_tar
+from envbuild.engine.http import engine_refused
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
 

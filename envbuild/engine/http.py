@@ -35,6 +35,14 @@ class ApiError(Exception):
         self.message = message
 
 
+def engine_refused(doing: str, reason: str, hint: str = "") -> EngineError:
+    """Name what the engine refused ("cannot …") and why; a full disk gets its own hint."""
+    message = f"cannot {doing}: {reason.strip()}"
+    if "no space left on device" in reason.lower():
+        hint = "the engine's disk is full; see docker system df, then make room: docker system prune"
+    return EngineError(message, hint)
+
+
 class Connection(http.client.HTTPConnection):
     """One HTTP connection to an endpoint: a socket, TCP with or without TLS, or a relay over ssh."""
 
@@ -105,10 +113,13 @@ class EngineClient:
             ApiError: the engine answered with an error status.
             EngineError: the connection failed.
         """
+        text = self.text(method, path, query, body)
+        return json.loads(text) if text.strip() else None
+
+    def text(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> str:
+        """Send a request and return the answer as it is; raises as ``call`` does."""
         with closing(Connection(self.endpoint)) as connection, _lost(self.endpoint):
-            response = self._send(connection, method, path, query, body)
-            data = response.read()
-        return json.loads(data) if data.strip() else None
+            return self._send(connection, method, path, query, body).read().decode(errors="replace")
 
     def begin(self, method: str, path: str, query: Mapping[str, Any]) -> PendingAnswer:
         """Send a request whose answer comes later; the engine has accepted it when this returns."""
