@@ -30,8 +30,8 @@ from envbuild.files import atomic_write, claimed, is_named
 _CHUNK = 1 << 20
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SIZES = ".sizes.json"
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-_REFUSED = _NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 _FICLONE = 0x40049409  # linux/fs.h: share the extents of another file of the same file system
 
@@ -91,6 +91,10 @@ class Part:
     def sync(self) -> None:
         """Wait until the bytes are on the disk; raises ``OSError``."""
         os.fsync(self._stream.fileno())
+
+    def protect(self) -> None:
+        """Make the file read-only; raises ``OSError``."""
+        os.fchmod(self._stream.fileno(), 0o444)
 
     def clone(self, source: BinaryIO) -> bool:
         """Replace the content by sharing ``source``'s blocks; False if the file system cannot."""
@@ -181,7 +185,7 @@ class Store:
         with self.claim(sha256) as part:
             part.restart()
             try:
-                with self._explained(_NO_SPACE):
+                with self.explained(NO_SPACE):
                     yield part
                 self.publish(part, sha256, size, name=name)
             except BaseException:
@@ -203,7 +207,7 @@ class Store:
         """
         path = self._part_path(sha256)
         with ExitStack() as stack:
-            with self._explained(_REFUSED):
+            with self.explained(REFUSED):
                 self.path(sha256).parent.mkdir(parents=True, exist_ok=True)
                 stream = stack.enter_context(claimed(path, check))
             try:
@@ -223,19 +227,17 @@ class Store:
             found = f"sha256 {part.sha256} ({part.size} bytes)"
             part.restart()
             raise IntegrityError(f"{name or sha256} has other bytes than promised: expected {expected}, found {found}")
-        with self._explained(_REFUSED):
+        with self.explained(REFUSED):
             part.sync()
             self._part_path(sha256).replace(self.path(sha256))
-            self.path(sha256).chmod(
-                0o444
-            )  # after the rename: a read-only part could not be taken over by the next command
+            part.protect()  # after the rename: a read-only part could not be taken over by the next command
 
     def cache_dir(self, kind: str) -> Path:
         """Return (made if need be) the folder of one kind of derived things; all of it may be deleted."""
         if not _KIND.fullmatch(kind):
             raise ValueError(f"not a kind of derived things: {kind!r}")
         folder = self.root / "derived" / kind
-        with self._explained(_REFUSED):
+        with self.explained(REFUSED):
             folder.mkdir(parents=True, exist_ok=True)
         return folder
 
@@ -270,7 +272,7 @@ class Store:
                 if self.derived(kind, key) is None:
                     self.forget(kind, key)
                     shutil.rmtree(fresh, ignore_errors=True)
-                    with self._explained(_NO_SPACE, BuildError):
+                    with self.explained(NO_SPACE, BuildError):
                         fresh.mkdir()
                         make(fresh)
                         atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)))
@@ -280,6 +282,14 @@ class Store:
                 lock.unlink(missing_ok=True)
         return folder
 
+    def free_bytes(self) -> int | None:
+        """Return how many bytes the store's file system can still take, or None if it does not say."""
+        folder = self.root
+        while not folder.exists():
+            folder = folder.parent
+        found = os.statvfs(folder)
+        return found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail) if found.f_blocks else None
+
     def forget(self, kind: str, key: str) -> None:
         """Remove what ``derive`` made for ``key``, such as a folder found damaged."""
         shutil.rmtree(self.cache_dir(kind) / _key(key), ignore_errors=True)
@@ -288,14 +298,14 @@ class Store:
         return self.root / "part" / sha256
 
     @contextmanager
-    def _explained(self, reasons: frozenset[int], kind: type[EnvbuildError] = IntegrityError) -> Iterator[None]:
+    def explained(self, reasons: frozenset[int], kind: type[EnvbuildError] = IntegrityError) -> Iterator[None]:
         """Turn what the store's file system refuses into an error a person can act on; other errors pass."""
         try:
             yield
         except OSError as error:
             if error.errno not in reasons:
                 raise
-            verb = "has no space left" if error.errno in _NO_SPACE else f"cannot be written: {error.strerror}"
+            verb = "has no space left" if error.errno in NO_SPACE else f"cannot be written: {error.strerror}"
             raise kind(f"the store {self.root} {verb}", ELSEWHERE) from error
 
 
