@@ -12,7 +12,9 @@ directory is an entry of its own, since an engine would otherwise make it up wit
 from __future__ import annotations
 
 import hashlib
+import queue
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType, TracebackType
@@ -88,9 +90,8 @@ class LayerWriter:
     """
 
     def __init__(self, output: BinaryIO, name: str = "layer") -> None:
-        self._output = output
         self._name = name
-        self._hash = hashlib.sha256()
+        self._sink = _Sink(output)
         self._pending = bytearray()
         self._last = b""
         self._kinds: dict[str, bool] = {}
@@ -105,13 +106,16 @@ class LayerWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Finish the tar unless the block failed."""
-        if kind is None:
-            self.close()
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self._sink.stop()
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hexadecimal) of all bytes written so far."""
-        return self._hash.hexdigest()
+        """SHA-256 (hexadecimal) of the whole tar; final once it is closed."""
+        return self._sink.hash.hexdigest()
 
     def layer(self) -> Layer:
         """The finished layer's identity; call after the block."""
@@ -138,7 +142,7 @@ class LayerWriter:
             return
         if data is None:
             data = b""
-        if isinstance(data, (bytes, bytearray, memoryview)):
+        if isinstance(data, bytes):
             if len(data) != entry.size:
                 raise self._wrong(entry, f"expected {entry.size} bytes of content, found {len(data)}")
             self._put(data)
@@ -152,6 +156,7 @@ class LayerWriter:
         if not self._closed:
             self._put(bytes(2 * BLOCK))
             self._flush()
+            self._sink.finish()
             self._closed = True
 
     def _check_place(self, entry: Entry) -> None:
@@ -186,17 +191,65 @@ class LayerWriter:
                 self._flush()
             return
         self._flush()
-        self._hash.update(chunk)
-        self._output.write(chunk)
+        self._sink.put(chunk)
 
     def _flush(self) -> None:
         if self._pending:
-            self._hash.update(self._pending)
-            self._output.write(self._pending)
+            self._sink.put(self._pending)
             self._pending = bytearray()
 
     def _wrong(self, entry: Entry, message: str) -> BuildError:
         return BuildError(f"{self._name}: {entry.path!r}: {message}")
+
+
+class _Sink:
+    """Hashes and writes chunks in a thread of its own, so that unpacking and writing overlap; holds a few MiB."""
+
+    def __init__(self, output: BinaryIO) -> None:
+        self.hash = hashlib.sha256()
+        self._output = output
+        self._queue: queue.Queue[bytes | bytearray | None] = queue.Queue(maxsize=4)
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+
+    def put(self, chunk: bytes | bytearray) -> None:
+        """Take a chunk, which must not be changed any more; raises what an earlier write raised."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._drain, name="layer-sink", daemon=True)
+            self._thread.start()
+        self._queue.put(chunk)
+        if self._error is not None:
+            raise self._error
+
+    def finish(self) -> None:
+        """Wait for the last write; raises what it raised."""
+        self.stop()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """End the thread."""
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _drain(self) -> None:
+        while (chunk := self._queue.get()) is not None:
+            if self._error is None:
+                try:
+                    self.hash.update(chunk)
+                    _write_all(self._output, chunk)
+                except BaseException as error:
+                    self._error = error
+
+
+def _write_all(output: BinaryIO, chunk: bytes | bytearray) -> None:
+    """Write everything: an unbuffered file may take only a part, as it does just before a disk is full."""
+    view = memoryview(chunk)
+    while view:
+        written = output.write(view)
+        view = view[len(view) if written is None else written :]
 
 
 def check_path(path: str, where: str = "layer") -> str:

@@ -1,0 +1,123 @@
+"""Bytecode: compiles the modules of wheels so that the same sources give the same bytes.
+
+Standard library only and Python 3.9 or later: it runs as a script under the target's own interpreter, in a build step of
+envbuild and in a Dockerfile's build stage.
+
+Usage: ``compile.py SOURCES --archive OUTPUT`` or ``compile.py SOURCES --into ROOT``. ``SOURCES`` holds one folder per
+wheel (``0000``, ``0001`` …), each with modules at their installed paths relative to ``/``. The first form writes
+``OUTPUT/0000.tar`` … with the bytecode at its installed paths, sorted; the second puts it below ``ROOT``, later wheels last.
+
+What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on reference
+counts, hence on what was compiled before in the same process: one fresh process per wheel, files in the order of
+their paths' bytes, ``PYTHONHASHSEED=0``, no site module. The file's path is in it: ``dfile`` is the installed path. Time
+stamps: unchecked-hash mode (PEP 552). A module that does not compile gets no bytecode, as with pip.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import io
+import os
+import py_compile
+import subprocess
+import sys
+import tarfile
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+EPOCH = 315_532_800  # layout.EPOCH; a test compares the two
+
+
+def compile_tree(sources: str, archive: str) -> None:
+    """Compile all modules below ``sources``, in this process, into a tar.
+
+    Args:
+        sources: folder that stands for the target's ``/``.
+        archive: tar file to write: sorted, ustar or PAX, mode 0644, owner root, time ``EPOCH``.
+    """
+    modules = [Path(folder, name) for folder, _, names in os.walk(sources) for name in names if name.endswith(".py")]
+    found = sorted((os.fsencode(module.relative_to(sources)), module) for module in modules)
+    with tempfile.TemporaryDirectory() as scratch:
+        target = Path(scratch, "module.pyc")
+        bytecode = {}
+        for key, module in found:
+            installed = os.fsdecode(key)
+            if _compile(str(module), str(target), f"/{installed}"):
+                bytecode[importlib.util.cache_from_source(installed, optimization="")] = target.read_bytes()
+    with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as tar:
+        for path in sorted(bytecode, key=os.fsencode):
+            member = tarfile.TarInfo(path)
+            member.size = len(bytecode[path])
+            member.mtime = EPOCH
+            tar.addfile(member, io.BytesIO(bytecode[path]))
+
+
+def _compile(module: str, target: str, installed: str) -> bool:
+    """Compile one module; False if it cannot be, for whatever reason the compiler has."""
+    try:
+        py_compile.compile(
+            module,
+            target,
+            dfile=installed,
+            doraise=True,
+            optimize=0,
+            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+        )
+    except Exception:  # the compiler raises nearly anything: SyntaxError, ValueError, RecursionError, MemoryError …
+        return False
+    return True
+
+
+def compile_all(sources: str, output: str, jobs: int = 2) -> list[Path]:
+    """Compile each folder in ``sources`` in a fresh process; returns the tars written to ``output``, in order."""
+    Path(output).mkdir(parents=True, exist_ok=True)
+    numbers = sorted(entry.name for entry in os.scandir(sources))
+
+    def one(number: str) -> Path:
+        archive = Path(output, f"{number}.tar")
+        interpreter = [sys.executable, "-s", "-S", "-B", "-W", "ignore", "-X", "utf8"]
+        command = [*interpreter, __file__, str(Path(sources, number)), "--one", str(archive)]
+        environment = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "PATH": os.defpath}
+        subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
+        return archive
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(one, numbers))
+
+
+def unpack(archive: Path, root: str) -> None:
+    """Put the bytecode of one archive below ``root``."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            stream = tar.extractfile(member)
+            assert stream is not None  # noqa: S101 - written above: regular files only
+            target = Path(root, member.name)
+            target.parent.mkdir(mode=0o755, exist_ok=True)
+            target.write_bytes(stream.read())
+            target.chmod(0o644)
+
+
+def main(arguments: list[str]) -> None:
+    """Parse the command line; see the module's description."""
+    parser = argparse.ArgumentParser(description="Compile the modules of wheels, reproducibly.")
+    parser.add_argument("sources")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--archive", metavar="OUTPUT")
+    where.add_argument("--into", metavar="ROOT")
+    where.add_argument("--one", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    os.umask(0o022)
+    if options.one:
+        compile_tree(options.sources, options.one)
+    elif options.archive:
+        compile_all(options.sources, options.archive)
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            for archive in compile_all(options.sources, scratch):
+                unpack(archive, options.into)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
