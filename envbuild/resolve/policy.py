@@ -1,0 +1,129 @@
+"""Determinism as environment variables: which ones, for which framework and version, and why.
+
+The facts live in ``data/determinism.toml``, one row per variable with its source; ``policy_docs`` makes
+``docs/determinism.md`` of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+
+import msgspec
+
+from envbuild import resources
+from envbuild.errors import Problem
+from envbuild.lock import Determinism, PythonPackage, Value
+
+LEVELS = ("", "seeds", "ops")
+"""How much is pinned, rising; a row without a level applies always."""
+
+
+class Variable(Value, frozen=True, kw_only=True, rename=None):
+    """One row: a variable, when it applies, and why. The attributes are explained in the data file."""
+
+    name: str
+    value: str
+    cause: int
+    why: str
+    source: str
+    read_back: str
+    framework: str = ""
+    versions: str = ""
+    requires: tuple[str, ...] = ()
+    architecture: tuple[str, ...] = ()
+    level: str = ""
+
+
+class Forbidden(Value, frozen=True, kw_only=True, rename=None):
+    """A variable that must not have a value matching a regular expression as a whole; ``when`` says it in words."""
+
+    name: str
+    value: str
+    when: str
+    message: str
+    cause: int
+
+
+class Table(Value, frozen=True, kw_only=True, rename=None):
+    """The whole data file; ``frameworks`` maps distributions to the framework each of them shows."""
+
+    variable: tuple[Variable, ...]
+    forbidden: tuple[Forbidden, ...]
+    frameworks: dict[str, str]
+
+
+@cache
+def table() -> Table:
+    """Return the checked contents of the data file."""
+    return msgspec.toml.decode(resources.data("determinism.toml"), type=Table)
+
+
+def frameworks_of(packages: Iterable[PythonPackage]) -> dict[str, str]:
+    """Return the version of each framework that the table knows, by framework name, sorted.
+
+    A distribution named like its framework wins over its variants.
+    """
+    known = table().frameworks
+    found: dict[str, str] = {}
+    for package in packages:
+        framework = known.get(package.name)
+        if framework and (package.name == framework or framework not in found):
+            found[framework] = package.version
+    return dict(sorted(found.items()))
+
+
+def environment(frameworks: Mapping[str, str], determinism: Determinism, architecture: str = "amd64") -> dict[str, str]:
+    """Return the variables to export in an image, sorted by name.
+
+    Args:
+        frameworks: version of each framework, as ``frameworks_of`` gives them.
+        determinism: seed, threads and level.
+        architecture: Debian's name of the target's architecture.
+    """
+    chosen = {
+        row.name: row.value.format(seed=determinism.seed, threads=determinism.threads)
+        for row in table().variable
+        if _applies(row, frameworks, determinism.level, architecture)
+    }
+    return dict(sorted(chosen.items()))
+
+
+def forbidden(env: Mapping[str, str], path: str = "environment") -> list[Problem]:
+    """Return a problem for each variable whose value undoes determinism or breaks a framework.
+
+    Args:
+        env: variables that a person asks for.
+        path: field path that the variables stand under.
+    """
+    return [
+        Problem(path=f"{path}.{row.name}", message=f'"{env[row.name]}" {row.message}')
+        for row in table().forbidden
+        if row.name in env and re.fullmatch(row.value, env[row.name], re.DOTALL)
+    ]
+
+
+def explain() -> Sequence[Variable]:
+    """Return every row, in the order of the data file."""
+    return table().variable
+
+
+def _applies(row: Variable, frameworks: Mapping[str, str], level: str, architecture: str) -> bool:
+    """Tell whether all conditions of a row hold."""
+    if LEVELS.index(row.level) > LEVELS.index(level):
+        return False
+    if row.architecture and architecture not in row.architecture:
+        return False
+    needed = (row.framework, *row.requires) if row.framework else row.requires
+    if any(name not in frameworks for name in needed):
+        return False
+    return not row.versions or _within(frameworks[row.framework], row.versions)
+
+
+def _within(version: str, versions: str) -> bool:
+    """Tell whether a version is in a range; a pre-release counts as the release it leads to."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    return SpecifierSet(versions).contains(Version(version).base_version)
