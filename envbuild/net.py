@@ -203,7 +203,7 @@ def _usable(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
 
 
 def goes_direct(host: str, port: int, no_proxy: str) -> bool:
-    """Whether a host is exempt from proxies: this machine, or named in ``no_proxy`` by name, suffix, port or network."""
+    """Whether a host is exempt from proxies: this machine, or named in ``no_proxy`` (name, suffix, port, network)."""
     host = host.lower()
     if host in ("localhost", "127.0.0.1", "::1"):
         return True

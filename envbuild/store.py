@@ -57,6 +57,10 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
         ) from None
 
 
+class WrongBytesError(IntegrityError):
+    """Bytes are not those that were promised."""
+
+
 class Part:
     """An object on its way in: what was written so far, and its running hash."""
 
@@ -220,13 +224,14 @@ class Store:
         """Turn a claimed part into the object.
 
         Raises:
-            IntegrityError: its size or digest is not as promised; the part is emptied.
+            WrongBytesError: its size or digest is not as promised; the part is emptied.
+            IntegrityError: the store cannot be written.
         """
         if (size is not None and part.size != size) or part.sha256 != sha256:
             expected = f"sha256 {sha256}" + ("" if size is None else f" ({size} bytes)")
             found = f"sha256 {part.sha256} ({part.size} bytes)"
             part.restart()
-            raise IntegrityError(f"{name or sha256} has other bytes than promised: expected {expected}, found {found}")
+            raise WrongBytesError(f"{name or sha256} has other bytes than promised: expected {expected}, found {found}")
         with self.explained(REFUSED):
             part.sync()
             self._part_path(sha256).replace(self.path(sha256))
@@ -281,6 +286,12 @@ class Store:
                 shutil.rmtree(fresh, ignore_errors=True)
                 lock.unlink(missing_ok=True)
         return folder
+
+    def part_size(self, sha256: str) -> int:
+        """Return how many bytes of an object have come in so far."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return self._part_path(sha256).stat().st_size
+        return 0
 
     def free_bytes(self) -> int | None:
         """Return how many bytes the store's file system can still take, or None if it does not say."""
