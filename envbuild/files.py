@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+_FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
+
 
 @contextmanager
 def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
@@ -45,6 +47,15 @@ def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             return
     with atomic_file(path, mode=mode) as stream:
         stream.write(data)
+
+
+def clone(source: BinaryIO, target: BinaryIO) -> bool:
+    """Replace ``target``'s content by sharing the blocks of ``source``; False if the file system cannot."""
+    try:
+        fcntl.ioctl(target.fileno(), _FICLONE, source.fileno())
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

@@ -11,7 +11,6 @@ share a store; one that is killed leaves at most a part, which the next command 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -25,7 +24,7 @@ from typing import BinaryIO
 
 from envbuild.digest import SHA256, canonical_json, sha256_bytes, sha256_file
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
-from envbuild.files import atomic_write, claimed, is_named
+from envbuild.files import atomic_write, claimed, clone, is_named
 
 _CHUNK = 1 << 20
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -33,7 +32,6 @@ _SIZES = ".sizes.json"
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
-_FICLONE = 0x40049409  # linux/fs.h: share the extents of another file of the same file system
 
 
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:
@@ -102,9 +100,7 @@ class Part:
 
     def clone(self, source: BinaryIO) -> bool:
         """Replace the content by sharing ``source``'s blocks; False if the file system cannot."""
-        try:
-            fcntl.ioctl(self._stream.fileno(), _FICLONE, source.fileno())
-        except OSError:
+        if not clone(source, self._stream):
             return False
         self.resume()
         return True
