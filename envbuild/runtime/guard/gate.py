@@ -1,0 +1,181 @@
+"""Both gates: observe, judge, write the verdict, and tell children that the checks were made here.
+
+The marker (``ENVBUILD_GUARD``) names the lock, the kernel's boot, the PID namespace and the start time of that
+namespace's first process. A process that finds exactly this text in its environment was started in the very
+container whose gate passed; copied to another host, container or image by a scheduler it means nothing and the
+checks are made again. It guards against accidents, not against somebody who wants to deceive himself.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from .checks import Check
+
+REFUSED = 78
+MARKER = "ENVBUILD_GUARD"
+PREFIX = "/opt/envbuild"
+RUN_DIR = "/run/envbuild"
+FORMAT = 1
+
+
+class DamagedError(ValueError):
+    """The expectations cannot be read or are not what was put into the image."""
+
+
+class Verdict:
+    """What a gate found: all checks, which gate (``entrypoint``, ``startup``, ``host``), and its time in ms."""
+
+    __slots__ = ("checks", "duration_ms", "gate", "lock", "ok")
+
+    def __init__(self, checks: list[Check], *, ok: bool, gate: str, lock: str, duration_ms: float = 0.0) -> None:
+        self.checks, self.ok, self.gate, self.lock, self.duration_ms = checks, ok, gate, lock, duration_ms
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the verdict file's content (docs/guard.md)."""
+        return {
+            "format": FORMAT,
+            "ok": self.ok,
+            "gate": self.gate,
+            "lock": self.lock,
+            "duration_ms": self.duration_ms,
+            "checks": [check.as_dict() for check in self.checks],
+        }
+
+
+def load_expectations(path: str) -> dict[str, Any]:
+    """Read ``expect.json``; raises ``DamagedError`` if it is missing, not JSON, or its own digest does not fit."""
+    from ..fastjson import dumps, loads
+    from .probe import sha256
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            document = loads(stream.read())
+        digest, expect = document["sha256"], document["expect"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{path} cannot be read: {error}") from None
+    if sha256(dumps(expect).encode()) != digest:
+        raise DamagedError(f"{path} was altered after the build: its content does not have its own sha256")
+    return dict(expect)
+
+
+def observe(expect: Mapping[str, Any], scope: str = "image") -> dict[str, Any]:
+    """Look at everything the checks of a scope need."""
+    from . import probe
+
+    seen: dict[str, Any] = {
+        "kernel": probe.kernel(),
+        "cpu": probe.cpu_level(),
+        "cpus": probe.visible_cpus(),
+        "quota": probe.cpu_quota(),
+    }
+    if scope == "image":
+        variables = probe.environment()
+        seen["environment"] = variables
+        seen["interpreter"] = probe.command_path("python", variables.get("PATH", ""))
+        seen["distributions"] = probe.distributions(expect["site"], expect["startup"])
+        seen["files"] = probe.digests(expect["files"])
+    return seen
+
+
+def evaluate(expect: Mapping[str, Any], gate: str, scope: str = "image") -> Verdict:
+    """Make all checks of a scope."""
+    from time import perf_counter
+
+    from . import checks
+
+    start = perf_counter()
+    found = checks.judge(expect, observe(expect, scope), scope)
+    duration = round((perf_counter() - start) * 1000, 3)
+    return Verdict(found, ok=not checks.refused(found), gate=gate, lock=expect["lock"], duration_ms=duration)
+
+
+def marker(identity: str, root: str = "/") -> str:
+    """Return the marker of this container for a lock's identity; parts that cannot be read stay empty."""
+    boot = _first_line(os.path.join(root, "proc/sys/kernel/random/boot_id"))
+    try:
+        space = os.readlink(os.path.join(root, "proc/self/ns/pid"))
+    except OSError:
+        space = ""
+    # The second field of stat is the command in parentheses and may hold anything: count from its end.
+    fields = _first_line(os.path.join(root, "proc/1/stat")).rpartition(")")[2].split()
+    started = fields[19] if len(fields) > 19 else ""
+    return f"1/{identity[:16]}/{boot}/{space}/{started}"
+
+
+def write_verdict(verdict: Verdict, folder: str = RUN_DIR, *, replace: bool = True) -> None:
+    """Write ``verdict.json`` whole or not at all; without the folder, or if it is not writable, do nothing.
+
+    Without ``replace`` an existing verdict stays: the second gate of a late process must not hide the first's.
+    """
+    from ..fastjson import dumps
+
+    name = os.path.join(folder, "verdict.json")
+    if not replace and os.path.lexists(name):
+        name = os.path.join(folder, f"verdict-{os.getpid()}.json")
+    write_atomic(name, dumps(verdict.as_dict()) + "\n")
+
+
+def write_atomic(path: str, text: str) -> bool:
+    """Write a small file under a temporary name and rename it; False if that is not possible here."""
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    except OSError:
+        return False
+    try:
+        with open(descriptor, "wb", buffering=0) as stream:
+            stream.write(text.encode("utf-8", "surrogateescape"))
+        os.rename(temporary, path)
+    except OSError:
+        try:
+            os.unlink(temporary)
+        except OSError:
+            pass
+        return False
+    return True
+
+
+def say(text: str) -> None:
+    """Write to standard error as UTF-8, whatever the locale; a closed stream is no reason to fail."""
+    try:
+        os.write(2, text.encode("utf-8", "backslashreplace"))
+    except OSError:
+        pass
+
+
+def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) -> bool:
+    """Make the checks of one gate, report them, and set the marker if the program may start.
+
+    Returns:
+        True if it may start; otherwise the table is on standard error and the caller must exit with ``REFUSED``.
+    """
+    from . import table
+
+    try:
+        expect = load_expectations(os.path.join(prefix, "expect.json"))
+        verdict = evaluate(expect, gate)
+    except Exception as error:  # whatever went wrong, nothing may run unchecked
+        what = str(error) if isinstance(error, DamagedError) else f"the guard failed: {type(error).__name__}: {error}"
+        say(f"envbuild: {what} — nothing was run\nwhat to do:\n  run the image as it was built: envbuild build\n")
+        return False
+    write_verdict(verdict, folder, replace=gate == "entrypoint")
+    if not verdict.ok:
+        say(table.render(verdict.checks, verdict.lock))
+        return False
+    say(table.warnings(verdict.checks))
+    os.environ[MARKER] = marker(expect["identity"])
+    return True
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            return stream.read(4096).decode("utf-8", "replace").split("\n")[0]
+    except OSError:
+        return ""

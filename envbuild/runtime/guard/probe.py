@@ -1,0 +1,182 @@
+"""Observations: what this machine, this container and this process really are. Nothing here judges.
+
+Each function reads small files below ``/proc`` and ``/sys`` or lists a folder; ``root`` stands for ``/`` in tests.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# What each level adds, in the words of /proc/cpuinfo (System V psABI for x86-64, section 3.1.1, table 3.1):
+# sse3 is "pni", lzcnt is "abm", osxsave shows as "xsave".
+LEVELS = (
+    ("x86-64-v2", frozenset(("cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"))),
+    ("x86-64-v3", frozenset(("avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "xsave"))),
+    ("x86-64-v4", frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))),
+)
+
+
+def kernel() -> str:
+    """Return the kernel's release, as ``uname -r`` prints it."""
+    return os.uname().release
+
+
+def cpu_level(root: str = "/", machine: str = "") -> str:
+    """Return the x86-64 psABI level of the first CPU, ``any`` on other architectures, empty if it cannot be read."""
+    if (machine or os.uname().machine) != "x86_64":
+        return "any"
+    flags = _cpu_flags(root)
+    if not flags:
+        return ""
+    level = "x86-64-v1"
+    for name, needed in LEVELS:
+        if not needed <= flags:
+            break
+        level = name
+    return level
+
+
+def _cpu_flags(root: str) -> frozenset[str]:
+    """Read the first ``flags`` line only: the whole file takes milliseconds on a machine with many cores."""
+    text = ""
+    try:
+        with open(os.path.join(root, "proc/cpuinfo"), "rb", buffering=0) as stream:
+            while True:
+                chunk = stream.read(4096).decode("ascii", "replace")
+                text += chunk
+                start = text.find("\nflags")
+                end = text.find("\n", start + 1) if start >= 0 else -1
+                if end >= 0:
+                    return frozenset(text[start:end].partition(":")[2].split())
+                if not chunk:
+                    return frozenset()
+    except OSError:
+        return frozenset()
+
+
+def visible_cpus() -> int:
+    """Return how many CPUs the scheduler lets this process use."""
+    return len(os.sched_getaffinity(0))
+
+
+def cpu_quota(root: str = "/") -> float | None:
+    """Return the CPU time limit of the control group in CPUs, or None: the tightest on the way up, v1 or v2."""
+    limits = []
+    for line in _read(os.path.join(root, "proc/self/cgroup")).splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers == "":
+            limits += [_quota_v2(folder) for folder in _upward(os.path.join(root, "sys/fs/cgroup"), path)]
+        elif "cpu" in controllers.split(","):
+            mounts = [os.path.join(root, "sys/fs/cgroup", name) for name in dict.fromkeys(("cpu", controllers))]
+            limits += [_quota_v1(folder) for mount in mounts for folder in _upward(mount, path)]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
+
+
+def _upward(mount: str, path: str) -> list[str]:
+    """List a control group's folder and its parents' up to the mount: inside a container only the mount exists."""
+    folders = [mount]
+    for part in path.split("/"):
+        if part and part != "..":
+            folders.append(os.path.join(folders[-1], part))
+    return folders
+
+
+def _quota_v2(folder: str) -> float | None:
+    words = _read(os.path.join(folder, "cpu.max")).split()
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() and words[1].isdigit() else None
+
+
+def _quota_v1(folder: str) -> float | None:
+    quota = _read(os.path.join(folder, "cpu.cfs_quota_us")).strip()
+    period = _read(os.path.join(folder, "cpu.cfs_period_us")).strip()
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() and int(period) else None
+
+
+def environment() -> dict[str, str]:
+    """Return the process environment."""
+    return dict(os.environ)
+
+
+def command_path(name: str, search: str) -> str:
+    """Return the path that ``name`` leads to along a ``PATH`` value, or an empty string."""
+    for folder in search.split(":"):
+        path = os.path.join(folder or ".", name)
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return ""
+
+
+def distributions(site: str, ours: str = "") -> dict[str, str]:
+    """Return what is installed in a site-packages folder: ``name==version`` to its fault, empty if it has none.
+
+    A distribution is a ``NAME-VERSION.dist-info`` folder with METADATA and RECORD (PyPA "Recording installed
+    projects"); the older ``.egg-info`` and ``.egg-link`` are reported too, as are ``.pth`` files that no RECORD
+    lists, since each of them runs code at every start of the interpreter. ``ours`` is the one that starts the hook.
+    """
+    found: dict[str, str] = {}
+    loose = []
+    records = []
+    for entry in sorted(os.listdir(site) if os.path.isdir(site) else ()):
+        stem, dot, kind = entry.rpartition(".")
+        if kind == "dist-info" and dot:
+            name, _, version = stem.partition("-")
+            folder = os.path.join(site, entry)
+            missing = [part for part in ("METADATA", "RECORD") if not os.path.isfile(os.path.join(folder, part))]
+            found[f"{name}=={version}"] = f"{' and '.join(missing)} missing" if missing else ""
+            records.append(os.path.join(folder, "RECORD"))
+        elif kind in ("egg-info", "egg-link", "egg"):
+            found[f"{stem.partition('-')[0]}=={entry}"] = f"not installed from a wheel: {entry}"
+        elif kind == "pth" and entry != ours:
+            loose.append(entry)
+    for entry in _unrecorded(loose, records):
+        found[f"{entry}=="] = "start-up file of no locked distribution"
+    return found
+
+
+def _unrecorded(names: list[str], records: list[str]) -> list[str]:
+    """Return the files of the site folder itself that no RECORD lists; reads no RECORD if there are none."""
+    left = list(names)
+    for path in records:
+        if not left:
+            break
+        text = "\n" + _read(path)
+        left = [name for name in left if f"\n{name}," not in text and f'\n"{name}",' not in text]
+    return left
+
+
+def digests(paths: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of each file, or an empty string where it cannot be read."""
+    found = {}
+    for path in paths:
+        try:
+            with open(path, "rb", buffering=0) as stream:
+                found[path] = sha256(stream.read())
+        except OSError:
+            found[path] = ""
+    return found
+
+
+def sha256(data: bytes) -> str:
+    """Return a SHA-256 in hexadecimal, through the built-in module: ``hashlib`` would load OpenSSL (2 ms)."""
+    try:
+        from _sha2 import sha256 as digest  # type: ignore[import-not-found, unused-ignore]
+    except ImportError:
+        try:
+            from _sha256 import sha256 as digest  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            from hashlib import sha256 as digest
+    return str(digest(data).hexdigest())
+
+
+def _read(path: str) -> str:
+    """Return a small text file, or an empty string if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""

@@ -1,0 +1,60 @@
+"""Variables that change results although no lock set them, each with what it does.
+
+``HARD`` ones are known to change bits or to disarm a deterministic kernel: the guard refuses them unless the lock
+exports them. ``SOFT`` ones may only add or move files: the guard warns. Everything else is the user's own business.
+Sources: the frameworks' own code and measurements (docs/guard.md).
+"""
+
+from __future__ import annotations
+
+_KERNELS = "chooses other CPU kernels: other bits"
+_THREADS = "changes how work is split: other bits"
+_CODE = "puts other code under every library"
+
+HARD = {
+    "ATEN_CPU_CAPABILITY": _KERNELS,
+    "CUBLAS_WORKSPACE_CONFIG": "changes cuBLAS's choice of algorithm",
+    "DNNL_MAX_CPU_ISA": _KERNELS,
+    "GLIBC_TUNABLES": "chooses other functions of the C and maths library: other bits",
+    "GOTO_NUM_THREADS": _THREADS,
+    "JAX_DEFAULT_MATMUL_PRECISION": "changes the precision of products",
+    "JAX_DEFAULT_PRNG_IMPL": "changes the numbers drawn",
+    "JAX_ENABLE_X64": "changes the precision of all values",
+    "JAX_THREEFRY_PARTITIONABLE": "changes the numbers drawn",
+    "KERAS_BACKEND": "runs Keras on another framework",
+    "LD_AUDIT": _CODE,
+    "LD_PRELOAD": _CODE,
+    "MKL_CBWR": _KERNELS,
+    "MKL_ENABLE_INSTRUCTIONS": _KERNELS,
+    "MKL_NUM_THREADS": _THREADS,
+    "NPROC": _THREADS,
+    "NPY_DISABLE_CPU_FEATURES": _KERNELS,
+    "NPY_ENABLE_CPU_FEATURES": _KERNELS,
+    "NUMEXPR_NUM_THREADS": _THREADS,
+    "NVIDIA_TF32_OVERRIDE": "turns TF32 on or off everywhere",
+    "OMP_NUM_THREADS": _THREADS,
+    "OMP_SCHEDULE": _THREADS,
+    "ONEDNN_MAX_CPU_ISA": _KERNELS,
+    "OPENBLAS_CORETYPE": _KERNELS,
+    "OPENBLAS_NUM_THREADS": _THREADS,
+    "PJRT_NPROC": _THREADS,
+    "PYTHONHASHSEED": "changes the order of sets",
+    "PYTHONHOME": _CODE,
+    "TF_CUDNN_DETERMINISTIC": "changes TensorFlow's choice of algorithm",
+    "TF_CUDNN_USE_AUTOTUNE": "changes TensorFlow's choice of algorithm",
+    "TF_DETERMINISTIC_OPS": "changes TensorFlow's choice of algorithm",
+    "TF_DISABLE_SCATTER_OP_DETERMINISM": "disarms a deterministic kernel of TensorFlow",
+    "TF_DISABLE_SEGMENT_REDUCTION_OP_DETERMINISM_EXCEPTIONS": "disarms TensorFlow's refusal of a random kernel",
+    "TF_ENABLE_ONEDNN_OPTS": _KERNELS,
+    "TF_NUM_INTEROP_THREADS": _THREADS,
+    "TF_NUM_INTRAOP_THREADS": _THREADS,
+    "TF_XLA_FLAGS": "changes what TensorFlow compiles",
+    "VECLIB_MAXIMUM_THREADS": _THREADS,
+    "XLA_FLAGS": "changes what XLA compiles",
+}
+
+SOFT = {
+    "LD_LIBRARY_PATH": "may load other libraries than the locked ones",
+    "PYTHONOPTIMIZE": "removes assertions",
+    "PYTHONPATH": "may import other modules than the locked ones",
+}
