@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from envbuild.resolve.policy import Variable, table
 
@@ -43,7 +44,7 @@ def document() -> str:
     return "\n".join(parts)
 
 
-def _section(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _section(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a heading and a table."""
     lines = [columns, ("---",) * len(columns), *rows]
     return f"## {title}\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
