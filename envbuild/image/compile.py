@@ -1,16 +1,17 @@
 """Bytecode: compiles the modules of wheels so that the same sources give the same bytes.
 
-Standard library only and Python 3.9 or later: it runs as a script under the target's own interpreter, in a build step of
-envbuild and in a Dockerfile's build stage.
+Standard library only and Python 3.9 or later: it runs as a script under the target's own interpreter, in a build step
+of envbuild and in a Dockerfile's build stage.
 
 Usage: ``compile.py SOURCES --archive OUTPUT`` or ``compile.py SOURCES --into ROOT``. ``SOURCES`` holds one folder per
 wheel (``0000``, ``0001`` …), each with modules at their installed paths relative to ``/``. The first form writes
-``OUTPUT/0000.tar`` … with the bytecode at its installed paths, sorted; the second puts it below ``ROOT``, later wheels last.
+``OUTPUT/0000.tar`` … with the bytecode at its installed paths, sorted; the second puts it below ``ROOT``, later
+wheels last.
 
-What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on reference
-counts, hence on what was compiled before in the same process: one fresh process per wheel, files in the order of
-their paths' bytes, ``PYTHONHASHSEED=0``, no site module. The file's path is in it: ``dfile`` is the installed path. Time
-stamps: unchecked-hash mode (PEP 552). A module that does not compile gets no bytecode, as with pip.
+What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on
+reference counts, hence on what was compiled before in the same process: one fresh process per wheel, files in the
+order of their paths' bytes, ``PYTHONHASHSEED=0``, no site module. The file's path is in it: ``dfile`` is the installed
+path. Time stamps: unchecked-hash mode (PEP 552). A module that does not compile gets no bytecode, as with pip.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import io
+import marshal
 import os
-import py_compile
 import subprocess
 import sys
 import tarfile
@@ -38,14 +39,12 @@ def compile_tree(sources: str, archive: str) -> None:
         archive: tar file to write: sorted, ustar or PAX, mode 0644, owner root, time ``EPOCH``.
     """
     modules = [Path(folder, name) for folder, _, names in os.walk(sources) for name in names if name.endswith(".py")]
-    found = sorted((os.fsencode(module.relative_to(sources)), module) for module in modules)
-    with tempfile.TemporaryDirectory() as scratch:
-        target = Path(scratch, "module.pyc")
-        bytecode = {}
-        for key, module in found:
-            installed = os.fsdecode(key)
-            if _compile(str(module), str(target), f"/{installed}"):
-                bytecode[importlib.util.cache_from_source(installed, optimization="")] = target.read_bytes()
+    bytecode = {}
+    for key, module in sorted((os.fsencode(module.relative_to(sources)), module) for module in modules):
+        installed = os.fsdecode(key)
+        data = _compile(module.read_bytes(), f"/{installed}")
+        if data:
+            bytecode[importlib.util.cache_from_source(installed, optimization="")] = data
     with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as tar:
         for path in sorted(bytecode, key=os.fsencode):
             member = tarfile.TarInfo(path)
@@ -54,20 +53,14 @@ def compile_tree(sources: str, archive: str) -> None:
             tar.addfile(member, io.BytesIO(bytecode[path]))
 
 
-def _compile(module: str, target: str, installed: str) -> bool:
-    """Compile one module; False if it cannot be, for whatever reason the compiler has."""
+def _compile(source: bytes, installed: str) -> bytes:
+    """One module's unchecked-hash bytecode file (PEP 552); empty if it does not compile, for whatever reason."""
     try:
-        py_compile.compile(
-            module,
-            target,
-            dfile=installed,
-            doraise=True,
-            optimize=0,
-            invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
-        )
+        code = compile(source, installed, "exec", dont_inherit=True, optimize=0)
     except Exception:  # the compiler raises nearly anything: SyntaxError, ValueError, RecursionError, MemoryError …
-        return False
-    return True
+        return b""
+    flags = (0b01).to_bytes(4, "little")
+    return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + marshal.dumps(code)
 
 
 def compile_all(sources: str, output: str, jobs: int = 2) -> list[Path]:
@@ -75,16 +68,19 @@ def compile_all(sources: str, output: str, jobs: int = 2) -> list[Path]:
     Path(output).mkdir(parents=True, exist_ok=True)
     numbers = sorted(entry.name for entry in os.scandir(sources))
 
-    def one(number: str) -> Path:
+    def weight(number: str) -> int:
+        return -sum(len(names) for _, _, names in os.walk(Path(sources, number)))
+
+    def one(number: str) -> None:
         archive = Path(output, f"{number}.tar")
         interpreter = [sys.executable, "-s", "-S", "-B", "-W", "ignore", "-X", "utf8"]
         command = [*interpreter, __file__, str(Path(sources, number)), "--one", str(archive)]
         environment = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "PATH": os.defpath}
         subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
-        return archive
 
     with ThreadPoolExecutor(jobs) as pool:
-        return list(pool.map(one, numbers))
+        list(pool.map(one, sorted(numbers, key=weight)))  # the largest first, so that all jobs end together
+    return [Path(output, f"{number}.tar") for number in numbers]
 
 
 def unpack(archive: Path, root: str) -> None:
