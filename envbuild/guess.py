@@ -250,9 +250,7 @@ def _notes(folder: Path, requirements: Sequence[str]) -> tuple[str, ...]:
     text = "\n".join([*requirements, *(_read(folder / line[3:]) for line in requirements if line.startswith("-r "))])
     notes = []
     if re.search(r"^torch\b", text, re.M):
-        notes.append(
-            "torch from the default index brings CUDA libraries; CPU wheels need an index of their own in your uv settings."
-        )
+        notes.append("torch from the default index brings CUDA libraries; CPU wheels have an index of their own.")
     if re.search(r"^tensorflow\b(?!-)", text, re.M):
         notes.append("tensorflow-cpu is the same TensorFlow without GPU parts, and smaller.")
     return tuple(notes)

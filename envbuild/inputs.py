@@ -9,7 +9,7 @@ relative to the input and in POSIX form (empty for the input itself). A record i
 
 Folders count, also empty ones: a program that lists class folders sees them. Modes, owners and times do not: they
 differ between checkouts and no training reads them. Links are not followed; one that leads out of all declared
-inputs is refused, since what it leads to would go unnoticed. An input that is itself a link stands for what it leads to.
+inputs is refused, since what it leads to would go unnoticed. An input that is itself a link is followed.
 """
 
 from __future__ import annotations

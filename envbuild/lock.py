@@ -15,28 +15,49 @@ import msgspec
 import tomli_w
 from msgspec import Meta
 
-from envbuild import layout
+from envbuild import layout, lock_document, lock_types
 from envbuild.digest import sha256_bytes
 from envbuild.errors import LockError
+from envbuild.lock_types import (
+    Archive,
+    CpuLevel,
+    Cuda,
+    DebArch,
+    DebName,
+    DebVersion,
+    EnvName,
+    Executable,
+    ImageName,
+    KernelRange,
+    Level,
+    Line,
+    LockName,
+    Network,
+    OptionalSha256,
+    PackageName,
+    PackageVersion,
+    Platform,
+    PoolPath,
+    PythonVersion,
+    RelativePath,
+    Release,
+    Sha256,
+    Size,
+    Snapshot,
+    SuiteName,
+    WheelName,
+    Workspace,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:  # pragma: no cover - exercised by the 3.10 job
     import tomli as tomllib
 
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
-Size = Annotated[int, Meta(ge=0)]
-# No slash, no backslash, no leading dot or dash: safe as one path component, in a tar header and in a shell word.
-FileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!~%=-]*\Z", max_length=255)]
-WheelName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl\Z", max_length=255)]
-DebName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9+.-]+\Z")]
-DebVersion = Annotated[str, Meta(pattern=r"^[0-9][A-Za-z0-9.+~:-]*\Z")]
-DebArch = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]+\Z")]
-PoolPath = Annotated[str, Meta(pattern=r"^(?!/)(?!.*(?:^|/)\.\.?(?:/|\Z))[A-Za-z0-9_.+~%:/=-]+\.deb\Z")]
-EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z")]
-LockName = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?\Z")]
-
 FORMAT = 1
+
+_HEADER = "# Written by `envbuild lock`; do not edit. Any PEP 751 installer can use the Python part.\n"
+_AGAIN = "lock again: envbuild lock spec.yaml"
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -54,7 +75,7 @@ class OsPackage(Value, frozen=True, kw_only=True):
     name: DebName
     version: DebVersion
     architecture: DebArch
-    archive: str
+    archive: Archive
     path: PoolPath
     size: Size
     sha256: Sha256
@@ -68,20 +89,20 @@ class OsPackage(Value, frozen=True, kw_only=True):
 class Suite(Value, frozen=True, kw_only=True):
     """One Debian suite that the packages were resolved from: the digest is that of its InRelease file."""
 
-    archive: str
-    name: str
-    date: str
+    archive: Archive
+    name: SuiteName
+    date: Line
     sha256: Sha256
 
 
 class Os(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The operating system: Debian packages, or a base image by digest with the digest of its file system."""
 
-    release: str
+    release: Release
     architecture: DebArch
-    snapshot: str = ""
-    image: str = ""
-    image_rootfs: str = ""
+    snapshot: Snapshot = ""
+    image: ImageName = ""
+    image_rootfs: OptionalSha256 = ""
     suites: tuple[Suite, ...] = ()
     packages: tuple[OsPackage, ...] = ()
 
@@ -97,8 +118,8 @@ class Wheel(Value, frozen=True, kw_only=True):
 class PythonPackage(Value, frozen=True, kw_only=True):
     """One installed distribution; ``name`` is normalised as PEP 503 says."""
 
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*\Z")]
-    version: Annotated[str, Meta(pattern=r"^[A-Za-z0-9.!+-]+\Z")]
+    name: PackageName
+    version: PackageVersion
     wheel: Wheel
 
 
@@ -111,9 +132,9 @@ class Python(Value, frozen=True, kw_only=True):
         platform: newest platform tag it accepts, such as ``manylinux_2_36_x86_64``.
     """
 
-    version: Annotated[str, Meta(pattern=r"^3\.[0-9]{1,2}\Z")]
-    executable: Annotated[str, Meta(pattern=r"^/[A-Za-z0-9/._-]+\Z")]
-    platform: Annotated[str, Meta(pattern=r"^[a-z0-9_]+\Z")]
+    version: PythonVersion
+    executable: Executable
+    platform: Platform
 
 
 class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,8 +146,8 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
         gpu: the spec's GPU section, kept as it is; empty for none.
     """
 
-    kernel: str = ""
-    cpu: str = "any"
+    kernel: KernelRange = ""
+    cpu: CpuLevel = "any"
     gpu: dict[str, Any] = {}
 
 
@@ -140,7 +161,7 @@ class Determinism(Value, frozen=True, kw_only=True):
         strict: refuse to start when a switch cannot be set and read back; else warn.
     """
 
-    level: str
+    level: Level
     seed: Annotated[int, Meta(ge=0, lt=2**32)]
     threads: Annotated[int, Meta(ge=1, le=1024)]
     strict: bool = True
@@ -149,7 +170,7 @@ class Determinism(Value, frozen=True, kw_only=True):
 class Input(Value, frozen=True, kw_only=True):
     """A declared data path, relative to the lock, with the digest of its tree, number of files and bytes."""
 
-    path: str
+    path: RelativePath
     sha256: Sha256
     files: Size
     bytes: Size
@@ -158,8 +179,8 @@ class Input(Value, frozen=True, kw_only=True):
 class RunOptions(Value, frozen=True, kw_only=True):
     """Defaults of ``envbuild run``."""
 
-    network: str = "none"
-    workspace: str = "rw"
+    network: Network = "none"
+    workspace: Workspace = "rw"
 
 
 class Lock(Value, frozen=True, kw_only=True):
@@ -175,16 +196,16 @@ class Lock(Value, frozen=True, kw_only=True):
 
     name: LockName
     layout: int = layout.VERSION
-    resolution: dict[str, Sha256]
+    resolution: dict[Line, Sha256]
     os: Os
     python: Python
     packages: tuple[PythonPackage, ...]
-    frameworks: dict[str, str]
-    cuda: str = "none"
+    frameworks: dict[PackageName, PackageVersion]
+    cuda: Cuda = "none"
     hardware: Hardware
     determinism: Determinism
-    environment: dict[EnvName, str]
-    added: dict[str, str] = {}
+    environment: dict[EnvName, Line]
+    added: dict[Line, Line] = {}
     inputs: tuple[Input, ...] = ()
     run: RunOptions = RunOptions()
 
@@ -195,59 +216,47 @@ class Lock(Value, frozen=True, kw_only=True):
 
 
 def dumps(lock: Lock) -> bytes:
-    """Render a lock; equal locks give equal bytes."""
+    """Render a lock; equal locks give equal bytes.
+
+    Raises:
+        LockError: a value that ``loads`` would refuse; nothing unsafe is ever written.
+    """
     table = msgspec.to_builtins(lock, order="deterministic")
-    packages = [
-        {
-            "name": package["name"],
-            "version": package["version"],
-            "wheels": [
-                {
-                    "name": package["wheel"]["name"],
-                    "path": f"wheels/{package['wheel']['name']}",
-                    "size": package["wheel"]["size"],
-                    "hashes": {"sha256": package["wheel"]["sha256"]},
-                }
-            ],
-        }
-        for package in table.pop("packages")
-    ]
-    machine = lock.python.platform.rsplit("_", 2)[-1] if lock.python.platform.endswith("aarch64") else "x86_64"
-    marker = f"sys_platform == 'linux' and platform_machine == '{machine}'"
-    document = {
-        "lock-version": "1.0",
-        "environments": [f"python_version == '{lock.python.version}' and {marker}"],
-        "requires-python": f"=={lock.python.version}.*",
-        "created-by": "envbuild",
-        "packages": packages,
-        "tool": {"envbuild": {"version": FORMAT, **table}},
-    }
-    header = "# Written by `envbuild lock`; do not edit. Any PEP 751 installer can use the Python part.\n"
-    return (header + tomli_w.dumps(document)).encode()
+    _convert(table, lock.file_name)
+    return (_HEADER + tomli_w.dumps(lock_document.document(table, FORMAT))).encode()
 
 
 def loads(data: bytes, source: str = "lock") -> Lock:
     """Parse and check a lock.
 
     Raises:
-        LockError: not TOML, not a lock of this format, a missing hash, an unknown key or an unsafe value.
+        LockError: not TOML, not a lock of this format, a missing hash, an unknown key, an unsafe value, or a Python
+            part that says something else than the rest.
     """
     try:
         document = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise LockError(f"{source} is not a TOML file: {error}", "lock again: envbuild lock spec.yaml") from None
-    table = dict(document.get("tool", {}).get("envbuild", {}))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise LockError(f"{source} is not a TOML file: {error}", _AGAIN) from None
+    tool = document.get("tool")
+    table = tool.get("envbuild") if isinstance(tool, dict) else None
+    if not isinstance(table, dict):
+        raise LockError(f"{source}: tool.envbuild: missing; not a lock of envbuild", _AGAIN)
+    table = dict(table)
     version = table.pop("version", None)
     if version != FORMAT:
-        raise LockError(
-            f"{source}: tool.envbuild.version: expected {FORMAT}, found {version!r}",
-            "lock again: envbuild lock spec.yaml",
-        )
+        raise LockError(f"{source}: tool.envbuild.version: expected {FORMAT}, found {version!r}", _AGAIN)
+    if "packages" in table:
+        raise LockError(f"{source}: tool.envbuild.packages: unknown key", _AGAIN)
     try:
-        table["packages"] = [_package(entry) for entry in document.get("packages", [])]
-        return msgspec.convert(table, Lock)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise LockError(f"{source}: {error}", "lock again: envbuild lock spec.yaml") from None
+        entries = lock_document.as_list(document.get("packages"), "packages")
+        table["packages"] = [lock_document.package(entry, f"packages[{i}]") for i, entry in enumerate(entries)]
+    except ValueError as error:
+        raise LockError(f"{source}: {error}", _AGAIN) from None
+    lock = _convert(table, source)
+    rendered = lock_document.document(msgspec.to_builtins(lock, order="deterministic"), FORMAT)
+    if difference := lock_document.difference({**document, "tool": {}}, {**rendered, "tool": {}}):
+        raise LockError(f"{source}: {difference}", _AGAIN)
+    return lock
 
 
 def load(path: Path) -> Lock:
@@ -264,18 +273,13 @@ def lock_digest(lock: Lock) -> str:
     return sha256_bytes(dumps(lock))
 
 
-def _package(entry: dict[str, Any]) -> dict[str, Any]:
-    """Turn one PEP 751 package table into the shape of ``PythonPackage``."""
-    wheels = entry.get("wheels", [])
-    if len(wheels) != 1:
-        raise ValueError(f"packages: {entry.get('name')}: expected exactly one wheel, found {len(wheels)}")
-    wheel = wheels[0]
-    if set(wheel.get("hashes", {})) != {"sha256"}:
-        raise ValueError(f"packages: {entry.get('name')}: wheels[0].hashes: expected exactly a sha256")
-    if wheel.get("path") != f"wheels/{wheel.get('name')}":
-        raise ValueError(f"packages: {entry.get('name')}: wheels[0].path: expected 'wheels/' and the wheel's name")
-    return {
-        "name": entry["name"],
-        "version": entry["version"],
-        "wheel": {"name": wheel["name"], "size": wheel["size"], "sha256": wheel["hashes"]["sha256"]},
-    }
+def _convert(table: dict[str, Any], source: str) -> Lock:
+    """Check a table in the shape of ``Lock``, field by field and as a whole."""
+    try:
+        lock = msgspec.convert(table, Lock)
+        lock_document.check_unique(table)
+    except msgspec.ValidationError as error:
+        raise LockError(f"{source}: {lock_types.explain(error, table)}", _AGAIN) from None
+    except ValueError as error:
+        raise LockError(f"{source}: {error}", _AGAIN) from None
+    return lock

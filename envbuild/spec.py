@@ -13,7 +13,8 @@ import msgspec
 
 from envbuild.digest import sha256_json
 from envbuild.errors import Problem, SpecError
-from envbuild.lock import Determinism, Hardware, LockName, RunOptions, Value
+from envbuild.lock import Determinism, Hardware, RunOptions, Value
+from envbuild.lock_types import LockName
 from envbuild.spec_keys import LEVELS, PYTHONS, ROOT
 from envbuild.spec_kinds import File
 from envbuild.spec_yaml import Report, read_yaml

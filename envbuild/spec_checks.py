@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
-from envbuild import lock
+from envbuild import lock_types
 from envbuild.suggest import quote
 
 _KERNEL_PART = re.compile(r"(>=|<=|==|!=|>|<)[ ]?([0-9]{1,5}(?:\.[0-9]{1,5}){0,3})")
@@ -26,13 +26,9 @@ _IMAGE = re.compile(
 _OTHER_OPTIONS = "options do not belong here: indexes, find-links and certificates come from your pip or uv settings"
 
 
-def pattern(annotated: Any) -> str:
-    """Return the regular expression of a lock type, in the dialect that JSON Schema shares (``$`` for ``\\Z``)."""
-    return str(get_args(annotated)[1].pattern).replace(r"\Z", "$")
-
-
-def _matches(annotated: Any, text: str) -> bool:
-    return re.search(get_args(annotated)[1].pattern, text) is not None
+def schema_pattern(kind: Any) -> str:
+    """Return a lock type's pattern in the dialect that JSON Schema shares: ``$`` for ``\\Z``."""
+    return lock_types.pattern(kind).replace(r"\Z", "$")
 
 
 def plain(text: str) -> str:
@@ -44,7 +40,7 @@ def plain(text: str) -> str:
 
 def name(text: str) -> str:
     """Check a spec's name: it becomes part of the lock's file name and the image's tag."""
-    if _matches(lock.LockName, text):
+    if lock_types.matches(lock_types.LockName, text):
         return text
     better = re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:64].strip("-_")
     raise ValueError(
@@ -55,11 +51,11 @@ def name(text: str) -> str:
 def package(text: str) -> str:
     """Check a Debian package: ``name``, or ``name=version`` for exactly that version (Debian Policy 5.6.7, 5.6.12)."""
     found, _, version = (part.strip() for part in text.partition("="))
-    if not _matches(lock.DebName, found):
+    if not lock_types.matches(lock_types.DebName, found):
         lower = found.lower()
-        eg = _eg(lower if _matches(lock.DebName, lower) else "git")
+        eg = _eg(lower if lock_types.matches(lock_types.DebName, lower) else "git")
         raise ValueError(f"{quote(text)} is not a Debian package name{eg}")
-    if "=" in text and not _matches(lock.DebVersion, version):
+    if "=" in text and not lock_types.matches(lock_types.DebVersion, version):
         raise ValueError(f"{quote(text)} has no Debian version after ={_eg('git=1:2.39.5-0+deb12u2')}")
     return f"{found}={version}" if version else found
 

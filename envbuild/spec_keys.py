@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envbuild import lock, spec_checks, spec_env
+from envbuild import lock_types, spec_checks, spec_env
 from envbuild.spec_fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
 from envbuild.spec_kinds import FilePath, Kept, Requirement
 
@@ -150,7 +150,11 @@ def _fields() -> dict[str, Field]:
     pythons = sorted(PYTHONS.values())
     return {
         "name": Field(
-            kind=Text(expected="a name", check=spec_checks.name, rules={"pattern": spec_checks.pattern(lock.LockName)}),
+            kind=Text(
+                expected="a name",
+                check=spec_checks.name,
+                rules={"pattern": spec_checks.schema_pattern(lock_types.LockName)},
+            ),
             doc="Names the lock (pylock.NAME.toml) and the image.",
             examples=("digits",),
         ),
@@ -208,7 +212,7 @@ def _fields() -> dict[str, Field]:
                 key=spec_env.refuse,
                 value=Text(expected='a text ("" for empty)', check=spec_checks.plain, loose=("number", "boolean")),
                 expected="a mapping of names to texts",
-                rules={"propertyNames": {"pattern": spec_checks.pattern(lock.EnvName)}},
+                rules={"propertyNames": {"pattern": spec_checks.schema_pattern(lock_types.EnvName)}},
             ),
             doc="Environment variables of the image, values taken as typed.",
             default={},

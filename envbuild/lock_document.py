@@ -1,0 +1,145 @@
+"""The shape of the lock file: from the tables of ``Lock`` to a PEP 751 document and back, and checks across fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Table = dict[str, Any]
+
+_PACKAGE = frozenset({"name", "version", "wheels"})
+_WHEEL = frozenset({"name", "path", "size", "hashes"})
+
+
+def document(table: Mapping[str, Any], version: int) -> Table:
+    """Return the PEP 751 document of a lock.
+
+    Args:
+        table: the lock as plain values, in the shape of ``Lock``.
+        version: format version of ``[tool.envbuild]``.
+    """
+    python = table["python"]
+    machine = "aarch64" if python["platform"].endswith("aarch64") else "x86_64"
+    marker = f"sys_platform == 'linux' and platform_machine == '{machine}'"
+    return {
+        "lock-version": "1.0",
+        "environments": [f"python_version == '{python['version']}' and {marker}"],
+        "requires-python": f"=={python['version']}.*",
+        "created-by": "envbuild",
+        "packages": [_package_table(entry) for entry in table["packages"]],
+        "tool": {"envbuild": {"version": version, **{key: table[key] for key in table if key != "packages"}}},
+    }
+
+
+def package(entry: object, path: str) -> Table:
+    """Turn one PEP 751 package table into the shape of ``PythonPackage``.
+
+    Raises:
+        ValueError: with the field path; a key that envbuild does not write could make installers disagree.
+    """
+    table = _keys(entry, _PACKAGE, path)
+    wheels = as_list(table["wheels"], f"{path}.wheels")
+    if len(wheels) != 1:
+        raise ValueError(f"{path}.wheels: expected exactly one wheel, found {len(wheels)}")
+    wheel = _keys(wheels[0], _WHEEL, f"{path}.wheels[0]")
+    hashes = _keys(wheel["hashes"], frozenset({"sha256"}), f"{path}.wheels[0].hashes")
+    name = wheel["name"]
+    if wheel["path"] != f"wheels/{name}":
+        raise ValueError(f"{path}.wheels[0].path: expected 'wheels/{name}', found {wheel['path']!r}")
+    if isinstance(name, str) and isinstance(table["name"], str) and _distribution(name) != table["name"]:
+        raise ValueError(f"{path}.wheels[0].name: expected a wheel of {table['name']}, found {name!r}")
+    return {
+        "name": table["name"],
+        "version": table["version"],
+        "wheel": {"name": name, "size": wheel["size"], "sha256": hashes["sha256"]},
+    }
+
+
+def as_list(value: object, path: str) -> Sequence[object]:
+    """Return a list as it is; raises ``ValueError`` for anything else."""
+    if not isinstance(value, list):
+        raise ValueError(f"{path}: {'missing' if value is None else f'expected a list, found {value!r}'}")
+    return value
+
+
+def check_unique(table: Mapping[str, Any]) -> None:
+    """Check what no single field shows.
+
+    Raises:
+        ValueError: two packages of one name, two files of one name, or a GPU value that JSON cannot hold.
+    """
+    names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]
+    system = table["os"].get("packages", ())
+    files = [(f"tool.envbuild.os.packages[{i}].path", p["path"].rsplit("/", 1)[-1]) for i, p in enumerate(system)]
+    inputs = [(f"tool.envbuild.inputs[{i}].path", entry["path"]) for i, entry in enumerate(table.get("inputs", ()))]
+    for group in (names, files, inputs):
+        first: dict[str, str] = {}
+        for path, value in group:
+            if value in first:
+                raise ValueError(f"{path}: {value!r} is at {first[value]} already")
+            first[value] = path
+    for path, value in _leaves(table.get("hardware", {}).get("gpu", {}), "tool.envbuild.hardware.gpu"):
+        if not isinstance(value, str | int | float):
+            raise ValueError(f"{path}: expected a text, number or truth value, found {value!r}")
+
+
+def difference(found: object, expected: object, path: str = "") -> str:
+    """Return the first difference of two documents as a sentence, or an empty string."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        for key in [*expected, *(key for key in found if key not in expected)]:
+            here = f"{path}.{key}" if path else key
+            if key not in found:
+                return f"{here}: missing"
+            if key not in expected:
+                return f"{here}: unknown key"
+            if sentence := difference(found[key], expected[key], here):
+                return sentence
+        return ""
+    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        pairs = enumerate(zip(found, expected, strict=True))
+        return next(filter(None, (difference(a, b, f"{path}[{i}]") for i, (a, b) in pairs)), "")
+    return "" if found == expected else f"{path}: expected {expected!r}, found {found!r}"
+
+
+def _package_table(entry: Mapping[str, Any]) -> Table:
+    wheel = entry["wheel"]
+    return {
+        "name": entry["name"],
+        "version": entry["version"],
+        "wheels": [
+            {
+                "name": wheel["name"],
+                "path": f"wheels/{wheel['name']}",
+                "size": wheel["size"],
+                "hashes": {"sha256": wheel["sha256"]},
+            }
+        ],
+    }
+
+
+def _keys(value: object, keys: frozenset[str], path: str) -> Table:
+    """Return a table that has exactly these keys."""
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: expected a table, found {value!r}")
+    if unknown := sorted(value.keys() - keys):
+        raise ValueError(f"{path}.{unknown[0]}: unknown key")
+    if missing := sorted(keys - value.keys()):
+        raise ValueError(f"{path}.{missing[0]}: missing")
+    return value
+
+
+def _distribution(wheel: str) -> str:
+    """Return the normalised distribution of a wheel's file name (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", wheel.partition("-")[0]).lower()
+
+
+def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _leaves(child, f"{path}.{key}")
+    elif isinstance(value, list | tuple):
+        for index, child in enumerate(value):
+            yield from _leaves(child, f"{path}[{index}]")
+    else:
+        yield path, value
