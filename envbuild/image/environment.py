@@ -1,0 +1,257 @@
+"""Layers of the virtual environment: wheels, their bytecode, and trees of made files.
+
+Each function is a pure function of its arguments' content. Where two wheels install the same path, the later one wins,
+as in an installation one after the other; the plan's order is what "later" means.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from envbuild.errors import BuildError
+from envbuild.image.layer import Entry, Layer, LayerWriter
+from envbuild.image.wheel import File, Wheel, WheelError, is_module, parents, skeleton
+from envbuild.progress import Advance
+
+_SMALL = 1 << 20
+COMPILE_DIR = "build"
+"""Where the compile step works inside its container."""
+COMPILE_OUT = f"/{COMPILE_DIR}/out"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WheelFile:
+    """A wheel on this machine: the file, and the name to tell the user."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """A file with its content in memory, or a symbolic link (``target``)."""
+
+    data: bytes = b""
+    mode: int = 0o644
+    target: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contents:
+    """Which wheel installed each path, and the digest of what it installed there.
+
+    Attributes:
+        files: digest and wheel name by path relative to ``/``.
+        replaced: paths that several wheels install with different content: names of loser and winner.
+    """
+
+    files: dict[str, tuple[str, str]] = field(default_factory=dict)
+    replaced: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def add(self, other: Contents) -> None:
+        """Put another layer's contents on top."""
+        self.replaced.update(other.replaced)
+        for path, (digest, name) in other.files.items():
+            self.put(path, digest, name)
+
+    def check(self) -> None:
+        """Raise ``BuildError`` if one wheel's file is another one's folder."""
+        folders = {folder: name for path, (_, name) in self.files.items() for folder in parents(path)}
+        for path in sorted(self.files.keys() & folders.keys()):
+            raise BuildError(
+                f"/{path} is a file in {self.files[path][1]} and a folder in {folders[path]}",
+                "leave out one of the two packages",
+            )
+
+    def put(self, path: str, digest: str, name: str) -> None:
+        """Add one path; the last one wins."""
+        before, other = self.files.get(path, (digest, ""))
+        if before != digest:
+            self.replaced[path] = (other, name)
+        self.files[path] = (digest, name)
+
+
+_Content = Made | tuple[Wheel, File] | tuple[tarfile.TarFile, tarfile.TarInfo]
+
+
+@contextmanager
+def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Wheel]]:
+    """Open and check wheels.
+
+    Raises:
+        BuildError: one of them is not safe or not well-formed; also for what is found while reading them.
+    """
+    try:
+        with ExitStack() as stack:
+            yield [stack.enter_context(Wheel(str(wheel.path), python, wheel.name)) for wheel in wheels]
+    except WheelError as error:
+        raise BuildError(str(error), "use another release of this package, or tell its makers") from None
+
+
+def pack_wheels(
+    output: BinaryIO, wheels: Sequence[WheelFile], python: str, *, executable: str = "", advance: Advance
+) -> tuple[Layer, Contents]:
+    """Write the layer of one or more wheels.
+
+    Args:
+        output: receives the tar.
+        wheels: lowest precedence first.
+        python: feature release of the target.
+        executable: with it, the layer also holds the empty virtual environment for this interpreter.
+        advance: is told of packed bytes.
+
+    Raises:
+        BuildError: as ``opened`` does.
+    """
+    label = wheels[0].name if len(wheels) == 1 else "the layer of small wheels"
+    folders, links, made = skeleton(python, executable) if executable else ([], {}, {})
+    tree: dict[str, _Content] = {path: Made(target=target) for path, target in links.items()}
+    tree.update({path: Made(data=data) for path, data in made.items()})
+    contents = Contents()
+    with opened(wheels, python) as archives:
+        for archive in archives:
+            for file in archive.files:
+                tree[file.path] = (archive, file)
+                contents.put(file.path, file.digest, archive.name)
+        contents.check()
+        with LayerWriter(output, label) as writer:
+            _add_tree(writer, tree, folders=folders, advance=advance)
+    return writer.layer(), contents
+
+
+def pack_tree(output: BinaryIO, files: Mapping[str, Made], folders: Sequence[str] = (), label: str = "layer") -> Layer:
+    """Write a layer of made files, by path relative to ``/``, and empty folders; all owned by root."""
+    with LayerWriter(output, label) as writer:
+        _add_tree(writer, files, folders=folders)
+    return writer.layer()
+
+
+def pack_sources(output: BinaryIO, groups: Sequence[WheelFile | Mapping[str, bytes]], python: str) -> None:
+    """Write the compile step's inputs: ``compile.py``, and each group's modules below ``in/0000``, ``in/0001`` …
+
+    Args:
+        output: receives the tar, to be unpacked over ``/``.
+        groups: wheels, or modules by path relative to ``/``; each is compiled in a process of its own.
+        python: feature release of the target.
+    """
+    script = Path(__file__).with_name("compile.py").read_bytes()
+    with LayerWriter(output, "the modules to compile") as writer:
+        writer.add(Entry(path=COMPILE_DIR, kind="dir", mode=0o755))
+        writer.add(Entry(path=f"{COMPILE_DIR}/compile.py", kind="file", mode=0o644, size=len(script)), script)
+        writer.add(Entry(path=f"{COMPILE_DIR}/in", kind="dir", mode=0o755))
+        for number, group in enumerate(groups):
+            top = f"{COMPILE_DIR}/in/{number:04}"
+            writer.add(Entry(path=top, kind="dir", mode=0o755))
+            if isinstance(group, WheelFile):
+                with opened([group], python) as (archive,):
+                    modules = {file.path: (archive, file) for file in archive.files if is_module(file.path)}
+                    _add_tree(writer, modules, prefix=f"{top}/")
+            else:
+                _add_tree(writer, {path: Made(data=data) for path, data in group.items()}, prefix=f"{top}/")
+
+
+def compile_command(executable: str) -> tuple[str, ...]:
+    """Return the compile step's command; its results are ``<number>.tar`` in ``/build/out``."""
+    return (executable, "-s", "-S", "-B", f"/{COMPILE_DIR}/compile.py", f"/{COMPILE_DIR}/in", "--archive", COMPILE_OUT)
+
+
+def unpack_bytecode(stream: BinaryIO, count: int, folder: Path) -> list[Path]:
+    """Take the compile step's result apart.
+
+    Args:
+        stream: tar of the result folder.
+        count: number of groups.
+        folder: receives one tar per group.
+
+    Raises:
+        BuildError: the result is not what ``compile.py`` makes.
+    """
+    wanted = {f"{COMPILE_OUT.rpartition('/')[2]}/{number:04}.tar": number for number in range(count)}
+    paths = [folder / f"{number:04}.tar" for number in range(count)]
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            number = wanted.pop(member.name, None)
+            data = tar.extractfile(member) if number is not None and member.isreg() else None
+            if number is not None and data is not None:
+                with paths[number].open("wb") as file:
+                    shutil.copyfileobj(data, file, 1 << 20)
+    if wanted:
+        raise BuildError(f"the compile step left out {min(wanted)}")
+    return paths
+
+
+def pack_bytecode(output: BinaryIO, archives: Sequence[Path], label: str) -> Layer:
+    """Write the layer of bytecode from what the compile step made; a later archive's files win."""
+    with ExitStack() as stack:
+        found: dict[str, _Content] = {}
+        for path in archives:
+            tar = stack.enter_context(tarfile.open(path, "r:"))
+            found.update({member.name: (tar, member) for member in tar if member.isreg()})
+        with LayerWriter(output, label) as writer:
+            _add_tree(writer, found)
+    return writer.layer()
+
+
+def _add_tree(
+    writer: LayerWriter,
+    tree: Mapping[str, _Content],
+    *,
+    prefix: str = "",
+    folders: Iterable[str] = (),
+    advance: Advance = lambda amount: None,
+) -> None:
+    """Add files, the folders above them and further folders, below ``prefix``, in order."""
+    every = {*tree, *folders, *(folder for path in (*tree, *folders) for folder in parents(path))}
+    for path in sorted(every, key=lambda path: path.encode("utf-8", "surrogateescape")):
+        content = tree.get(path)
+        if content is None:
+            writer.add(Entry(path=prefix + path, kind="dir", mode=0o755))
+        elif isinstance(content, Made):
+            if content.target:
+                writer.add(Entry(path=prefix + path, kind="symlink", mode=0o777, target=content.target))
+            else:
+                entry = Entry(path=prefix + path, kind="file", mode=content.mode, size=len(content.data))
+                writer.add(entry, content.data)
+        elif isinstance(content[1], File):
+            _add_wheel_file(writer, prefix, content, advance)
+        else:
+            tar, member = content
+            entry = Entry(path=prefix + path, kind="file", mode=0o644, size=member.size)
+            writer.add(entry, cast(BinaryIO, tar.extractfile(member)))
+
+
+def _add_wheel_file(writer: LayerWriter, prefix: str, content: tuple[Wheel, File], advance: Advance) -> None:
+    wheel, file = content
+    entry = Entry(path=prefix + file.path, kind="file", mode=file.mode, size=file.size)
+    packed = file.member.compress_size if file.member else 0
+    if file.size <= _SMALL:
+        writer.add(entry, wheel.read(file))
+        advance(packed)
+        return
+    with wheel.open(file) as stream:
+        writer.add(entry, cast(BinaryIO, _Watched(stream, file.size, packed, advance)))
+
+
+class _Watched:
+    """A stream that reports packed bytes, by proportion, while unpacked ones are read."""
+
+    def __init__(self, stream: BinaryIO, size: int, packed: int, advance: Advance) -> None:
+        self._stream = stream
+        self._size = size
+        self._packed = packed
+        self._advance = advance
+        self._read = 0
+
+    def read(self, size: int = -1) -> bytes:
+        """Read, and report."""
+        chunk = self._stream.read(size)
+        before = self._read * self._packed // self._size
+        self._read += len(chunk)
+        self._advance(self._read * self._packed // self._size - before)
+        return chunk
