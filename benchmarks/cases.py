@@ -1,0 +1,160 @@
+"""What is measured: envbuild against the tools people would use instead, on the same files and engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from benchmarks.measure import Case
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+ENVBUILD = str(BIN / "envbuild")
+EXAMPLE = REPOSITORY / "examples" / "digits"
+TRAIN = ("tensorflow-cpu==2.21.*", "scikit-learn")
+Benchmark = Callable[[Path], tuple[str, list[Case]]]
+
+
+def call(*command: str, cwd: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Run a preparation step; returns its standard output, raises ``RuntimeError`` with what it said."""
+    result = subprocess.run(
+        command, cwd=cwd, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
+    )
+    if result.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+    return result.stdout
+
+
+def image_of(folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Build a folder's lock; returns the identity of the image in the engine."""
+    built = json.loads(call(ENVBUILD, "build", "--json", cwd=folder, environment=environment))
+    return str(built["image"])
+
+
+def startup(folder: Path) -> tuple[str, list[Case]]:
+    """``envbuild --help`` against the interpreter alone."""
+    return "`envbuild --help`", [
+        Case(name="envbuild --help", command=[ENVBUILD, "--help"], cwd=folder),
+        Case(name="python -c pass", command=[sys.executable, "-c", "pass"], cwd=folder),
+    ]
+
+
+def lock(folder: Path) -> tuple[str, list[Case]]:
+    """A warm lock of the example against uv's and pip-tools' own compilation of the same requirements."""
+    shutil.copy(EXAMPLE / "spec.yaml", folder)
+    (folder / "requirements.in").write_text("\n".join(TRAIN) + "\n")
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+
+    def forget(*names: str) -> Callable[[], None]:
+        return lambda: [(folder / name).unlink(missing_ok=True) for name in names] and None
+
+    uv = [str(BIN / "uv"), "pip", "compile", "--quiet", "--generate-hashes", "--python-version", "3.11"]
+    pip_compile = [str(BIN / "pip-compile"), "--quiet", "--generate-hashes", "--strip-extras"]
+    return "lock, warm: OS packages, wheels and all, against the wheels alone", [
+        Case(
+            name="envbuild lock",
+            command=[ENVBUILD, "lock", "spec.yaml", "--quiet"],
+            cwd=folder,
+            prepare=forget("pylock.digits.toml", "Dockerfile"),
+        ),
+        Case(
+            name="uv pip compile",
+            command=[*uv, "--python-platform", "x86_64-manylinux_2_36", "requirements.in", "-o", "uv.txt"],
+            cwd=folder,
+            prepare=forget("uv.txt"),
+        ),
+        Case(
+            name="pip-compile",
+            command=[*pip_compile, "requirements.in", "-o", "pip.txt"],
+            cwd=folder,
+            prepare=forget("pip.txt"),
+            runs=2,
+        ),
+    ]
+
+
+def build(folder: Path) -> tuple[str, list[Case]]:
+    """The example's image from a filled store, nothing built, against pip in a Dockerfile on a ready base image."""
+    ours, base = folder / "ours", folder / "base"
+    ours.mkdir()
+    base.mkdir()
+    shutil.copy(EXAMPLE / "spec.yaml", ours)
+    (base / "spec.yaml").write_text("name: bench-base\npackages: [python3-pip, python3-venv]\n")
+    for project in (ours, base):
+        call(ENVBUILD, "lock", "spec.yaml", cwd=project)
+    store = {"ENVBUILD_STORE": str(folder / "store")}
+    call(ENVBUILD, "fetch", "--vendor", "vendored", cwd=ours)
+    call(ENVBUILD, "fetch", "--from", "vendored", cwd=ours, environment=store)
+    context = folder / "context"
+    context.mkdir()
+    (ours / "vendored" / "wheels").rename(context / "wheels")
+    tag = "envbuild-bench-base:latest"
+    call("docker", "tag", image_of(base), tag, cwd=base)
+    (context / "Dockerfile").write_text(
+        f"FROM {tag}\nENTRYPOINT []\nCOPY wheels /wheels\n"
+        "RUN /usr/bin/python3 -m venv /opt/venv && /opt/venv/bin/pip install --no-index --no-deps /wheels/*.whl\n"
+    )
+    image: list[str] = []
+
+    def from_nothing() -> None:
+        if image:
+            call("docker", "image", "rm", "--force", image.pop(), cwd=ours)
+        shutil.rmtree(folder / "store" / "derived", ignore_errors=True)
+        for file in ours.glob("pylock.*.json"):
+            image.append(json.loads(file.read_text())["config"])
+            file.unlink()
+
+    docker = ["docker", "build", "--no-cache", "--network=none", "--quiet", "."]
+    return "build from a filled store, nothing cached (ours includes bootstrapping the OS; pip starts on a base)", [
+        Case(
+            name="envbuild build",
+            command=[ENVBUILD, "build", "--quiet"],
+            cwd=ours,
+            environment=store,
+            prepare=from_nothing,
+        ),
+        Case(
+            name="docker build, pip install",
+            command=docker,
+            cwd=context,
+            environment={"DOCKER_BUILDKIT": "0"},
+        ),
+    ]
+
+
+def rebuild(folder: Path) -> tuple[str, list[Case]]:
+    """Nothing to do: the image is there."""
+    shutil.copy(EXAMPLE / "spec.yaml", folder)
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+    image_of(folder)
+    return "build, nothing to do", [
+        Case(name="envbuild build", command=[ENVBUILD, "build"], cwd=folder),
+        Case(name="docker image inspect", command=["docker", "image", "ls", "--quiet"], cwd=folder),
+    ]
+
+
+def run(folder: Path) -> tuple[str, list[Case]]:
+    """One trivial program in the example's image, guard, record and all, against ``docker run`` of the same image."""
+    shutil.copy(EXAMPLE / "spec.yaml", folder)
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+    identity = image_of(folder)
+    (folder / "program.py").write_text("print('done')\n")
+    mount = f"type=bind,source={folder},target=/workspace"
+    docker = ["docker", "run", "--rm", "--network=none", "--init", "--mount", mount, "--workdir=/workspace"]
+    return "run: the same program in the same image", [
+        Case(name="envbuild run", command=[ENVBUILD, "run", "program.py"], cwd=folder),
+        Case(name="docker run", command=[*docker, identity, "python", "program.py"], cwd=folder),
+        Case(
+            name="docker run, guard left out",
+            command=[*docker, "--entrypoint=/usr/bin/python3.11", identity, "-S", "program.py"],
+            cwd=folder,
+        ),
+    ]
+
+
+BENCHMARKS: dict[str, Benchmark] = {"help": startup, "lock": lock, "build": build, "rebuild": rebuild, "run": run}
