@@ -1,0 +1,101 @@
+#!/bin/sh
+# Installs Debian packages where there is nothing but their essential files, and removes what would differ next time.
+#
+# Reads /tmp/envbuild-os: plan (one action per line), debs/ (the packages). Needs no network and asks no question.
+# The same script runs in `envbuild build` and in a Dockerfile build; envbuild/image/bootstrap.py writes the plan.
+set -euf
+umask 022
+
+work=/tmp/envbuild-os
+epoch_days=3652 # 1980-01-01 in days since 1970, as /etc/shadow counts
+
+# Nothing of the caller's environment reaches a package's script.
+[ "${ENVBUILD_CLEAN:-}" = 1 ] || exec env -i ENVBUILD_CLEAN=1 /bin/sh "$0"
+
+export PATH="$work/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+export HOME=/root LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=315532800
+export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true DEBCONF_NOWARNINGS=yes
+# Perl and Python order their hashes at random otherwise.
+export PERL_HASH_SEED=0 PERL_PERTURB_KEYS=0 PYTHONHASHSEED=0
+
+prepare() {
+    # No service starts (policy-rc.d), and scripts know that this is no running system: libc6 would restart init.
+    mkdir -p "$work/bin" /usr/sbin
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    printf '#!/bin/sh\nexit 0\n' >"$work/bin/ischroot"
+    chmod 755 /usr/sbin/policy-rc.d "$work/bin/ischroot"
+    # dpkg syncs this folder to disk some fifteen times per package; nothing here survives a failure anyway.
+    memory=$(mktemp -d /dev/shm/envbuild.XXXXXX 2>/dev/null) || memory=
+    if [ -n "$memory" ]; then
+        rm -rf /var/lib/dpkg/updates
+        ln -s "$memory" /var/lib/dpkg/updates
+    fi
+}
+
+act() {
+    verb=$1
+    shift
+    case $verb in
+    bootstrap) for file; do dpkg --force-unsafe-io --force-depends --install "$file" 2>&1; done ;;
+    force) dpkg --force-unsafe-io --force-depends --unpack "$@" 2>&1 ;;
+    unpack) dpkg --force-unsafe-io --unpack "$@" 2>&1 ;;
+    configure)
+        [ $# -gt 0 ] || set -- -a
+        dpkg --force-unsafe-io --configure "$@" 2>&1
+        ;;
+    *) echo "unknown action: $verb" && exit 2 ;;
+    esac
+}
+
+# dpkg names what fails; the rest is noise, kept for the case of failure.
+install_packages() {
+    cd "$work/debs"
+    while read -r verb words; do
+        # shellcheck disable=SC2086 # words are file and package names without blanks, globbing is off
+        act "$verb" $words >"$work/log" || {
+            grep -v -e '^Selecting ' -e '^(Reading ' -e '^Preparing ' -e 'pre-dependency' "$work/log" | tail -n 60
+            exit 1
+        }
+    done <"$work/plan"
+    cd /
+    audit=$(dpkg --audit)
+    [ -z "$audit" ] || { echo "dpkg: error: packages are not fully installed: $audit"; exit 1; }
+}
+
+clean() {
+    rm -f /usr/sbin/policy-rc.d
+    if [ -n "$memory" ]; then
+        rm -rf /var/lib/dpkg/updates "$memory"
+        mkdir /var/lib/dpkg/updates
+    fi
+    # Logs and caches that hold times, inode numbers or the machine's name.
+    find /var/log -type f \( -name dpkg.log -o -name alternatives.log -o -name fontconfig.log \) -exec rm -f {} +
+    find /var/log -type f -size +0 -exec truncate -s 0 {} +
+    rm -f /var/cache/ldconfig/aux-cache /etc/apt/apt.conf.d/01autoremove-kernels /var/lib/systemd/random-seed
+    rm -f /var/lib/dpkg/lock /var/lib/dpkg/lock-frontend /var/lib/dpkg/triggers/Lock /etc/.pwd.lock
+    for folder in /var/cache/debconf /var/lib/dpkg; do
+        find "$folder" -maxdepth 1 -type f -name '*-old' -exec rm -f {} +
+    done
+    for folder in /var/cache/fontconfig /var/cache/apt /var/lib/apt/lists; do
+        [ ! -d "$folder" ] || find "$folder" -type f -exec rm -f {} +
+    done
+    # Backups of the user database, and its days of the last password change.
+    rm -f /etc/passwd- /etc/group- /etc/shadow- /etc/gshadow- /etc/subuid- /etc/subgid-
+    if [ -f /etc/shadow ]; then
+        sed -i -E "s/^([^:]*:[^:]*):[0-9]+:/\1:$epoch_days:/" /etc/shadow
+    fi
+    # Identities and keys that must be a machine's own.
+    : >/etc/machine-id
+    rm -f /var/lib/dbus/machine-id
+    for folder in /etc/ssh /etc/ssl/private; do
+        [ ! -d "$folder" ] || find "$folder" -type f \( -name 'ssh_host_*' -o -name '*snakeoil*' \) -exec rm -f {} +
+    done
+    # What lives only while a machine runs. Mount points cannot be removed and are skipped.
+    find /run /tmp /var/tmp -xdev -mindepth 1 -delete 2>/dev/null || true
+    mkdir -p /run/lock
+    chmod 1777 /run/lock
+}
+
+prepare
+install_packages
+clean
