@@ -22,7 +22,7 @@ from envbuild.store import ELSEWHERE, NO_SPACE, Part, Store, WrongBytesError, co
 if TYPE_CHECKING:
     import urllib3
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _RANGE = re.compile(r"bytes ([0-9]+)-[0-9]+/([0-9]+|\*)")
 
 

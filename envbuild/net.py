@@ -180,12 +180,13 @@ def explain(error: Exception) -> HttpError:
         return HttpError(f"the server's certificate is not trusted: {cause}", transient="CERTIFICATE" not in str(cause))
     if isinstance(cause, urllib3.exceptions.LocationValueError):
         return HttpError(f"not a usable address: {cause}", transient=False)
+    if isinstance(cause, urllib3.exceptions.NewConnectionError):  # before TimeoutError: it is one by inheritance
+        return HttpError(f"no connection: {str(cause).rsplit(': ', 1)[-1]}", transient=True)
     if isinstance(cause, urllib3.exceptions.TimeoutError):
         return HttpError("no answer in time", transient=True)
-    if isinstance(cause, urllib3.exceptions.IncompleteRead):
+    if isinstance(cause, urllib3.exceptions.ProtocolError):
         return HttpError("the connection broke off", transient=True)
-    text = str(cause).split(": ", 1)[-1] if isinstance(cause, urllib3.exceptions.NewConnectionError) else str(cause)
-    return HttpError(f"the connection failed: {text}", transient=True)
+    return HttpError(f"the connection failed: {cause}", transient=True)
 
 
 def _usable(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
