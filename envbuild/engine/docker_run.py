@@ -23,16 +23,31 @@ _NO_DETACH = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
 """The default sequence would swallow Ctrl-P, a key of every shell."""
 
 
+_INIT = "docker-init"
+
+
+class _NoInitError(Exception):
+    """The engine lacks its init program: some distributions package it apart."""
+
+
 def run_container(client: EngineClient, request: ContainerRun) -> ContainerExit:
     """Implement ``ContainerRunner.run_container``."""
+    try:
+        return _run(client, request, init=True)
+    except _NoInitError:
+        return _run(client, request, init=False)
+
+
+def _run(client: EngineClient, request: ContainerRun, *, init: bool) -> ContainerExit:
+    """Run with or without the engine's init program."""
     since = time.time()
-    identity = _create(client, request)
+    identity = _create(client, request, init)
     with _removed_unless_started(client, identity) as mark_started, ExitStack() as stack:
         stream = stack.enter_context(_attached(client, identity, request))
         pending = client.begin("POST", f"/containers/{identity}/wait", {"condition": "removed"})
         stack.callback(pending.close)
         relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
-        _start(client, identity, request)
+        _start(client, identity)
         mark_started()
         relay.open()
         if request.tty:
@@ -45,18 +60,19 @@ def run_container(client: EngineClient, request: ContainerRun) -> ContainerExit:
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 
 
-def container_config(request: ContainerRun, *, rootless: bool, shm_size: int) -> dict[str, Any]:
+def container_config(request: ContainerRun, *, init: bool, rootless: bool, shm_size: int) -> dict[str, Any]:
     """Translate a request into the body of the create call.
 
     Args:
         request: what to run.
+        init: let the engine's init program be process 1.
         rootless: the engine runs as the caller, whose identity inside is root's.
         shm_size: bytes of /dev/shm.
     """
     host: dict[str, Any] = {
         "AutoRemove": True,
-        # Reaps orphans and forwards signals: a program as process 1 would ignore SIGTERM unless it asks for it.
-        "Init": True,
+        # Reaps orphans and forwards signals; where the engine has none, envbuild's guard does that itself.
+        "Init": init,
         "NetworkMode": request.network,
         "LogConfig": {"Type": "none"},
         "ShmSize": shm_size,
@@ -96,11 +112,11 @@ def container_config(request: ContainerRun, *, rootless: bool, shm_size: int) ->
     return config
 
 
-def _create(client: EngineClient, request: ContainerRun) -> str:
+def _create(client: EngineClient, request: ContainerRun, init: bool) -> str:
     """Create the container and return its identity."""
     # The kernel's own default for a memory file system. The engine's 64 MB starve data loaders with workers.
     shm_size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    config = container_config(request, rootless=is_rootless(client.endpoint), shm_size=shm_size)
+    config = container_config(request, init=init, rootless=is_rootless(client.endpoint), shm_size=shm_size)
     try:
         return str(client.call("POST", "/containers/create", body=config)["Id"])
     except ApiError as error:
@@ -109,16 +125,14 @@ def _create(client: EngineClient, request: ContainerRun) -> str:
         raise engine_refused("create the container", error.message) from None
 
 
-def _start(client: EngineClient, identity: str, request: ContainerRun) -> None:
+def _start(client: EngineClient, identity: str) -> None:
     """Start the container."""
     try:
         client.call("POST", f"/containers/{identity}/start")
     except ApiError as error:
-        reason = error.message
-        hint = ""
-        if "docker-init" in reason:
-            hint = "install the engine's init program: apt-get install tini"
-        raise engine_refused("start the container", reason, hint) from None
+        if _INIT in error.message:
+            raise _NoInitError from None
+        raise engine_refused("start the container", error.message) from None
 
 
 @contextmanager

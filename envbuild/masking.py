@@ -1,0 +1,67 @@
+"""What must not be written into a record: values that look like secrets, by the name or by themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+MASK = "***"
+
+_SECRET_WORD = re.compile(
+    r"(?:^|[^a-z0-9])(?:api)?(?:key|auth|authorization|cookie|credentials?|pass|pass(?:phrase|w(?:or)?d)|pat|secrets?|token)"
+    r"(?![a-z0-9])"
+)
+"""Whole words of a lower-case variable name: TOKENIZERS_PARALLELISM is none, HF_TOKEN and AWS_ACCESS_KEY_ID are."""
+_SECRET_OPTION = re.compile(
+    r"--?(?:[\w-]*[-_])?(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
+)
+"""An option is judged by its last word: ``--max-tokens``, ``--tokenizer`` and ``--sort-key`` are parameters."""
+
+_SECRET_VALUE = re.compile(
+    r"""
+      \bgh[pousr]_\w{20,}            # GitHub
+    | \bgithub_pat_\w{20,}
+    | \bglpat-[\w-]{16,}             # GitLab
+    | \bhf_[A-Za-z0-9]{20,}          # Hugging Face
+    | \bsk-[\w-]{20,}                # several model services
+    | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b  # AWS
+    | \bxox[abeoprs]-[\w-]{10,}      # Slack
+    | \bpypi-[\w-]{30,}
+    | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*      # JSON Web Token
+    | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*    # PEM
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+
+
+def mask_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables sorted by name, secrets masked by name or by value."""
+    return {name: MASK if _secret_name(name) else mask_text(environment[name]) for name in sorted(environment)}
+
+
+def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return an argument vector with the values of secret options and secret-looking values masked."""
+    masked = []
+    hide_next = False
+    for argument in arguments:
+        option, equals, _ = argument.partition("=")
+        secret = _SECRET_OPTION.fullmatch(option.lower()) is not None
+        if hide_next and not argument.startswith("-"):
+            masked.append(MASK)
+        elif secret and equals:
+            masked.append(f"{option}={MASK}")
+        else:
+            masked.append(mask_text(argument))
+        hide_next = secret and not equals
+    return tuple(masked)
+
+
+def mask_text(text: str) -> str:
+    """Mask the parts of a text that look like secrets, among them the user part of an address."""
+    return _USER_IN_URL.sub(MASK, _SECRET_VALUE.sub(MASK, text))
+
+
+def _secret_name(name: str) -> bool:
+    """Judge a variable by its name."""
+    return _SECRET_WORD.search(name.lower()) is not None

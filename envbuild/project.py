@@ -1,0 +1,48 @@
+"""A project is the folder that holds a lock; its lock is found upward from where one stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from envbuild.errors import LockError, UsageError
+
+STATE_FOLDER = ".envbuild"
+"""Run records and the like, below the project."""
+
+_LOCK_NAME = re.compile(r"pylock\.([a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?)\.toml")
+
+
+def find_lock(start: Path, name: str = "") -> Path:
+    """Find the nearest ``pylock.<name>.toml`` from ``start`` (a file or folder) upward.
+
+    Args:
+        start: where to begin.
+        name: the lock's name part, or empty if the nearest folder with locks has only one.
+
+    Raises:
+        LockError: there is none.
+        UsageError: the nearest folder holds several and no name was given.
+    """
+    begin = start.resolve()
+    if not begin.is_dir():
+        begin = begin.parent
+    for folder in (begin, *begin.parents):
+        found = {match[1]: folder / match[0] for match in map(_LOCK_NAME.fullmatch, _names(folder)) if match}
+        if name and name in found:
+            return found[name]
+        if not name and len(found) == 1:
+            return next(iter(found.values()))
+        if not name and found:
+            listed = ", ".join(sorted(path.name for path in found.values()))
+            raise UsageError(f"{folder} holds {len(found)} locks: {listed}", "choose one: --lock FILE")
+    wanted = f"pylock.{name}.toml" if name else "lock (pylock.NAME.toml)"
+    raise LockError(f"no {wanted} in {begin} or any folder above it", "write one: envbuild lock spec.yaml")
+
+
+def _names(folder: Path) -> list[str]:
+    """List a folder's entries; a folder that cannot be read counts as empty."""
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []

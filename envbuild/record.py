@@ -1,0 +1,209 @@
+"""The record of one run: everything that could have changed its result, and digests of the result.
+
+Written as JSON; ``record_schema`` is its published description. Meaning of every field: docs/records.md.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from envbuild.digest import sha256_json
+from envbuild.errors import EnvbuildError
+
+FORMAT = 1
+
+RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+State = Literal["running", "finished", "refused", "interrupted", "failed"]
+
+
+class _Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of a record's parts. Unknown keys are ignored, so that an older envbuild lists newer records."""
+
+
+class LockFacts(_Value, frozen=True, kw_only=True):
+    """The lock's file name and the SHA-256 of its bytes."""
+
+    file: str
+    sha256: Sha256
+
+
+class Script(_Value, frozen=True, kw_only=True):
+    """The program's file, relative to the project, and its SHA-256 at the start."""
+
+    path: str
+    sha256: Sha256
+
+
+class Git(_Value, frozen=True, kw_only=True):
+    """The project's version.
+
+    Attributes:
+        branch: empty if detached.
+        dirty: tracked files differ from the commit.
+        diff_sha256: SHA-256 of ``git diff HEAD --full-index``; empty if not dirty.
+        untracked: number of files and whole folders that git neither tracks nor ignores.
+    """
+
+    commit: str
+    branch: str
+    dirty: bool
+    diff_sha256: str
+    untracked: int
+
+
+class Gpu(_Value, frozen=True, kw_only=True):
+    """One GPU as its driver names it; memory in bytes."""
+
+    name: str
+    uuid: str
+    memory: int
+
+
+class Host(_Value, frozen=True, kw_only=True):
+    """The machine: memory in bytes, ``cpu_level`` the x86-64 psABI level (``any`` elsewhere)."""
+
+    kernel: str
+    machine: str
+    cpu: str
+    cpu_level: str
+    cpus: int
+    memory: int
+    gpu_driver: str = ""
+    gpus: tuple[Gpu, ...] = ()
+
+
+class Options(_Value, frozen=True, kw_only=True):
+    """What the command line chose: memory in bytes, mounts as ``source:target:ro|rw``."""
+
+    network: str
+    workspace: str
+    controls: bool = True
+    cpus: float | None = None
+    cpuset: str = ""
+    memory: int | None = None
+    mounts: tuple[str, ...] = ()
+    user: str = ""
+    tty: bool = False
+
+
+class Output(_Value, frozen=True, kw_only=True):
+    """A file of the workspace after the run; a link's digest is that of its target's name, None if unreadable."""
+
+    path: str
+    change: Literal["created", "changed"]
+    size: int
+    sha256: Sha256 | None
+
+
+class Record(_Value, frozen=True, kw_only=True):
+    """One run.
+
+    Attributes:
+        state: ``running`` until the end; ``finished`` whatever the exit code; ``refused`` by the guard;
+            ``interrupted`` before the program started; ``failed`` if the engine could not run it.
+        image: config digest.
+        duration: seconds.
+        problem: what failed, if it was not the program.
+        recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
+        same_bits_as: newest earlier run of the same recipe with equal outputs.
+        differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files.
+    """
+
+    format: int = FORMAT
+    id: RunId
+    state: State
+    start: Time
+    end: Time | None = None
+    duration: float | None = None
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    problem: str = ""
+    lock: LockFacts
+    image: Sha256
+    engine: dict[str, str] = {}
+    command: tuple[str, ...]
+    directory: str
+    script: Script | None = None
+    environment: dict[str, str]
+    options: Options
+    inputs: dict[str, Sha256] = {}
+    recipe: str = ""
+    git: Git | None = None
+    host: Host | None = None
+    verdict: dict[str, Any] | None = None
+    processes: tuple[dict[str, Any], ...] = ()
+    outputs: tuple[Output, ...] = ()
+    deleted: tuple[str, ...] = ()
+    same_bits_as: str = ""
+    differs_from: str = ""
+    differs_in: tuple[str, ...] = ()
+
+
+class RecordError(EnvbuildError):
+    """A record is missing, ambiguous or unreadable."""
+
+    exit_code = 2
+
+
+def dumps(record: Record) -> bytes:
+    """Render a record as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+
+
+def loads(data: bytes, source: str = "record") -> Record:
+    """Parse a record; raises ``RecordError`` if it is damaged or of another format."""
+    try:
+        record = msgspec.json.decode(data, type=Record)
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"{source} is not a record of this format: {error}") from None
+    if record.format != FORMAT:
+        raise RecordError(
+            f"{source}: format: expected {FORMAT}, found {record.format}", "read it with the envbuild that wrote it"
+        )
+    return record
+
+
+def record_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``record.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"envbuild run record, format {FORMAT}",
+        **msgspec.json.schema(Record),
+    }
+
+
+def recipe(record: Record) -> str:
+    """Return the digest of everything that was chosen for a run; what was found (host, git) is not in it."""
+    chosen = (record.lock, record.image, record.script, record.command, record.directory, record.environment)
+    options = msgspec.structs.replace(record.options, mounts=(), user="", tty=False)
+    return sha256_json(msgspec.to_builtins((*chosen, options)))
+
+
+def summary(record: Record) -> str:
+    """Say in one line what became of a run."""
+    parts = [f"run {record.id[:10]} {'refused' if record.state == 'refused' else 'recorded'}"]
+    if record.verdict is not None and "duration_ms" in record.verdict:
+        parts.append(f"guard {record.verdict['duration_ms']:.0f} ms")
+    if record.out_of_memory:
+        parts.append("ended for want of memory")
+    count = len(record.outputs)
+    if record.state == "finished":
+        parts.append(f"{count} output{'' if count == 1 else 's'}" if count else "no outputs")
+    if record.same_bits_as:
+        parts.append(f"same bits as run {record.same_bits_as[:10]}")
+    elif record.differs_from:
+        shown = ", ".join(record.differs_in[:3]) + (" …" if len(record.differs_in) > 3 else "")
+        parts.append(f"differs from run {record.differs_from[:10]} in: {shown}")
+    return " · ".join(parts)
+
+
+def compare(record: Record, earlier: Record) -> tuple[str, ...]:
+    """Name the files whose digests differ between two runs, those that only one of them has included."""
+    mine = {output.path: output.sha256 for output in record.outputs}
+    theirs = {output.path: output.sha256 for output in earlier.outputs}
+    return tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))

@@ -1,0 +1,304 @@
+"""The run stage: one program in one locked image, and a record of it.
+
+The project is mounted at ``/workspace``, declared inputs read-only over it. The program runs as the caller, so its
+files are the caller's. A record is on disk before the program starts and is completed whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from envbuild import layout, runs, workspace
+from envbuild.digest import sha256_file
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Mount
+from envbuild.errors import EnvbuildError, UsageError
+from envbuild.lock import Lock
+from envbuild.masking import mask_arguments, mask_environment
+from envbuild.project import STATE_FOLDER
+from envbuild.record import LockFacts, Options, Record, Script, recipe
+from envbuild.surroundings import git_state, host_facts
+
+HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file system of its own
+USER = "envbuild"
+"""Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
+
+_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+
+
+class RunEngine(ContainerRunner, Protocol):
+    """What the run stage needs of an engine."""
+
+    def describe(self) -> Mapping[str, str]:
+        """Name, version, storage driver and API version."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRequest:
+    """What to run, and where.
+
+    Attributes:
+        lock_path: the lock's file; its folder is the project.
+        lock: what it says.
+        image: reference or identity for the engine; ``config`` is its config digest in hex.
+        arguments: a script with its arguments, ``-m MODULE …``, or a command line; empty for a shell.
+        verbatim: ``arguments`` is a command line even if it looks like a script.
+        directory: the caller's working directory.
+        environment: variables added for this run.
+        network: empty for the lock's.
+        cpus, cpuset, memory: limits; memory in bytes.
+        tty: allocate a terminal; None for: if we are on one.
+        controls: seeds and determinism as locked; False leaves frameworks as they come.
+    """
+
+    lock_path: Path
+    lock: Lock
+    image: str
+    config: str
+    arguments: tuple[str, ...]
+    verbatim: bool = False
+    directory: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    network: str = ""
+    cpus: float | None = None
+    cpuset: str = ""
+    memory: int | None = None
+    tty: bool | None = None
+    controls: bool = True
+
+    @property
+    def project(self) -> Path:
+        """The folder that holds the lock."""
+        return self.lock_path.resolve().parent
+
+
+def run(request: RunRequest, engine: RunEngine) -> Record:
+    """Run to the end and return the completed record, whose ``exit_code`` is the program's (78: refused by the guard).
+
+    Raises:
+        UsageError: the script or an input does not exist, or lies outside the project.
+        EngineError: the engine could not run the container; the record says so too.
+    """
+    started = time.monotonic()
+    command, script = command_line(request)
+    owner = caller_ids(os.environ)
+    record = _first_record(request, command, script, owner)
+    folder = runs.run_folder(request.project, record.id) / "process"
+    container = _container(request, record, command, folder, owner)
+    _make_folders(request.project, folder, owner)
+    runs.save(request.project, record)
+    inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
+    before = workspace.scan(request.project, inputs)
+    facts = _Facts(request.project, record, engine)
+    changed: dict[str, Any] = {}
+    try:
+        code = engine.run_container(container)
+        changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
+    except BaseException as error:
+        changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
+        raise
+    finally:
+        changed |= facts.result() | _observations(folder)
+        if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
+            changed["state"] = "refused"
+        after = workspace.scan(request.project, inputs)
+        changed["outputs"], changed["deleted"] = workspace.changes(request.project, before, after)
+        changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
+        record = msgspec.structs.replace(record, **changed)
+        record = msgspec.structs.replace(record, **runs.compared(request.project, record))
+        runs.save(request.project, record)
+    return record
+
+
+def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
+    """Turn what the caller typed into the container's command, and name the script if there is one.
+
+    A first argument that ends in ``.py`` is a script, ``-m`` and ``-c`` are Python's own; all else is a command.
+    """
+    arguments = request.arguments
+    if not arguments:
+        return _SHELL, None
+    first = arguments[0]
+    if request.verbatim:
+        return arguments, None
+    if first in ("-m", "-c"):
+        return ("python", *arguments), None
+    if not first.endswith(".py"):
+        return arguments, None
+    script = (request.directory / first).resolve()
+    if not script.is_file():
+        raise UsageError(f"the script {first} does not exist in {request.directory}")
+    if not script.is_relative_to(request.project):
+        raise UsageError(
+            f"the script {script} is outside the project {request.project}",
+            "put it beside or below the lock, or choose another lock: --lock FILE",
+        )
+    inside = request.directory.resolve().is_relative_to(request.project) and not Path(first).is_absolute()
+    name = first if inside else f"{layout.WORKSPACE}/{script.relative_to(request.project)}"
+    return ("python", name, *arguments[1:]), script
+
+
+def caller_ids(environment: Mapping[str, str]) -> tuple[int, int]:
+    """Return the user and group the program runs as: the caller's, also behind sudo."""
+    user, group = environment.get("SUDO_UID", ""), environment.get("SUDO_GID", "")
+    if os.getuid() == 0 and user.isdecimal() and group.isdecimal():
+        return int(user), int(group)
+    return os.getuid(), os.getgid()
+
+
+def on_terminal() -> bool:
+    """Tell whether this process is the foreground job of a terminal with both input and output on it."""
+    try:
+        return sys.stdin.isatty() and sys.stdout.isatty() and os.tcgetpgrp(0) == os.getpgrp()
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _container(
+    request: RunRequest, record: Record, command: Sequence[str], folder: Path, owner: tuple[int, int]
+) -> ContainerRun:
+    """Describe the container to run."""
+    return ContainerRun(
+        image=request.image,
+        command=tuple(command),
+        environment=_added_environment(request, record.id, record.options.tty),
+        mounts=_mounts(request, folder),
+        workdir=record.directory,
+        user=f"{owner[0]}:{owner[1]}",
+        network=record.options.network,
+        cpus=request.cpus,
+        cpuset=request.cpuset,
+        memory=request.memory,
+        interactive=True,
+        tty=record.options.tty,
+        scratch=(HOME,),
+        labels={"envbuild.run": record.id},
+    )
+
+
+def _first_record(request: RunRequest, command: tuple[str, ...], script: Path | None, owner: tuple[int, int]) -> Record:
+    """Make the record of a run that is about to start."""
+    tty = on_terminal() if request.tty is None else request.tty
+    options = Options(
+        network=request.network or request.lock.run.network,
+        workspace=request.lock.run.workspace,
+        controls=request.controls,
+        cpus=request.cpus,
+        cpuset=request.cpuset,
+        memory=request.memory,
+        mounts=tuple(f"{m.source}:{m.target}:{'ro' if m.read_only else 'rw'}" for m in request.mounts),
+        user=f"{owner[0]}:{owner[1]}",
+        tty=tty,
+    )
+    inside = request.directory.resolve()
+    below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."
+    record = Record(
+        id=runs.new_id(),
+        state="running",
+        start=_now(),
+        lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
+        image=request.config,
+        command=mask_arguments(command),
+        directory=layout.WORKSPACE if below == "." else f"{layout.WORKSPACE}/{below}",
+        script=_script(request.project, script),
+        environment=mask_environment({**request.lock.environment, **request.environment}),
+        options=options,
+        inputs={entry.path: entry.sha256 for entry in request.lock.inputs},
+    )
+    return msgspec.structs.replace(record, recipe=recipe(record))
+
+
+def _script(project: Path, path: Path | None) -> Script | None:
+    """Digest the script before it can change."""
+    return None if path is None else Script(path=path.relative_to(project).as_posix(), sha256=sha256_file(path))
+
+
+def _added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str, str]:
+    """Return the variables of this run that are not locked; none of them may matter to a result."""
+    added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
+    if tty:
+        added["TERM"] = os.environ.get("TERM", "xterm")
+    if not request.controls:
+        added["ENVBUILD_CONTROLS"] = "off"
+    return {**added, **request.environment}
+
+
+def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
+    """Return the project, its inputs over it, the folder for guard and hook, and what the caller asked for."""
+    project = request.project
+    mounts = [Mount(source=project, target=layout.WORKSPACE, read_only=request.lock.run.workspace == "ro")]
+    for entry in request.lock.inputs:
+        source = project / entry.path
+        if not source.exists():
+            raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
+        mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
+    mounts.append(Mount(source=folder, target=layout.RUN_DIR))
+    return (*mounts, *request.mounts)
+
+
+def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
+    """Make the folder that guard and hook write to and all above it, owned by the caller."""
+    folder.mkdir(parents=True)
+    if owner[0] != os.getuid():
+        for path in (folder, folder.parent, folder.parent.parent, project / STATE_FOLDER):
+            os.chown(path, *owner)
+
+
+class _Facts:
+    """Facts gathered by a thread while the engine starts the container, and saved as soon as they are known."""
+
+    def __init__(self, project: Path, record: Record, engine: RunEngine) -> None:
+        self._found: dict[str, Any] = {}
+        self._work = threading.Thread(target=self._gather, args=(project, record, engine), name="facts", daemon=True)
+        self._work.start()
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the facts; those that could not be had are absent."""
+        self._work.join()
+        return dict(self._found)
+
+    def _gather(self, project: Path, record: Record, engine: RunEngine) -> None:
+        self._found["git"] = git_state(project)
+        self._found["host"] = host_facts()
+        try:
+            self._found["engine"] = dict(engine.describe())
+        except EnvbuildError:
+            return
+        runs.save(project, msgspec.structs.replace(record, **self._found))
+
+
+def _observations(folder: Path) -> dict[str, Any]:
+    """Read what guard and hook left: the verdict, and one file per Python process."""
+    verdict = _read_json(folder / "verdict.json")
+    processes = [_read_json(path) for path in sorted(folder.glob("process-*.json"))]
+    return {"verdict": verdict, "processes": tuple(found for found in processes if found is not None)}
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object the program could have damaged; None if it did."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _problem(error: BaseException) -> str:
+    """Say in a record what went wrong."""
+    return error.message if isinstance(error, EnvbuildError) else type(error).__name__
+
+
+def _now() -> str:
+    """Return the time in UTC with milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

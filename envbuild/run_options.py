@@ -1,0 +1,101 @@
+"""Options of ``envbuild run`` as people know them from docker, parsed and checked before anything starts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from envbuild.engine.protocol import Mount
+from envbuild.errors import UsageError
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SMALLEST = 6 << 20
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+def parse_memory(text: str) -> int:
+    """Read a size such as ``8g``, ``512m`` or ``1.5GiB`` into bytes; units are powers of 1024, as docker's.
+
+    Raises:
+        UsageError: not a size, or less than the 6 MB engines ask for.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--memory: expected a size such as 8g or 512m, found {text!r}")
+    size = int(float(match[1]) * _UNITS[match[2].lower()])
+    if size < _SMALLEST:
+        raise UsageError(f"--memory: expected at least 6m, found {text!r}", "add a unit: 8g, 512m")
+    return size
+
+
+def parse_environment(items: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:
+    """Read ``NAME=VALUE`` and ``NAME`` (the caller's value; left out if the caller has none).
+
+    Raises:
+        UsageError: a name that is not one.
+    """
+    found: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not _NAME.fullmatch(name):
+            raise UsageError(f"--env: expected NAME or NAME=VALUE, found {item!r}")
+        if equals:
+            found[name] = value
+        elif name in caller:
+            found[name] = caller[name]
+    return found
+
+
+def parse_mount(text: str, directory: Path) -> Mount:
+    """Read ``SRC:DST[:ro|rw]`` or ``type=bind,source=SRC,target=DST[,readonly]``.
+
+    Args:
+        text: the option's value.
+        directory: what a relative source is relative to.
+
+    Raises:
+        UsageError: neither form, a relative target, or a source that does not exist.
+    """
+    keyed = text.startswith("type=") or re.search(r"(^|,)(src|source)=", text) is not None
+    source, target, read_only = _keyed_mount(text) if keyed else _short_mount(text)
+    if not target.startswith("/") or ".." in PurePosixPath(target).parts or target == "/":
+        raise UsageError(f"--mount {text}: expected an absolute path in the container, found {target!r}")
+    path = Path(os.path.abspath(directory / source))  # noqa: PTH100 - a link is mounted as it is named
+    if not path.exists():
+        raise UsageError(f"--mount {text}: {path} does not exist")
+    return Mount(source=path, target=target, read_only=read_only)
+
+
+def check_network(name: str) -> str:
+    """Return a network's name; raises ``UsageError`` unless it is ``none``, ``bridge``, ``host`` or like a name."""
+    if not _NETWORK.fullmatch(name):
+        raise UsageError(f"--network: expected none, bridge, host or the name of a network, found {name!r}")
+    return name
+
+
+def _short_mount(text: str) -> tuple[str, str, bool]:
+    """Split ``SRC:DST[:ro|rw]``."""
+    parts = text.split(":")
+    mode = parts.pop() if len(parts) == 3 else "rw"
+    if len(parts) != 2 or not all(parts) or mode not in ("ro", "rw"):
+        raise UsageError(f"--mount: expected SRC:DST[:ro] or type=bind,source=SRC,target=DST, found {text!r}")
+    return parts[0], parts[1], mode == "ro"
+
+
+def _keyed_mount(text: str) -> tuple[str, str, bool]:
+    """Split ``key=value`` pairs, with docker's other names for the same keys."""
+    names = {"src": "source", "dst": "target", "destination": "target", "ro": "readonly"}
+    found: dict[str, str] = {}
+    for pair in text.split(","):
+        key, _, value = pair.partition("=")
+        key = names.get(key, key)
+        if key not in ("type", "source", "target", "readonly"):
+            raise UsageError(f"--mount {text}: unknown key {key!r}; known are type, source, target, readonly")
+        found[key] = value
+    if found.get("type", "bind") != "bind" or not found.get("source") or not found.get("target"):
+        raise UsageError(f"--mount {text}: expected type=bind with source and target")
+    return found["source"], found["target"], found.get("readonly", "false").lower() in ("", "1", "true")

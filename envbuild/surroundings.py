@@ -1,0 +1,121 @@
+"""What a run happened in: the project's version in git, and the host. Facts for the record, never a judgement."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from envbuild.record import Git, Gpu, Host
+from envbuild.runtime.guard import probe
+
+_GIT_TIMEOUT = 120
+"""Seconds; a diff of a large project is read while the program runs."""
+
+
+def git_state(project: Path) -> Git | None:
+    """Ask git, in three processes at once; None outside a repository, before its first commit, or without git."""
+    import subprocess
+
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+
+    def start(*arguments: str) -> subprocess.Popen[bytes]:
+        command = ["git", "-C", str(project), *arguments]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is meant for the program
+        )
+
+    try:
+        head = start("rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+        diff = start("diff", "HEAD", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv")
+        others = start("ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory", "-z")
+    except OSError:
+        return None
+    digest = hashlib.sha256()
+    size = 0
+    while diff.stdout is not None and (chunk := diff.stdout.read(1 << 16)):
+        digest.update(chunk)
+        size += len(chunk)
+    listed, _ = others.communicate(timeout=_GIT_TIMEOUT)
+    names, _ = head.communicate(timeout=_GIT_TIMEOUT)
+    words = names.decode(errors="replace").split()
+    if diff.wait() != 0 or head.returncode != 0 or len(words) != 2:
+        return None
+    return Git(
+        commit=words[0],
+        branch="" if words[1] == "HEAD" else words[1],
+        dirty=size > 0,
+        diff_sha256=digest.hexdigest() if size else "",
+        untracked=listed.count(b"\0"),
+    )
+
+
+def host_facts(root: Path = Path("/")) -> Host:
+    """Describe this machine; ``root`` stands for ``/`` in tests."""
+    system = os.uname()
+    driver = gpu_driver(root)
+    return Host(
+        kernel=system.release,
+        machine=system.machine,
+        cpu=_cpu_model(root / "proc/cpuinfo"),
+        cpu_level=probe.cpu_level(str(root)),
+        cpus=os.cpu_count() or 1,
+        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        gpu_driver=driver,
+        gpus=_gpus() if driver else (),
+    )
+
+
+def gpu_driver(root: Path = Path("/")) -> str:
+    """Return the NVIDIA kernel driver's version, or an empty string; without one this costs a single failed open."""
+    try:
+        return (root / "sys/module/nvidia/version").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _cpu_model(path: Path) -> str:
+    """Read the first CPU's model name; empty where /proc/cpuinfo has none, as on arm64."""
+    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+            if not line.strip():
+                break
+    return ""
+
+
+def _gpus() -> tuple[Gpu, ...]:
+    """List GPUs through NVML; empty if it does not answer."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ()
+    found = []
+    try:
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            with suppress(pynvml.NVMLError):  # counted, but not ours to open
+                device = pynvml.nvmlDeviceGetHandleByIndex(index)
+                memory = int(pynvml.nvmlDeviceGetMemoryInfo(device).total)
+                found.append(
+                    Gpu(
+                        name=str(pynvml.nvmlDeviceGetName(device)),
+                        uuid=str(pynvml.nvmlDeviceGetUUID(device)),
+                        memory=memory,
+                    )
+                )
+    except pynvml.NVMLError:
+        return tuple(found)
+    finally:
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
+    return tuple(sorted(found, key=lambda gpu: gpu.uuid))
