@@ -130,8 +130,5 @@ def _file_path(path: str) -> str:
     path = path.removeprefix(".")
     if not path.startswith("packages["):
         return f"tool.envbuild.{path}" if path else "tool.envbuild"
-    return (
-        path.replace(".wheel.sha256", ".wheels[0].hashes.sha256")
-        .replace(".wheel", ".wheels[0]", 1)
-        .replace(".wheels[0]s[0]", ".wheels[0]")
-    )
+    path = re.sub(r"\.wheel(?=\.|$)", ".wheels[0]", path)
+    return path.replace(".wheels[0].sha256", ".wheels[0].hashes.sha256")

@@ -6,6 +6,7 @@ line. The keys are explained in docs/spec.md; their table is in spec_keys.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from envbuild.lock import Determinism, Hardware, RunOptions, Value
 from envbuild.lock_types import LockName
 from envbuild.spec_keys import LEVELS, PYTHONS, ROOT
 from envbuild.spec_kinds import File
-from envbuild.spec_yaml import Report, read_yaml
-from envbuild.suggest import perhaps, quote
+from envbuild.spec_yaml import MAX_LENGTH, Report, read_yaml
+from envbuild.suggest import quote
+
+CheckEnv = Callable[[Mapping[str, str], str], Iterable[Problem]]
 
 _HINT = "every key, with its values and defaults: envbuild schema"
 
@@ -78,14 +81,19 @@ class Spec(Value, frozen=True, kw_only=True):
     run: RunOptions = RunOptions()
 
 
-def load_spec(path: Path) -> Spec:
+def load_spec(path: Path, *, check_env: CheckEnv | None = None) -> Spec:
     """Read a spec file, and check that the files it names are there.
+
+    Args:
+        path: the file; paths in it are relative to its folder.
+        check_env: finds harmful values among environment variables; given those and their field path.
 
     Raises:
         SpecError: with every problem found.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(4 * MAX_LENGTH + 1)
     except OSError as error:
         problem = Problem(path="", message=f"cannot be read: {error.strerror}")
         raise SpecError(str(path), [problem], "write a starter spec: envbuild init") from None
@@ -95,16 +103,21 @@ def load_spec(path: Path) -> Spec:
         line = data.count(b"\n", 0, error.start) + 1
         problem = Problem(path="", message=f"not UTF-8 text: byte 0x{data[error.start]:02x}", line=line)
         raise SpecError(str(path), [problem], "save the file as UTF-8") from None
-    return _parse(text, str(path), path.parent)
+    return _parse(text, str(path), Report(base=path.parent), check_env)
 
 
-def parse_spec(text: str, source: str = "spec.yaml") -> Spec:
-    """Parse a spec without looking at the files it names; ``source`` is what messages call it.
+def parse_spec(text: str, source: str = "spec.yaml", *, check_env: CheckEnv | None = None) -> Spec:
+    """Parse a spec as ``load_spec`` does, without looking at the files it names.
+
+    Args:
+        text: YAML.
+        source: what messages call it.
+        check_env: as for ``load_spec``.
 
     Raises:
         SpecError: with every problem found.
     """
-    return _parse(text, source, None)
+    return _parse(text, source, Report(), check_env)
 
 
 def spec_digest(spec: Spec) -> str:
@@ -125,14 +138,14 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _parse(text: str, source: str, base: Path | None) -> Spec:
-    report = Report()
+def _parse(text: str, source: str, report: Report, check_env: CheckEnv | None) -> Spec:
     node = read_yaml(text, report)
     values: Any = {} if node is None else ROOT.read(node, "", report)
     if isinstance(values, dict):
         values = _complete(values, report)
-        if base is not None:
-            _check_files(values, base, report)
+        env = {name: value for name, value in values.get("env", {}).items() if isinstance(value, str)}
+        for problem in check_env(env, "env") if check_env is not None else ():
+            report.add(problem.path, problem.message)
     if report.problems:
         raise SpecError(source, sorted(report.problems, key=lambda problem: problem.line), _HINT)
     return _build(values)
@@ -141,6 +154,8 @@ def _parse(text: str, source: str, base: Path | None) -> Spec:
 def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     """Check what concerns more than one key, and fill in the default Python."""
     system = values.get("os", {})
+    if any(problem.path.split(".")[0] == "os" for problem in report.problems):
+        return values
     release = system.get("release", "debian-12")
     own = PYTHONS[release]
     python = values.get("python", own)
@@ -152,19 +167,6 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     if level in LEVELS and level != "any" and system.get("architecture", "amd64") != "amd64":
         report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
     return {**values, "python": python}
-
-
-def _check_files(values: dict[str, Any], base: Path, report: Report) -> None:
-    """Check that requirements files and folders of wheels exist."""
-    for index, entry in enumerate(values.get("requirements", ())):
-        if isinstance(entry, File) and not (base / entry.path).is_file():
-            here = f"requirements[{index}]" if f"requirements[{index}]" in report.lines else "requirements"
-            parent = (base / entry.path).parent
-            names = [file.name for file in parent.iterdir() if file.is_file()] if parent.is_dir() else []
-            report.add(here, f"no file {quote(entry.path)} beside the spec{perhaps(Path(entry.path).name, names)}")
-    for index, folder in enumerate(values.get("wheels", ())):
-        if not (base / folder).is_dir():
-            report.add(f"wheels[{index}]", f"no folder {quote(folder)} beside the spec")
 
 
 def _build(values: dict[str, Any]) -> Spec:

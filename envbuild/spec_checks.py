@@ -71,7 +71,7 @@ def requirement(text: str) -> str:
         raise ValueError(f"{quote(line)} looks like a file — write -r {line}")
     try:
         parsed = Requirement(plain(line))
-    except InvalidRequirement:
+    except (InvalidRequirement, RecursionError):
         raise ValueError(f"{quote(line)} is not a requirement{_requirement_hint(line)}") from None
     if parsed.url:
         raise ValueError(
@@ -94,7 +94,9 @@ def relative(text: str) -> str:
     parts = [part for part in plain(text).split("/") if part not in ("", ".")]
     if text.startswith(("/", "~")) or ".." in parts:
         raise ValueError(f"{quote(text)} leads out of the spec's folder — write a path relative to the spec, inside it")
-    if not parts or "\\" in text or ":" in text:
+    if not parts:
+        raise ValueError(f"{quote(text)} is the whole folder, where runs write — name what is read{_eg('data', '')}")
+    if "\\" in text or ":" in text:
         raise ValueError(f'{quote(text)} is not a relative path without ":" and "\\"{_eg("data/train")}')
     return "/".join(parts)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from envbuild import lock_types, spec_checks, spec_env
 from envbuild.spec_fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
-from envbuild.spec_kinds import FilePath, Kept, Requirement
+from envbuild.spec_kinds import FilePath, Folder, Kept, Requirement
 
 PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
 """The one Python of each release (python3 in Debian 12 and 13)."""
@@ -37,11 +37,17 @@ def _os_table() -> Table:
             "packages": "packages",
         },
         fields={
-            "release": Field(kind=Choice(values=releases, short=short), doc="The Debian release.", default="debian-12"),
+            "release": Field(
+                kind=Choice(values=releases, short=short),
+                doc="The Debian release.",
+                default="debian-12",
+                examples=("debian-13",),
+            ),
             "architecture": Field(
                 kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM: can be locked, not yet built"}),
                 doc="The Debian architecture.",
                 default="amd64",
+                examples=("arm64",),
             ),
             "mirror": Field(
                 kind=Text(expected="an address", check=spec_checks.mirror, rules={"pattern": "^(https?|file)://"}),
@@ -87,6 +93,7 @@ def _hardware_table() -> Table:
                 kind=Choice(values=LEVELS, short=short),
                 doc="Instruction-set level that the CPU must have at least.",
                 default="any",
+                examples=("x86-64-v3",),
             ),
             "gpu": Field(
                 kind=Kept(),
@@ -108,11 +115,13 @@ def _determinism_table() -> Table:
                 kind=Whole(low=0, high=2**32 - 1),
                 doc="Root seed of Python, NumPy and the framework, and PYTHONHASHSEED.",
                 default=42,
+                examples=(7,),
             ),
             "threads": Field(
                 kind=Whole(low=1, high=1024),
                 doc="Threads of numerical libraries. Results depend on it; the host needs as many CPUs.",
                 default=2,
+                examples=(4,),
             ),
             "level": Field(
                 kind=Choice(
@@ -121,11 +130,13 @@ def _determinism_table() -> Table:
                 ),
                 doc="How much is pinned.",
                 default="ops",
+                examples=("seeds",),
             ),
             "strict": Field(
                 kind=Flag(),
                 doc="Refuse to start when a switch cannot be set and read back; false: warn.",
                 default=True,
+                examples=(False,),
             ),
         },
     )
@@ -136,11 +147,14 @@ def _run_table() -> Table:
     return Table(
         expected="a mapping with network or workspace",
         fields={
-            "network": Field(kind=Choice(values=networks), doc="Network of a run.", default="none"),
+            "network": Field(
+                kind=Choice(values=networks), doc="Network of a run.", default="none", examples=("bridge",)
+            ),
             "workspace": Field(
                 kind=Choice(values={"rw": "the program may write to its folder", "ro": "it may only read"}),
                 doc="How the working folder is mounted.",
                 default="rw",
+                examples=("ro",),
             ),
         },
     )
@@ -172,7 +186,12 @@ def _fields() -> dict[str, Field]:
             kind=Text(
                 expected="a Python release such as 3.11",
                 check=spec_checks.python,
-                rules={"anyOf": [{"enum": [*pythons, *map(float, pythons)]}, {"pattern": r"^3\.[0-9]{1,2}$"}]},
+                rules={
+                    "anyOf": [
+                        {"enum": [*pythons, *map(float, pythons)]},
+                        {"type": "string", "pattern": r"^3\.[0-9]{1,2}$"},
+                    ]
+                },
                 loose=("number",),
             ),
             doc="Feature release of Python; the operating system's own.",
@@ -191,7 +210,7 @@ def _fields() -> dict[str, Field]:
             examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
         ),
         "wheels": Field(
-            kind=ListOf(item=Text(expected="a folder", check=spec_checks.folder), expected="a list of folders"),
+            kind=ListOf(item=Folder(), expected="a list of folders"),
             doc="Folders with wheels of your own, searched beside the indexes.",
             default=[],
             examples=(["wheels"],),
@@ -199,8 +218,18 @@ def _fields() -> dict[str, Field]:
         "cuda": Field(
             kind=Choice(values={"none": "no GPU"}, reserved=_cuda), doc="CUDA version; reserved.", default="none"
         ),
-        "hardware": Field(kind=_hardware_table(), doc="What a host must be for a run to start.", default={}),
-        "determinism": Field(kind=_determinism_table(), doc="What is pinned so that results repeat.", default={}),
+        "hardware": Field(
+            kind=_hardware_table(),
+            doc="What a host must be for a run to start.",
+            default={},
+            examples=({"kernel": ">=5.10", "cpu": "x86-64-v3"},),
+        ),
+        "determinism": Field(
+            kind=_determinism_table(),
+            doc="What is pinned so that results repeat.",
+            default={},
+            examples=({"seed": 7, "threads": 4},),
+        ),
         "inputs": Field(
             kind=ListOf(item=Text(expected="a relative path", check=spec_checks.relative), expected="a list of paths"),
             doc="Data files and folders inside the spec's folder; their digests are locked.",
@@ -218,7 +247,7 @@ def _fields() -> dict[str, Field]:
             default={},
             examples=({"KERAS_BACKEND": "tensorflow"},),
         ),
-        "run": Field(kind=_run_table(), doc="Defaults of envbuild run.", default={}),
+        "run": Field(kind=_run_table(), doc="Defaults of envbuild run.", default={}, examples=({"network": "bridge"},)),
     }
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from envbuild import spec_checks
 from envbuild.spec_fields import MISSING, Field, Schema, Table, Text, entries, wrong
 from envbuild.spec_yaml import Items, Node, Report, Scalar
 from envbuild.spec_yaml import Mapping as MappingNode
-from envbuild.suggest import quote
+from envbuild.suggest import perhaps, quote
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,16 +22,38 @@ class File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilePath:
-    """Reads a plain path as ``File``."""
+    """Reads the path of a requirements file as ``File``; it must exist."""
 
     def read(self, node: Node, path: str, report: Report) -> Any:
         """Read a scalar."""
         value = Text(expected="a path", check=spec_checks.relative).read(node, path, report)
-        return MISSING if value is MISSING else File(path=value)
+        if value is MISSING or report.base is None or (report.base / value).is_file():
+            return MISSING if value is MISSING else File(path=value)
+        folder = (report.base / value).parent
+        names = [file.name for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []
+        near = perhaps(Path(value).name, names)
+        report.add(path, f"no file {quote(value)} in the spec's folder{near}", node.line)
+        return MISSING
 
     def schema(self) -> Schema:
         """Return a string schema."""
         return {"type": "string", "description": "Path of a requirements file.", "minLength": 1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Folder:
+    """Reads the path of a folder of wheels; it must exist."""
+
+    def read(self, node: Node, path: str, report: Report) -> Any:
+        """Read a scalar."""
+        value = Text(expected="a folder", check=spec_checks.folder).read(node, path, report)
+        if value is not MISSING and report.base is not None and not (report.base / value).is_dir():
+            report.add(path, f"no folder {quote(value)}", node.line)
+        return value
+
+    def schema(self) -> Schema:
+        """Return a string schema."""
+        return {"type": "string", "minLength": 1}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

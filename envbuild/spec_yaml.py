@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from envbuild.errors import Problem
 from envbuild.suggest import quote
 
-MAX_BYTES = 1 << 20
+MAX_LENGTH = 1 << 20
 MAX_DEPTH = 20
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -61,8 +62,13 @@ Node = Scalar | Items | Mapping | Broken
 
 @dataclass(kw_only=True, slots=True)
 class Report:
-    """Collects problems, and the line of every field path seen."""
+    """Collects problems, and the line of every field path seen.
 
+    Attributes:
+        base: folder that the files named must be in; None: do not look.
+    """
+
+    base: Path | None = None
     problems: list[Problem] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
 
@@ -90,8 +96,8 @@ def read_yaml(text: str, report: Report) -> Node | None:
     """
     import yaml
 
-    if len(text) > MAX_BYTES:
-        report.add("", f"a spec has at most {MAX_BYTES:,} characters, found {len(text):,}", 1)
+    if len(text) > MAX_LENGTH:
+        report.add("", f"a spec has at most {MAX_LENGTH:,} characters, found {len(text):,}", 1)
         return None
     if surrogate := next((c for c in text if "\ud800" <= c <= "\udfff"), ""):
         report.add("", f"not UTF-8 text: lone surrogate U+{ord(surrogate):04X}", 1)
