@@ -50,8 +50,8 @@ class Verdict:
 
 def load_expectations(path: str) -> dict[str, Any]:
     """Read ``expect.json``; raises ``DamagedError`` if it is missing, not JSON, or its own digest does not fit."""
+    from ..digest import sha256
     from ..fastjson import dumps, loads
-    from .probe import sha256
 
     try:
         with open(path, encoding="utf-8") as stream:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 
+from ..digest import sha256
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -159,18 +161,6 @@ def digests(paths: Iterable[str]) -> dict[str, str]:
         except OSError:
             found[path] = ""
     return found
-
-
-def sha256(data: bytes) -> str:
-    """Return a SHA-256 in hexadecimal, through the built-in module: ``hashlib`` would load OpenSSL (2 ms)."""
-    try:
-        from _sha2 import sha256 as digest  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        try:
-            from _sha256 import sha256 as digest  # type: ignore[import-not-found, unused-ignore]
-        except ImportError:
-            from hashlib import sha256 as digest
-    return str(digest(data).hexdigest())
 
 
 def _read(path: str) -> str:

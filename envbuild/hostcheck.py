@@ -1,0 +1,46 @@
+"""``envbuild check``: would the guard let a run start on this machine? Told without an engine and without a container.
+
+The guard's own probes and checks are used, those of them that make sense on the host: kernel, CPU level, CPUs.
+A container on another machine (a remote engine) is not seen from here.
+"""
+
+from __future__ import annotations
+
+from envbuild.errors import HostMismatchError
+from envbuild.image.runtime import expectations
+from envbuild.lock import Lock
+from envbuild.runtime.guard import gate, table
+
+Verdict = gate.Verdict
+
+
+def check_host(lock: Lock) -> Verdict:
+    """Compare this host with a lock; raises ``LockError`` if the lock's kernel range is none."""
+    return gate.evaluate(expectations(lock), "host", "host")
+
+
+def render(verdict: Verdict) -> str:
+    """Return the verdict for people: one line per field that holds, or the guard's table of those that do not.
+
+    The text ends with a newline; soft differences are shown as warnings below.
+    """
+    if not verdict.ok:
+        return table.render(verdict.checks, verdict.lock, "")
+    lines = [f"this host matches {verdict.lock}"]
+    width = max(len(check.field) for check in verdict.checks)
+    wide = max(len(check.locked) for check in verdict.checks)
+    for check in verdict.checks:
+        lines.append(f"  {check.field.ljust(width)}   {check.locked.ljust(wide)}   {check.found}")
+    return "\n".join(lines) + "\n" + table.warnings(verdict.checks)
+
+
+def require_host(lock: Lock) -> Verdict:
+    """Return the verdict on this host.
+
+    Raises:
+        HostMismatchError: a hard check failed; the message is the guard's table.
+    """
+    verdict = check_host(lock)
+    if not verdict.ok:
+        raise HostMismatchError(render(verdict).rstrip("\n"))
+    return verdict

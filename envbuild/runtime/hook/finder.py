@@ -1,0 +1,117 @@
+"""Waits for frameworks: a meta-path finder that runs a set-up step right after a watched module was executed.
+
+It finds nothing itself. It asks the other finders and hangs a step onto the loader they give: onto the instance,
+so that its type, its ``get_source``, resource readers and everything else stay what they are. Before the module's own
+code runs the step is taken off again: the module never sees it.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+    from typing import Any
+
+    from .process import Process
+
+WATCHED = {
+    "random": "standard.seed_random",
+    "multiprocessing.process": "standard.number_workers",
+    "numpy.random": "for_numpy.set_up",
+    "tensorflow": "for_tensorflow.set_up",
+    "keras": "for_keras.set_up",
+    "torch": "for_torch.set_up",
+    "jax": "for_jax.set_up",
+}
+"""Module to the function, below ``frameworks``, that sets it up: called with the module and the process."""
+
+
+def install(process: Process) -> None:
+    """Start watching, and set up what some earlier start-up file has imported already."""
+    sys.meta_path.insert(0, Finder(lambda name, module: set_up(name, module, process)))
+    for name in WATCHED:
+        if name in sys.modules:
+            set_up(name, sys.modules[name], process)
+
+
+def set_up(name: str, module: Any, process: Process) -> None:
+    """Run the set-up step of one module; what goes wrong in it never reaches the program."""
+
+    def step() -> None:
+        adapter, _, function = WATCHED[name].partition(".")
+        package = __name__.rpartition(".")[0] + ".frameworks"
+        imported = __import__(f"{package}.{adapter}", fromlist=[function])
+        getattr(imported, function)(module, process)
+
+    process.guarded(name, step)
+
+
+class Finder:
+    """The meta-path entry; ``after`` is called with the name and the module once its code has run."""
+
+    def __init__(self, after: Callable[[str, ModuleType], None], watched: Any = None) -> None:
+        self.after = after
+        self.watched = WATCHED if watched is None else watched
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
+        """Give what the other finders find for a watched module, with the step hung onto its loader."""
+        if name not in self.watched:
+            return None
+        for finder in list(sys.meta_path):
+            find = None if isinstance(finder, Finder) else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                self._hang(spec)
+                return spec
+        return None
+
+    def _hang(self, spec: Any) -> None:
+        loader = spec.loader
+        if not hasattr(loader, "exec_module"):
+            return
+        if _is_own(loader):
+            loader.exec_module = _Step(loader, spec.name, self.after)
+        else:
+            spec.loader = _Proxy(loader, self.after)
+
+
+def _is_own(loader: Any) -> bool:
+    """Tell whether a loader serves one module only: those of files do, those of archives are shared."""
+    return any(base.__name__ == "FileLoader" for base in type(loader).__mro__) and hasattr(loader, "__dict__")
+
+
+class _Step:
+    """Replaces ``exec_module`` of one loader instance for one execution."""
+
+    def __init__(self, loader: Any, name: str, after: Callable[[str, ModuleType], None]) -> None:
+        self.loader, self.name, self.after = loader, name, after
+
+    def __call__(self, module: ModuleType) -> None:
+        """Take this step off, execute the module as ever, then set it up."""
+        self.loader.__dict__.pop("exec_module", None)
+        self.loader.exec_module(module)
+        self.after(self.name, sys.modules.get(self.name, module))
+
+
+class _Proxy:
+    """Stands before a shared loader until the module is executed."""
+
+    def __init__(self, loader: Any, after: Callable[[str, ModuleType], None]) -> None:
+        self._loader, self._after = loader, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: Any) -> Any:
+        """Create the module as the loader does."""
+        create = getattr(self._loader, "create_module", None)
+        return create(spec) if create else None
+
+    def exec_module(self, module: Any) -> None:
+        """Give the module its real loader back, execute it, then set it up."""
+        module.__loader__ = module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        self._after(module.__spec__.name, sys.modules.get(module.__spec__.name, module))

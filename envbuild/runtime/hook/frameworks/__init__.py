@@ -1,0 +1,1 @@
+"""One module per framework: what is seeded and switched right after the program imported it."""

@@ -1,0 +1,218 @@
+"""One Python process: its seed, the switches set in it and read back, and its record.
+
+The record is ``/run/envbuild/process-PID.json`` (docs/guard.md), written when a framework was set up and at the
+end. Nothing here may break the program: where the folder is missing or read-only there is no record.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _functools import partial  # type: ignore[import-not-found]
+
+from ..guard import gate
+from . import lineage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+FORMAT = 1
+
+
+class Process:
+    """The hook's state.
+
+    Args:
+        config: the module written from the lock: LOCK, SEED, LEVEL, THREADS, STRICT, ENVIRONMENT.
+        folder: where the record goes.
+    """
+
+    def __init__(self, config: Any, folder: str = gate.RUN_DIR) -> None:
+        self.config = config
+        self.folder = folder
+        self.path = lineage.place(os.environ, os.getpid(), _arguments())
+        self.inherited: dict[str, str] = {}
+        self.reseeders: dict[str, Callable[[Process], None]] = {}
+        self.draws: dict[str, Callable[[], str]] = {}
+        self.modules: dict[str, Any] = {}
+        self.switches: list[dict[str, Any]] = []
+        self.warnings: list[str] = []
+        self.forks = 0
+        self.stopping = False
+        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
+        os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
+        if os.access(folder, os.W_OK):
+            import atexit
+
+            atexit.register(self.finish)
+        self._check_hash_seed()
+
+    @property
+    def ops(self) -> bool:
+        """Whether deterministic operations are asked for, beyond seeds."""
+        return bool(self.config.LEVEL == "ops")
+
+    def seed(self, generator: str = "") -> int:
+        """Return this process's 32-bit seed, for a generator that a forked child inherited a state of its own."""
+        return lineage.derive(self.config.SEED, self.path, self.inherited.get(generator, ""))
+
+    def seeds(self, generator: str, reseed: Callable[[Process], None], draw: Callable[[], str] | None = None) -> None:
+        """Seed a generator now and in every child.
+
+        Args:
+            generator: its name.
+            reseed: seeds it with ``seed(generator)``.
+            draw: takes from the state that a forked child inherited what the parent would have drawn next.
+        """
+        self.reseeders[generator] = reseed
+        if draw:
+            self.draws[generator] = draw
+        reseed(self)
+
+    def switch(self, name: str, wanted: Any, put: Callable[[], Any], get: Callable[[], Any]) -> None:
+        """Set a switch and read it back; it is an error (``STRICT``) or a warning if that shows another value.
+
+        Args:
+            name: what a reader would type, such as ``tf.random.set_seed``.
+            wanted: the value asked for.
+            put: sets it.
+            get: reads it back; called again at the end of the process.
+        """
+        try:
+            put()
+            found = get()
+        except Exception as error:  # the framework's own: nothing of it may reach the program
+            found = f"{type(error).__name__}: {error}"
+        ok = bool(found == wanted)
+        self.switches = [entry for entry in self.switches if entry["name"] != name]
+        self.switches.append({"name": name, "wanted": wanted, "found": found, "ok": ok, "get": get})
+        if not ok:
+            self._failed(f"{name}: wanted {wanted!r}, found {found!r}")
+
+    def guarded(self, what: str, action: Callable[[], None], *, vital: bool = True) -> None:
+        """Run a step; an exception becomes a warning, or ends the process if the step is vital and the lock strict."""
+        try:
+            action()
+        except Exception as error:
+            report = self._failed if vital else self.warn
+            report(f"{what}: {type(error).__name__}: {error}")
+
+    def enter_worker(self, identity: Sequence[int]) -> None:
+        """Become a ``multiprocessing`` child: reseed everything by its identity."""
+        self._draw_inherited()
+        self._move(lineage.worker(self.path, identity))
+
+    def write(self) -> None:
+        """Write the record as it stands."""
+        from ..fastjson import dumps
+
+        self.guarded("record", lambda: _write(self.folder, dumps(self.as_dict())), vital=False)
+
+    def finish(self) -> None:
+        """Read every switch once more, since the program may have changed it, and write the record."""
+        for entry in self.switches:
+            try:
+                found = entry["get"]()
+            except Exception as error:
+                found = f"{type(error).__name__}: {error}"
+            if found != entry["found"]:
+                entry["at_exit"] = found
+        self.write()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record."""
+        wanted = self.config.ENVIRONMENT
+        changed = {name: os.environ.get(name) for name in wanted if os.environ.get(name) != wanted[name]}
+        return {
+            "format": FORMAT,
+            "pid": os.getpid(),
+            "parent": os.getppid(),
+            "path": self.path,
+            "seed": self.seed(),
+            "level": self.config.LEVEL,
+            "python": sys.version.split()[0],
+            "arguments": _arguments(),
+            "frameworks": {name: _version(name, module) for name, module in sorted(self.modules.items())},
+            "generators": {name: self.seed(name) for name in sorted(self.reseeders)},
+            "switches": [
+                {key: _plain(value) for key, value in entry.items() if key != "get"} for entry in self.switches
+            ],
+            "environment_changed": changed,
+            "warnings": self.warnings,
+        }
+
+    def _before_fork(self) -> None:
+        self.forks += 1
+
+    def _after_fork(self) -> None:
+        """In a forked child: other numbers than the parent's, of which the child inherited the state."""
+        self.inherited = {}
+        self._draw_inherited()
+        number, self.forks = self.forks, 0
+        self._move(lineage.fork(self.path, number))
+
+    def _draw_inherited(self) -> None:
+        for generator, draw in self.draws.items():
+            if generator not in self.inherited:
+                self.guarded(generator, partial(self._inherit, generator, draw), vital=False)
+
+    def _inherit(self, generator: str, draw: Callable[[], str]) -> None:
+        self.inherited[generator] = draw()
+
+    def _move(self, path: str) -> None:
+        self.path = path
+        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), path)
+        for generator, reseed in self.reseeders.items():
+            self.guarded(generator, partial(reseed, self))
+
+    def _check_hash_seed(self) -> None:
+        """``-E`` and ``-I`` make the interpreter ignore PYTHONHASHSEED, which nothing can mend afterwards."""
+        if sys.flags.ignore_environment and "PYTHONHASHSEED" in self.config.ENVIRONMENT and not self.path:
+            self.warn("this Python was started with -E or -I and ignores PYTHONHASHSEED: the order of sets varies")
+
+    def warn(self, message: str) -> None:
+        """Say something once on standard error and in the record."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+            gate.say(f"envbuild: warning: {message}\n")
+
+    def _failed(self, message: str) -> None:
+        if not self.config.STRICT or self.stopping:
+            self.warn(message)
+            return
+        self.stopping = True
+        self.warnings.append(message)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        self.write()
+        gate.say(
+            f"envbuild: a deterministic switch did not take effect — the program was stopped\n  {message}\n"
+            "what to do:\n  set determinism.strict: false in spec.yaml to be warned only, then: "
+            "envbuild lock spec.yaml && envbuild build\n"
+        )
+        os._exit(gate.REFUSED)
+
+
+def _write(folder: str, text: str) -> None:
+    if os.access(folder, os.W_OK):
+        gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), text + "\n")
+
+
+def _version(name: str, module: Any) -> str:
+    package = sys.modules.get(name.partition(".")[0], module)
+    return str(getattr(package, "__version__", ""))
+
+
+def _arguments() -> list[str]:
+    """Return the interpreter's whole command line."""
+    return list(getattr(sys, "orig_argv", None) or getattr(sys, "argv", []))
+
+
+def _plain(value: Any) -> Any:
+    """Make a value fit for JSON."""
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,0 +1,27 @@
+"""What the ``.pth`` file runs: the second gate, then the hook."""
+
+from __future__ import annotations
+
+import os
+
+from .. import config  # type: ignore[attr-defined] # written into the image from the lock
+from ..guard import gate
+from . import finder
+from .process import Process
+
+
+_started = False
+
+
+def start() -> None:
+    """Make sure the checks were passed in this container, then seed this process and wait for frameworks.
+
+    Only once: in a virtual environment ``site`` reads every start-up file twice.
+    """
+    global _started
+    if _started:
+        return
+    _started = True
+    if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
+        os._exit(gate.REFUSED)
+    finder.install(Process(config))

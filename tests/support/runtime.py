@@ -1,0 +1,100 @@
+"""Makers of locks and of runtime trees: the runtime layer on a temporary path, as a site folder an interpreter uses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envbuild import layout
+from envbuild.image import runtime
+from envbuild.lock import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
+from envbuild.runtime.guard import gate
+
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+def make_lock(**changes: Any) -> Lock:
+    """Make a small valid lock; ``packages`` may be a mapping of names to versions."""
+    packages = changes.pop("packages", {"numpy": "2.4.6"})
+    if isinstance(packages, Mapping):
+        packages = tuple(
+            PythonPackage(
+                name=name,
+                version=version,
+                wheel=Wheel(name=f"{name.replace('-', '_')}-{version}-py3-none-any.whl", size=1, sha256="0" * 64),
+            )
+            for name, version in packages.items()
+        )
+    values: dict[str, Any] = {
+        "name": "digits",
+        "resolution": {"spec": "0" * 64},
+        "os": Os(release="debian-12", architecture="amd64"),
+        "python": Python(version=VERSION, executable=f"/usr/bin/python{VERSION}", platform="manylinux_2_36_x86_64"),
+        "packages": packages,
+        "frameworks": {},
+        "hardware": Hardware(kernel=">=3.10", cpu="any"),
+        "determinism": Determinism(level="ops", seed=42, threads=1),
+        "environment": {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "42"},
+    }
+    return Lock(**{**values, **changes})
+
+
+@dataclass
+class Tree:
+    """A runtime on a temporary path: ``site`` holds the start-up file, ``run`` gets the records."""
+
+    lock: Lock
+    root: Path
+    site: Path
+    run: Path
+    python: str
+
+    def execute(
+        self, *arguments: str, variables: Mapping[str, str] = {}, marked: bool = True, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the interpreter with the site folder; ``marked``: as if the entry point's gate had passed."""
+        environment = {"PATH": "/usr/bin:/bin", **self.lock.environment, **variables}
+        if marked:
+            environment[gate.MARKER] = gate.marker(runtime.expectations(self.lock)["identity"])
+        done = subprocess.run(
+            [self.python, *arguments], env=environment, cwd=self.root, capture_output=True, text=True, timeout=300
+        )
+        if check and done.returncode:
+            raise AssertionError(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records of all processes, by their path in the run."""
+        found = [json.loads(path.read_text()) for path in self.run.glob("process-*.json")]
+        return sorted(found, key=lambda record: str(record["path"]))
+
+
+def make_tree(root: Path, lock: Lock, *, python: str = sys.executable, paths: Sequence[Path] = ()) -> Tree:
+    """Lay the runtime of a lock out below ``root`` as an environment of its own for ``python``.
+
+    Args:
+        root: an empty folder that stands for the image's ``/``.
+        lock: the lock.
+        python: base interpreter.
+        paths: further folders of packages.
+    """
+    run = root / "run"
+    run.mkdir(parents=True)
+    prefix = root / "opt" / "env"
+    subprocess.run([python, "-m", "venv", "--without-pip", prefix], check=True)
+    version = subprocess.run(
+        [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    site = prefix / "lib" / f"python{version}" / "site-packages"
+    for path, file in runtime.runtime_files(lock).items():
+        target = site / Path(path).name if path.endswith(".pth") else root / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        data = file.data.replace(layout.RUNTIME_PREFIX.encode(), f"{root}{layout.RUNTIME_PREFIX}".encode())
+        target.write_bytes(data.replace(layout.RUN_DIR.encode(), str(run).encode()) if path.endswith(".py") else data)
+    (site / "zz-paths.pth").write_text("".join(f"{path}\n" for path in paths))
+    return Tree(lock=lock, root=root, site=site, run=run, python=str(prefix / "bin" / "python"))
