@@ -23,6 +23,7 @@ from envbuild.resolve.uv import Question, find_uv
 from envbuild.resolve.wheels import Target
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([A-Za-z0-9.!+-]+)")
+_VERSIONS = re.compile(r"\(from versions: [^)]*?((?:[^,)]+, ){2}[^,)]+)\)")
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
@@ -113,6 +114,8 @@ def interpreter(target: Target, environ: Mapping[str, str]) -> str:
         check=False,
     )
     candidates.append(found.stdout.strip())
+    pyenv = Path(environ.get("PYENV_ROOT") or Path(environ.get("HOME", "/")) / ".pyenv") / "versions"
+    candidates += [str(path) for path in sorted(pyenv.glob(f"{target.feature}.*/bin/python"), reverse=True)]
     for candidate in filter(None, candidates):
         if _runs(candidate, target.feature):
             return candidate
@@ -125,7 +128,10 @@ def interpreter(target: Target, environ: Mapping[str, str]) -> str:
 def _runs(candidate: str, feature: str) -> bool:
     """Tell whether a program is an interpreter of that release: version managers leave names that are none."""
     code = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
-    done = subprocess.run([candidate, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False)
+    try:
+        done = subprocess.run([candidate, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False)
+    except OSError:
+        return False
     return done.returncode == 0 and done.stdout.strip() == feature
 
 
@@ -159,7 +165,8 @@ def _arguments(question: Question, wheels: Sequence[Path], source: Path, output:
     arguments = ["compile", "--quiet", "--no-config", "--no-header", "--no-annotate", "--strip-extras"]
     arguments += ["--allow-unsafe", "--resolver=backtracking", "--no-emit-index-url", "--no-emit-trusted-host"]
     arguments += ["--no-emit-find-links", "--no-emit-options", "--pip-args=--only-binary=:all:"]
-    arguments.append("--generate-hashes" if hashes else "--no-generate-hashes")
+    if hashes:
+        arguments.append("--generate-hashes")
     if question.upgrade is None:
         arguments.append("--upgrade")
     arguments += [f"--upgrade-package={name}" for name in question.upgrade or ()]
@@ -168,9 +175,7 @@ def _arguments(question: Question, wheels: Sequence[Path], source: Path, output:
 
 
 def _complaint(stderr: str) -> str:
-    """Return pip's explanation without the trace of its search."""
-    lines = [line.strip() for line in stderr.splitlines()]
-    start = next((n for n, line in enumerate(lines) if line.startswith(("ERROR:", "The conflict"))), None)
-    told = lines[start:] if start is not None else lines[-3:]
-    kept = [line for line in told if line and not line.startswith(("Traceback", "File ", "To fix this"))]
-    return " ".join(line.removeprefix("ERROR: ") for line in kept[:12])
+    """Return pip's explanation without Python's trace and without long lists of versions."""
+    lines = stderr.split("Traceback (most recent call last)")[0].splitlines()
+    told = " ".join(line.strip().removeprefix("ERROR: ") for line in lines if not line.startswith("WARNING"))
+    return _VERSIONS.sub(r"(from versions: … \1)", told).split(" To fix this ")[0]
