@@ -37,7 +37,7 @@ def vendor(lock: Lock, store: Store, directory: Path, progress: Progress) -> Ven
     Raises:
         IntegrityError: files are not in the store (all of them named), damaged there, or cannot be written.
     """
-    files = list(_files(lock))
+    files, document = list(_files(lock)), dumps(lock)
     absent = sorted({place.rsplit("/", 1)[-1] for place, size, sha256 in files if not store.has(sha256, size)})
     if absent:
         names = "".join(f"\n  {name}" for name in absent)
@@ -51,7 +51,7 @@ def vendor(lock: Lock, store: Store, directory: Path, progress: Progress) -> Ven
                 written, total = written + 1, total + size
             advance(size)
         with _explained(directory / lock.file_name):
-            atomic_write(directory / lock.file_name, dumps(lock))
+            atomic_write(directory / lock.file_name, document)
     return Vendored(written=written, kept=len(files) - written, bytes=total)
 
 
