@@ -198,6 +198,12 @@ def pack_bytecode(output: BinaryIO, archives: Sequence[Path], label: str) -> Lay
     return writer.layer()
 
 
+def read_archive(archive: Path) -> dict[str, bytes]:
+    """Return the files of a small archive of bytecode by path."""
+    with tarfile.open(archive, "r:") as tar:
+        return {member.name: cast(BinaryIO, tar.extractfile(member)).read() for member in tar if member.isreg()}
+
+
 def _add_tree(
     writer: LayerWriter,
     tree: Mapping[str, _Content],

@@ -13,12 +13,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-import msgspec
-
 from envbuild import layout
 from envbuild.digest import sha256_bytes, sha256_json
 from envbuild.errors import BuildError
-from envbuild.image import runtime
+from envbuild.image import rootfs, runtime
 from envbuild.lock import Lock, PythonPackage, Wheel, lock_digest
 
 LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
@@ -44,7 +42,9 @@ _ARCHITECTURES: Mapping[str, tuple[str, str]] = {
 # Which of this folder's files decide the bytes of which kind of layer; the OS layer takes all that no other names.
 _WHEEL_CODE = frozenset({"layer.py", "wheel.py", "environment.py"})
 _BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
-_NOT_OS_CODE = (_BYTECODE_CODE | {"plan.py", "oci.py", "assemble.py", "runtime.py", "dockerfile.py"}) - {"layer.py"}
+_NOT_OS_CODE = (_BYTECODE_CODE | {"plan.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}) - {
+    "layer.py"
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +73,7 @@ class Plan:
         lock: the lock's digest.
         python: feature release of the interpreter.
         executable: path of the interpreter in the image.
+        interpreter: digest of what makes it.
         layers: bottom first.
         platform: ``os``, ``architecture`` and perhaps ``variant`` as the OCI specifications name them.
         config: the ``config`` object of the OCI image configuration.
@@ -83,6 +84,7 @@ class Plan:
     lock: str
     python: str
     executable: str
+    interpreter: str
     layers: tuple[LayerSpec, ...]
     platform: Mapping[str, str]
     config: Mapping[str, Any]
@@ -115,6 +117,7 @@ def plan(lock: Lock) -> Plan:
         lock=lock_digest(lock),
         python=lock.python.version,
         executable=lock.python.executable,
+        interpreter=interpreter(lock),
         layers=_layers(lock),
         platform=MappingProxyType(platform),
         config=MappingProxyType(_config(lock, texts)),
@@ -147,9 +150,10 @@ def interpreter(lock: Lock) -> str:
     return sha256_json({"packages": packages, "rootfs": lock.os.image_rootfs, "executable": lock.python.executable})
 
 
-def bytecode_key(lock: Lock, sources: str) -> str:
+def bytecode_key(plan: Plan, sources: str) -> str:
     """Return the cache key of one group's bytecode; ``sources`` is the digest of the wheel or of the modules."""
-    return _key("group", lock, interpreter=interpreter(lock), sources=sources, code=_code(_BYTECODE_CODE))
+    code = _code(_BYTECODE_CODE)
+    return sha256_json({"code": code, "interpreter": plan.interpreter, "python": plan.python, "sources": sources})
 
 
 def _layers(lock: Lock) -> tuple[LayerSpec, ...]:
@@ -176,12 +180,9 @@ def is_large(package: PythonPackage) -> bool:
 
 
 def _os(lock: Lock) -> LayerSpec:
-    table = msgspec.to_builtins(lock.os)
-    inputs = {
-        name: table[name] for name in ("release", "architecture", "image", "image_rootfs", "packages") if name in table
-    }
-    key = sha256_json({"kind": "os", "layout": layout.VERSION, "inputs": inputs, "code": _code(None)})
-    return LayerSpec(kind="os", title=lock.os.release or lock.os.image, key=key)
+    key = sha256_json({"kind": "os", "inputs": rootfs.os_key(lock.os), "code": _code(None)})
+    title = f"{lock.os.release}, {len(lock.os.packages)} packages" if lock.os.packages else lock.os.image
+    return LayerSpec(kind="os", title=title, key=key)
 
 
 def _environment(lock: Lock, small: list[PythonPackage]) -> LayerSpec:
@@ -215,11 +216,9 @@ def _key(kind: str, lock: Lock, **inputs: Any) -> str:
 @cache
 def _code(names: frozenset[str] | None) -> str:
     """Digest of envbuild's own files that decide a layer: a change of the code never meets an older cache."""
-    here = Path(__file__).parent
-    chosen = [
-        path for path in sorted(here.glob("*.py")) if (path.name in names if names else path.name not in _NOT_OS_CODE)
-    ]
-    chosen.append(here.parent / "layout.py")
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    chosen = [path for path in files if (path.name in names if names else path.name not in _NOT_OS_CODE)]
+    chosen.append(Path(layout.__file__))
     return sha256_json([[path.name, sha256_bytes(path.read_bytes())] for path in chosen])
 
 

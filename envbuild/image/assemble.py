@@ -1,0 +1,304 @@
+"""Assembly: turns a plan and the store's files into an image, making only the layers that no earlier build made.
+
+Wheels are unpacked in threads (zlib, hashlib and writing let go of the interpreter lock) while this thread waits for
+the OS layer's container; bytecode comes last, since it needs the interpreter of the OS layer. Every layer is kept
+under the digest of all it depends on, whole or not at all, so that a killed build loses one layer at most and two
+builds at once share their work.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from envbuild import __version__, layout
+from envbuild.digest import canonical_json, sha256_bytes, sha256_json
+from envbuild.engine.protocol import Step, StepRunner
+from envbuild.image import oci, runtime
+from envbuild.image.environment import (
+    COMPILE_OUT,
+    Contents,
+    Made,
+    WheelFile,
+    compile_command,
+    pack_bytecode,
+    pack_sources,
+    pack_tree,
+    pack_wheels,
+    read_archive,
+    unpack_bytecode,
+)
+from envbuild.image.layer import Layer
+from envbuild.image.layers import TAR, Cache, boot_id, cached_layer, make_layer
+from envbuild.image.plan import LayerKind, LayerSpec, Plan, bytecode_key
+from envbuild.lock import Lock, Wheel
+from envbuild.progress import Advance, Progress
+
+_THREADS = 3
+_CONTENTS = "contents.json"
+_BYTECODE = "bytecode.tar"
+_INPUTS = "inputs.tar"
+_STEP_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
+
+Check = Callable[[Path, Sequence[Path]], None]
+"""Called with the OS layer's tar and all wheels; raises ``BuildError`` if a shared library is missing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuiltLayer:
+    """One layer of a built image; ``reused``: an earlier build had made it."""
+
+    kind: LayerKind
+    title: str
+    layer: Layer
+    reused: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Built:
+    """A built image.
+
+    Attributes:
+        image: configuration, manifest and layer files; ``image.config_digest`` is the identity.
+        layers: bottom first.
+        replaced: paths that two wheels install with different content: names of the loser and the winner.
+    """
+
+    image: oci.Image
+    layers: tuple[BuiltLayer, ...]
+    replaced: Mapping[str, tuple[str, str]]
+
+
+def assemble(
+    plan: Plan,
+    lock: Lock,
+    *,
+    cache: Cache,
+    runner: StepRunner,
+    build_os: Callable[[Path], Layer],
+    progress: Progress,
+    check: Check | None = None,
+) -> Built:
+    """Make the image.
+
+    Args:
+        plan: what to make; ``lock`` is what it was made from.
+        cache: the store; holds every wheel of the lock.
+        runner: runs the compile step.
+        build_os: writes the OS layer's tar to a path.
+        progress: told of phases.
+        check: see ``Check``; called once for each combination of OS layer and wheels, before anything is compiled.
+
+    Raises:
+        BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
+        EngineError: the engine is not reachable or refused.
+    """
+    return _Assembly(plan, cache, runner, progress).run(lock, build_os, check)
+
+
+class _Assembly:
+    """What the steps of one assembly share."""
+
+    def __init__(self, plan: Plan, cache: Cache, runner: StepRunner, progress: Progress) -> None:
+        self.plan = plan
+        self.cache = cache
+        self.runner = runner
+        self.progress = progress
+        self.boot = boot_id()
+        self.stopped = threading.Event()
+        self.phase = ExitStack()
+        cacheable = [spec for spec in plan.layers if spec.kind != "runtime"]
+        found = {spec.key: cached_layer(cache, spec.key, self.boot) for spec in cacheable}
+        self.blobs = {key: blob for key, blob in found.items() if blob is not None}
+        self.reused = frozenset(self.blobs)
+        self.groups = self._missing_bytecode()
+
+    def run(self, lock: Lock, build_os: Callable[[Path], Layer], check: Check | None) -> Built:
+        """Make all layers and put them together."""
+
+        def os_layer() -> oci.Blob:
+            blob = self._make(self.plan.layers[0], lambda folder: build_os(folder / TAR))
+            if check is not None:
+                self._check(check, blob)
+            return blob
+
+        with self._workers() as pool:
+            futures = self._start_wheels(pool)
+            if self.groups:
+                self._compile(pool, os_layer)
+            os_layer()
+            for spec in self.plan.layers:
+                if spec.kind == "bytecode":
+                    self._make(spec, partial(self._pack_bytecode, spec))
+            for future in futures:
+                future.result()
+        replaced = self._contents().replaced
+        self.blobs[self.plan.layers[-1].key] = self._runtime(lock)
+        blobs = [self.blobs[spec.key] for spec in self.plan.layers]
+        layers = tuple(
+            BuiltLayer(kind=spec.kind, title=spec.title, layer=blob.layer, reused=spec.key in self.reused)
+            for spec, blob in zip(self.plan.layers, blobs, strict=True)
+        )
+        return Built(image=oci.image(self.plan, blobs), layers=layers, replaced=replaced)
+
+    @contextmanager
+    def _workers(self) -> Iterator[ThreadPoolExecutor]:
+        """Threads for unpacking; on an error or interrupt they end at their next chunk."""
+        pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="assemble")
+        try:
+            yield pool
+        except BaseException:
+            self.stopped.set()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            self.phase.close()
+
+    def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> oci.Blob:
+        if spec.key not in self.blobs:
+            self.blobs[spec.key] = make_layer(self.cache, spec.key, self.boot, make)
+        return self.blobs[spec.key]
+
+    def _start_wheels(self, pool: ThreadPoolExecutor) -> list[Future[None]]:
+        """Begin to unpack wheels, the largest first, as the plan has them."""
+        specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
+        specs = [spec for spec in specs if spec.key not in self.blobs]
+        if not specs:
+            return []
+        size = sum(wheel.size for spec in specs for wheel in spec.wheels)
+        advance = self.phase.enter_context(self.progress.phase("wheels: unpack", size))
+        left = list(specs)
+
+        def one(spec: LayerSpec) -> None:
+            self._make(spec, lambda folder: self._pack_wheels(spec, folder, advance))
+            left.remove(spec)
+            if not left:
+                self.phase.close()
+
+        return [pool.submit(one, spec) for spec in specs]
+
+    def _pack_wheels(self, spec: LayerSpec, folder: Path, advance: Advance) -> Layer:
+        def tick(amount: int) -> None:
+            if self.stopped.is_set():
+                raise _StoppedError
+            advance(amount)
+
+        executable = self.plan.executable if spec.kind == "environment" else ""
+        with (folder / TAR).open("wb", buffering=0) as stream:
+            layer, contents = pack_wheels(
+                stream, self._files(spec.wheels), self.plan.python, executable=executable, advance=tick
+            )
+        (folder / _CONTENTS).write_bytes(canonical_json({"files": contents.files, "replaced": contents.replaced}))
+        return layer
+
+    def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
+        return [WheelFile(name=wheel.name, path=self.cache.path(wheel.sha256)) for wheel in wheels]
+
+    def _contents(self) -> Contents:
+        """What the wheels install, checked across layers."""
+        whole = Contents()
+        for spec in self.plan.layers:
+            if spec.kind in ("wheel", "environment"):
+                table = json.loads(self.blobs[spec.key].path.with_name(_CONTENTS).read_bytes())
+                files = {path: (digest, name) for path, (digest, name) in table["files"].items()}
+                replaced = {path: (loser, winner) for path, (loser, winner) in table["replaced"].items()}
+                whole.add(Contents(files=files, replaced=replaced))
+        whole.check()
+        return whole
+
+    def _check(self, check: Check, os_layer: oci.Blob) -> None:
+        """Run the check unless it has passed before for the same OS layer and wheels."""
+        wheels = [wheel.sha256 for wheel in self.plan.wheels]
+        key = sha256_json({"version": __version__, "os": os_layer.layer.diff_id, "wheels": wheels})
+        paths = [self.cache.path(sha256) for sha256 in wheels]
+        self.cache.derive("checks", key, lambda folder: check(os_layer.path, paths))
+
+    def _missing_bytecode(self) -> dict[str, WheelFile | Mapping[str, bytes]]:
+        """What must be compiled, by cache key: wheels of layers to be made, and the runtime's modules."""
+        groups: dict[str, WheelFile | Mapping[str, bytes]] = {}
+        for spec in self.plan.layers:
+            if spec.kind == "bytecode" and spec.key not in self.blobs:
+                for wheel, file in zip(spec.wheels, self._files(spec.wheels), strict=True):
+                    groups[bytecode_key(self.plan, wheel.sha256)] = file
+        groups[self._runtime_key()] = _runtime_modules()
+        return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
+
+    def _runtime_key(self) -> str:
+        modules = {path: sha256_bytes(data) for path, data in _runtime_modules().items()}
+        return bytecode_key(self.plan, sha256_json(modules))
+
+    def _compile(self, pool: ThreadPoolExecutor, os_layer: Callable[[], oci.Blob]) -> None:
+        """Compile all missing groups in one step, and keep each group's bytecode by itself.
+
+        The step's inputs are gathered while the OS layer is made. The batch's folder is only a place to work in:
+        another build of the same groups waits for it instead of compiling too.
+        """
+
+        def make(folder: Path) -> None:
+            inputs = pool.submit(self._pack_sources, folder / _INPUTS)
+            blob = os_layer()
+            inputs.result()
+            step = Step(
+                base=blob.path,
+                base_key=f"layer-{blob.layer.diff_id}",
+                inputs=folder / _INPUTS,
+                command=compile_command(self.plan.executable),
+                environment=_STEP_ENVIRONMENT,
+                result=COMPILE_OUT,
+            )
+            with self.progress.phase("bytecode: compile"), self.runner.run_step(step) as stream:
+                unpack_bytecode(stream, len(self.groups), folder)
+
+        batch = sha256_json(sorted(self.groups))
+        results = self.cache.derive("compiled", batch, make)
+        for number, key in enumerate(self.groups):
+            self.cache.derive("bytecode", key, partial(_link, results / f"{number:04}.tar"))
+        self.cache.forget("compiled", batch)
+
+    def _pack_sources(self, path: Path) -> None:
+        with path.open("wb", buffering=0) as stream:
+            pack_sources(stream, list(self.groups.values()), self.plan.python)
+
+    def _bytecode(self, key: str) -> Path:
+        found = self.cache.derived("bytecode", key)
+        assert found is not None  # noqa: S101 - compiled just now, or before
+        return found / _BYTECODE
+
+    def _pack_bytecode(self, spec: LayerSpec, folder: Path) -> Layer:
+        archives = [self._bytecode(bytecode_key(self.plan, wheel.sha256)) for wheel in spec.wheels]
+        with (folder / TAR).open("wb", buffering=0) as stream:
+            return pack_bytecode(stream, archives, spec.title)
+
+    def _runtime(self, lock: Lock) -> oci.Blob:
+        """The top layer: made for every lock, small."""
+        files = {path.lstrip("/"): Made(data=file.data, mode=file.mode) for path, file in _runtime_files(lock)}
+        files.update(
+            {path: Made(data=data) for path, data in read_archive(self._bytecode(self._runtime_key())).items()}
+        )
+        listing = {path: [sha256_bytes(file.data), file.mode] for path, file in files.items()}
+        key = sha256_json({"kind": "runtime", "layout": layout.VERSION, "files": listing})
+
+        def make(folder: Path) -> Layer:
+            with (folder / TAR).open("wb") as stream:
+                return pack_tree(stream, files, [layout.WORKSPACE.lstrip("/")], "the runtime layer")
+
+        return make_layer(self.cache, key, self.boot, make)
+
+
+class _StoppedError(Exception):
+    """Another part of the assembly failed."""
+
+
+def _link(source: Path, folder: Path) -> None:
+    """Put a file into a folder as ``_BYTECODE``, without moving it away from another build that reads it."""
+    (folder / _BYTECODE).hardlink_to(source)
+
+
+def _runtime_modules() -> dict[str, bytes]:
+    return {path.lstrip("/"): data for path, data in runtime.runtime_sources().items()}
