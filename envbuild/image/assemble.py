@@ -277,10 +277,10 @@ class _Assembly:
 
     def _runtime(self, lock: Lock) -> oci.Blob:
         """The top layer: made for every lock, small."""
-        files = {path.lstrip("/"): Made(data=file.data, mode=file.mode) for path, file in _runtime_files(lock)}
-        files.update(
-            {path: Made(data=data) for path, data in read_archive(self._bytecode(self._runtime_key())).items()}
-        )
+        bytecode = read_archive(self._bytecode(self._runtime_key()))
+        files = {path: Made(data=data) for path, data in bytecode.items()}
+        for name, file in runtime.runtime_files(lock).items():
+            files[name.lstrip("/")] = Made(data=file.data, mode=file.mode)
         listing = {path: [sha256_bytes(file.data), file.mode] for path, file in files.items()}
         key = sha256_json({"kind": "runtime", "layout": layout.VERSION, "files": listing})
 
