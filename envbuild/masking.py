@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 MASK = "***"
 
 _SECRET_WORD = re.compile(
-    r"(?:^|[^a-z0-9])(?:api)?(?:key|auth|authorization|cookie|credentials?|pass|pass(?:phrase|w(?:or)?d)|pat|secrets?|token)"
-    r"(?![a-z0-9])"
+    r"password|passwd|passphrase|pgpass|secret|apikey|credential"
+    r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd|token)(?![a-z0-9])"
 )
-"""Whole words of a lower-case variable name: TOKENIZERS_PARALLELISM is none, HF_TOKEN and AWS_ACCESS_KEY_ID are."""
+"""Within a lower-case variable name. Short words must stand alone: HF_TOKEN is one, TOKENIZERS_PARALLELISM is none."""
 _SECRET_OPTION = re.compile(
     r"--?(?:[\w-]*[-_])?(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
 )

@@ -1,0 +1,131 @@
+"""What a run asks of the engine, and how its streams are copied."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbuild.engine import docker_attach
+from envbuild.engine.docker_attach import SignalRelay, copy_output
+from envbuild.engine.docker_run import container_config
+from envbuild.engine.protocol import ContainerExit, ContainerRun, Mount
+
+
+class Stream:
+    """An attached container that says what it is told to."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self.chunks = chunks
+
+    def read(self, limit: int) -> bytes:
+        return self.chunks.pop(0) if self.chunks else b""
+
+    def write(self, data: bytes) -> None:
+        raise AssertionError
+
+    def end_input(self) -> None:
+        raise AssertionError
+
+
+def frame(number: int, data: bytes) -> bytes:
+    """One frame as the engine sends it."""
+    return struct.pack(">BxxxL", number, len(data)) + data
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=8), st.integers(1, 50))
+def test_frames_are_told_apart_however_they_arrive(frames: list[tuple[int, bytes]], size: int) -> None:
+    """Cut anywhere, the two streams arrive complete and in order at descriptors 1 and 2."""
+    data = b"".join(frame(number, payload) for number, payload in frames)
+    written = {1: b"", 2: b""}
+
+    def write(number: int, part: memoryview) -> int:
+        taken = bytes(part[:7])  # a pipe may take less than it is offered
+        written[number] += taken
+        return len(taken)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(docker_attach.os, "write", write)
+        copy_output(Stream([data[i : i + size] for i in range(0, len(data), size)]), False, lambda: None)
+    assert written == {n: b"".join(payload for number, payload in frames if number == n) for n in (1, 2)}
+
+
+def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If nobody reads standard output any more, as with ``| head``, the program is told once; errors still arrive."""
+    said: list[bytes] = []
+
+    def write(number: int, part: memoryview) -> int:
+        if number == 1:
+            raise BrokenPipeError
+        said.append(bytes(part))
+        return len(part)
+
+    monkeypatch.setattr(docker_attach.os, "write", write)
+    hung_up: list[bool] = []
+    copy_output(Stream([frame(1, b"a"), frame(1, b"b"), frame(2, b"c")]), False, lambda: hung_up.append(True))
+    assert hung_up == [True]
+    assert said == [b"c"]
+
+
+def test_a_terminal_has_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a terminal there are no frames."""
+    said: list[tuple[int, bytes]] = []
+    monkeypatch.setattr(docker_attach.os, "write", lambda number, part: said.append((number, bytes(part))) or len(part))
+    copy_output(Stream([b"\x01\x00", b"x"]), True, lambda: None)
+    assert said == [(1, b"\x01\x00"), (1, b"x")]
+
+
+def test_signals_are_kept_until_the_program_runs() -> None:
+    """A signal before the start is delivered after it; the second interrupt kills; handlers are given back."""
+    sent: list[str] = []
+    before = signal.getsignal(signal.SIGUSR1)
+    with SignalRelay(sent.append) as relay:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert sent == []
+        relay.open()
+        assert sent == ["SIGUSR1"]
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGINT):
+            os.kill(os.getpid(), number)
+    assert sent == ["SIGUSR1", "SIGTERM", "SIGHUP", "SIGINT", "SIGKILL"]
+    assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_the_create_call_holds_all_that_was_asked() -> None:
+    """Every field of a request reaches the engine in its own words, and nothing is asked that was not."""
+    request = ContainerRun(
+        image="t:1", command=("python", "x"), environment={"A": "1"}, user="7:8", network="none", cpus=1.5,
+        cpuset="0-1", memory=9, interactive=True, tty=True, scratch=("/tmp/home",), labels={"l": "v"},
+        mounts=(Mount(source=Path("/a:b"), target="/w", read_only=True),), workdir="/w",
+    )  # fmt: skip
+    config = container_config(request, init=True, rootless=False, shm_size=5)
+    host = config.pop("HostConfig")
+    assert host.pop("Mounts") == [{"Type": "bind", "Source": "/a:b", "Target": "/w", "ReadOnly": True}]
+    assert host == {
+        "AutoRemove": True, "Init": True, "NetworkMode": "none", "LogConfig": {"Type": "none"}, "ShmSize": 5,
+        "SecurityOpt": ["label=disable"], "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"},
+        "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9,
+    }  # fmt: skip
+    assert config == {
+        "Image": "t:1", "Cmd": ["python", "x"], "Env": ["A=1"], "User": "7:8", "Hostname": "envbuild",
+        "WorkingDir": "/w", "Labels": {"l": "v"}, "Tty": True, "OpenStdin": True, "StdinOnce": True,
+        "AttachStdin": True, "AttachStdout": True, "AttachStderr": True,
+    }  # fmt: skip
+    assert container_config(request, init=True, rootless=True, shm_size=5)["User"] == "0:0"
+    bare = container_config(ContainerRun(image="t"), init=False, rootless=True, shm_size=5)
+    assert "Cmd" not in bare
+    assert "Entrypoint" not in bare
+    assert bare["User"] == ""
+    assert "Memory" not in bare["HostConfig"]
+
+
+def test_an_exit_is_a_number_with_a_reason() -> None:
+    """Whoever wants only the code gets an int."""
+    code = ContainerExit(137, out_of_memory=True)
+    assert code == 137
+    assert code.out_of_memory
+    assert not ContainerExit(0).out_of_memory

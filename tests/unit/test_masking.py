@@ -1,0 +1,61 @@
+"""Secrets never reach a record, and parameters are never mistaken for secrets."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.masking import mask_arguments, mask_environment, mask_text
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "HF_TOKEN",
+            "WANDB_API_KEY",
+            "AWS_ACCESS_KEY_ID",
+            "DB_PASSWORD",
+            "PGPASS",
+            "MYSQL_PWD",
+            "MY_SECRET",
+            "apikey",
+        ),
+        *("PASSPHRASE", "GOOGLE_APPLICATION_CREDENTIALS", "BASIC_AUTH", "SESSION_COOKIE", "KEY"),
+    ],
+)
+def test_secret_names_are_masked(name: str) -> None:
+    """A variable named like a secret is recorded without its value."""
+    assert mask_environment({name: "value"}) == {name: "***"}
+
+
+@pytest.mark.parametrize(
+    "name", ["TOKENIZERS_PARALLELISM", "MAX_TOKENS", "KEYBOARD", "PATH", "TF_DETERMINISTIC_OPS", "AUTHOR", "MONKEY"]
+)
+def test_other_names_are_kept(name: str) -> None:
+    """A name that merely contains such a word keeps its value."""
+    assert mask_environment({name: "value"}) == {name: "value"}
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("ghp_" + "a" * 36, "***"),
+        ("hf_" + "A" * 30, "***"),
+        ("AKIA" + "A" * 16, "***"),
+        ("eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc", "***"),
+        ("postgres://user:pw@example.invalid/db", "postgres://***@example.invalid/db"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n", "***"),
+        ("mail me@example.invalid", "mail me@example.invalid"),
+        ("sk-learn", "sk-learn"),
+    ],
+)
+def test_secret_values_are_masked(text: str, masked: str) -> None:
+    """A value that looks like a secret is masked whatever its name; the rest of the text stays."""
+    assert mask_text(text) == masked
+
+
+def test_secret_options_are_masked_and_parameters_are_not() -> None:
+    """Both forms of a secret option are masked, parameters about tokens and keys stay readable."""
+    given = "train.py --api-key=abc --hub_token abc --max-tokens 5 --sort-key=x --token --flag y"
+    masked = "train.py --api-key=*** --hub_token *** --max-tokens 5 --sort-key=x --token --flag y"
+    assert mask_arguments(given.split()) == tuple(masked.split())

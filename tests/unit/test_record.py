@@ -1,0 +1,131 @@
+"""The record as a value: JSON, schema, recipe, comparison, summary."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+
+from envbuild.record import (
+    Git,
+    Gpu,
+    Host,
+    LockFacts,
+    Options,
+    Output,
+    Record,
+    RecordError,
+    Script,
+    compare,
+    dumps,
+    loads,
+    recipe,
+    record_schema,
+    summary,
+)
+
+SHA = "ab" * 32
+
+
+def a_record(**changes: Any) -> Record:
+    """A finished run."""
+    record = Record(
+        id="01JD0000000000000000000000",
+        state="finished",
+        start="2026-01-02T03:04:05.678Z",
+        end="2026-01-02T03:04:06.678Z",
+        duration=1.0,
+        exit_code=0,
+        lock=LockFacts(file="pylock.digits.toml", sha256=SHA),
+        image=SHA,
+        command=("python", "train.py"),
+        directory="/workspace",
+        script=Script(path="train.py", sha256=SHA),
+        environment={"PYTHONHASHSEED": "0"},
+        options=Options(network="none", workspace="rw"),
+        git=Git(commit="c" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
+        host=Host(
+            kernel="6.1", machine="x86_64", cpu="x", cpu_level="x86-64-v3", cpus=2, memory=1,
+            gpus=(Gpu(name="g", uuid="u", memory=1),),
+        ),
+        verdict={"ok": True, "duration_ms": 41.2, "checks": []},
+        outputs=(Output(path="model.keras", change="created", size=3, sha256=SHA),),
+    )  # fmt: skip
+    return msgspec.structs.replace(record, **changes)
+
+
+def test_a_record_survives_its_file() -> None:
+    """Writing and reading gives an equal record, and keys of a newer envbuild are passed over."""
+    record = a_record()
+    assert loads(dumps(record)) == record
+    assert loads(dumps(record).replace(b'"format": 1,', b'"format": 1, "later": 2,')) == record
+
+
+def test_records_fit_the_published_schema() -> None:
+    """The schema accepts what is written and refuses a wrong digest."""
+    schema = record_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    document = json.loads(dumps(a_record()))
+    jsonschema.validate(document, schema)
+    document["image"] = "ABC"
+    with pytest.raises(jsonschema.ValidationError, match="does not match"):
+        jsonschema.validate(document, schema)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{", "r.json is not a record of this format: Input data was truncated"),
+        (dumps(a_record()).replace(b'"format": 1', b'"format": 9'), "r.json: format: expected 1, found 9"),
+    ],
+)
+def test_damaged_records_are_named(data: bytes, message: str) -> None:
+    """A damaged record, or one of another format, is an error that names the file."""
+    with pytest.raises(RecordError) as caught:
+        loads(data, "r.json")
+    assert caught.value.message == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"id": "01JE0000000000000000000000", "git": None, "host": None, "start": "2027-01-02T03:04:05.678Z"}, True),
+        ({"options": Options(network="none", workspace="rw", tty=True, user="7:7")}, True),
+        ({"command": ("python", "train.py", "--epochs", "3")}, False),
+        ({"script": Script(path="train.py", sha256="cd" * 32)}, False),
+        ({"lock": LockFacts(file="pylock.digits.toml", sha256="cd" * 32)}, False),
+        ({"environment": {"PYTHONHASHSEED": "1"}}, False),
+        ({"options": Options(network="none", workspace="rw", controls=False)}, False),
+    ],
+)
+def test_the_recipe_is_what_was_chosen(changes: dict[str, Any], same: bool) -> None:
+    """Only choices decide whether two runs should agree; time, host, terminal and user do not."""
+    assert (recipe(a_record(**changes)) == recipe(a_record())) is same
+
+
+def test_comparison_names_every_file_that_differs() -> None:
+    """Changed digests and files that only one run has are differences; how a file came to be is none."""
+    changed = Output(path="model.keras", change="changed", size=3, sha256=SHA)
+    assert compare(a_record(outputs=(changed,)), a_record()) == ()
+    other = Output(path="log.txt", change="created", size=1, sha256=None)
+    assert compare(a_record(outputs=(other,)), a_record()) == ("log.txt", "model.keras")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"same_bits_as": "01JC" + "0" * 22},
+         "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000"),
+        ({"differs_from": "01JC" + "0" * 22, "differs_in": ("a", "b", "c", "d"), "verdict": None},
+         "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, b, c …"),
+        ({"state": "refused", "outputs": ()}, "run 01JD000000 refused · guard 41 ms"),
+        ({"out_of_memory": True, "exit_code": 137, "outputs": (), "verdict": None},
+         "run 01JD000000 recorded · ended for want of memory · no outputs"),
+    ],
+)  # fmt: skip
+def test_the_summary_says_what_matters(changes: dict[str, Any], line: str) -> None:
+    """One line tells how the run went and whether its bits agree with an earlier one."""
+    assert summary(a_record(**changes)) == line

@@ -1,0 +1,245 @@
+"""The run stage with an engine that only pretends."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild import lock as locks
+from envbuild import run as stage
+from envbuild import runs
+from envbuild.engine.protocol import ContainerExit, ContainerRun, Mount
+from envbuild.errors import EngineError, UsageError
+from envbuild.run import RunRequest, caller_ids, command_line, run
+
+CONFIG = "ab" * 32
+
+
+class Engine:
+    """Records what it is asked to run, and does ``action`` in its place."""
+
+    def __init__(self, action: Callable[[Path], ContainerExit | int] = lambda folder: 0) -> None:
+        self.action = action
+        self.asked: list[ContainerRun] = []
+
+    def run_container(self, request: ContainerRun) -> ContainerExit:
+        self.asked.append(request)
+        code = self.action(next(mount.source for mount in request.mounts if mount.target == "/run/envbuild"))
+        return code if isinstance(code, ContainerExit) else ContainerExit(code)
+
+    def describe(self) -> Mapping[str, str]:
+        return {"name": "pretended"}
+
+
+@pytest.fixture(autouse=True)
+def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git is another process; its facts have their own test."""
+    monkeypatch.setattr(stage, "git_state", lambda project: None)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a script and an input."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "train.py").write_text("print()")
+    return tmp_path
+
+
+def a_request(project: Path, *arguments: str, **changes: Any) -> RunRequest:
+    """A request in a project whose lock is written if need be."""
+    lock = locks.Lock(
+        name="digits",
+        resolution={},
+        os=locks.Os(release="debian-12", architecture="amd64"),
+        python=locks.Python(version="3.11", executable="/usr/bin/python3.11", platform="manylinux_2_36_x86_64"),
+        packages=(),
+        frameworks={},
+        hardware=locks.Hardware(),
+        determinism=locks.Determinism(level="ops", seed=42, threads=2),
+        environment={"PYTHONHASHSEED": "0"},
+        inputs=(locks.Input(path="data", sha256=CONFIG, files=0, bytes=0),),
+        run=changes.pop("run", locks.RunOptions()),
+    )
+    path = project / lock.file_name
+    path.write_bytes(locks.dumps(lock))
+    fields: dict[str, Any] = {"directory": project, "tty": False, **changes}
+    return RunRequest(lock_path=path, lock=lock, image="t:1", config=CONFIG, arguments=arguments, **fields)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "directory", "command"),
+    [
+        (("train.py", "--epochs", "3", "--", "-x"), ".", ("python", "train.py", "--epochs", "3", "--", "-x")),
+        (("../train.py",), "sub", ("python", "../train.py")),
+        (("-m", "pkg.mod", "-m"), ".", ("python", "-m", "pkg.mod", "-m")),
+        (("-c", "print()"), ".", ("python", "-c", "print()")),
+        (("ls", "train.py"), ".", ("ls", "train.py")),
+        ((), ".", ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")),
+    ],
+)
+def test_arguments_become_the_command(
+    project: Path, arguments: tuple[str, ...], directory: str, command: tuple[str, ...]
+) -> None:
+    """Scripts and -m go to Python, everything else is a command; what follows is untouched."""
+    assert command_line(a_request(project, *arguments, directory=project / directory))[0] == command
+
+
+def test_a_script_named_from_outside_is_found_inside(project: Path) -> None:
+    """With an absolute path, or from a folder outside the project, the script gets its path in the container."""
+    absolute = str(project / "train.py")
+    assert command_line(a_request(project, absolute))[0] == ("python", "/workspace/train.py")
+    outside = a_request(project, f"{project.name}/train.py", directory=project.parent)
+    assert command_line(outside)[0] == ("python", "/workspace/train.py")
+    engine = Engine()
+    run(outside, engine)
+    assert engine.asked[0].workdir == "/workspace"
+
+
+def test_verbatim_keeps_a_script_a_command(project: Path) -> None:
+    """After ``--`` nothing is guessed."""
+    assert command_line(a_request(project, "train.py", verbatim=True))[0] == ("train.py",)
+
+
+def test_a_missing_script_and_one_outside_are_refused(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Neither can run in the container; both are said before anything starts and leave no record."""
+    with pytest.raises(UsageError) as missing:
+        run(a_request(project, "tain.py"), Engine())
+    assert missing.value.message == f"the script tain.py does not exist in {project}"
+    other = tmp_path_factory.mktemp("other") / "x.py"
+    other.touch()
+    with pytest.raises(UsageError) as outside:
+        run(a_request(project, str(other)), Engine())
+    assert outside.value.message == f"the script {other} is outside the project {project}"
+    assert runs.list_runs(project) == ()
+
+
+def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> None:
+    """Mounts, working directory, user, network, limits and variables reach the engine as they should."""
+    engine = Engine()
+    extra = Mount(source=Path("/srv"), target="/srv", read_only=True)
+    request = a_request(
+        project, "train.py", directory=project, mounts=(extra,), environment={"A": "1"}, memory=8 << 30, cpus=1.5,
+        run=locks.RunOptions(network="none", workspace="ro"), controls=False,
+    )  # fmt: skip
+    record = run(request, engine)
+    asked = engine.asked[0]
+    assert asked.image == "t:1"
+    assert asked.mounts == (
+        Mount(source=project, target="/workspace", read_only=True),
+        Mount(source=project / "data", target="/workspace/data", read_only=True),
+        Mount(source=project / ".envbuild/runs" / record.id / "process", target="/run/envbuild"),
+        extra,
+    )
+    assert asked.environment == {
+        "HOME": "/tmp/home", "USER": "envbuild", "LOGNAME": "envbuild", "ENVBUILD_RUN_ID": record.id,
+        "ENVBUILD_CONTROLS": "off", "A": "1",
+    }  # fmt: skip
+    assert (asked.user, asked.network, asked.workdir) == (f"{os.getuid()}:{os.getgid()}", "none", "/workspace")
+    assert (asked.memory, asked.cpus, asked.interactive, asked.tty) == (8 << 30, 1.5, True, False)
+    assert asked.scratch == ("/tmp/home",)
+    assert run(a_request(project, "ls", network="bridge", directory=project / "sub"), engine).directory == (
+        "/workspace/sub"
+    )
+    assert engine.asked[1].network == "bridge"
+
+
+def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
+    """While the program runs its record says so; afterwards it holds the result."""
+    states = []
+
+    def action(folder: Path) -> int:
+        states.append(json.loads((folder.parent / "record.json").read_text())["state"])
+        (project / "model.keras").write_bytes(b"model")
+        (folder / "verdict.json").write_text('{"format": 1, "ok": true, "duration_ms": 3}')
+        (folder / "process-7.json").write_text('{"seeds": {"python": 42}}')
+        (folder / "process-8.json").write_text("damaged")
+        return 3
+
+    record = run(a_request(project, "train.py"), Engine(action))
+    assert states == ["running"]
+    assert runs.list_runs(project) == (record,)
+    assert (record.state, record.exit_code, record.script and record.script.path) == ("finished", 3, "train.py")
+    assert [output.path for output in record.outputs] == ["model.keras"]
+    assert record.processes == ({"seeds": {"python": 42}},)
+    assert record.engine == {"name": "pretended"}
+    assert record.host is not None
+    assert record.inputs == {"data": CONFIG}
+
+
+def test_a_refusal_is_read_from_the_verdict(project: Path) -> None:
+    """The guard's verdict decides, never a number: a program may exit 78 itself."""
+    assert run(a_request(project, "train.py"), Engine(lambda folder: 78)).state == "finished"
+
+    def refuse(folder: Path) -> int:
+        (folder / "verdict.json").write_text('{"format": 1, "ok": false}')
+        return 78
+
+    record = run(a_request(project, "train.py"), Engine(refuse))
+    assert (record.state, record.exit_code) == ("refused", 78)
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "problem"),
+    [
+        (EngineError("cannot start the container: no"), "failed", "cannot start the container: no"),
+        (KeyboardInterrupt(), "interrupted", "KeyboardInterrupt"),
+    ],
+)
+def test_a_run_that_fails_is_recorded(project: Path, error: BaseException, state: str, problem: str) -> None:
+    """Whatever ends a run, its record is completed and the error goes on."""
+
+    def action(folder: Path) -> int:
+        raise error
+
+    with pytest.raises(type(error)):
+        run(a_request(project, "train.py"), Engine(action))
+    (record,) = runs.list_runs(project)
+    assert (record.state, record.problem, record.exit_code) == (state, problem, None)
+    assert record.end is not None
+
+
+def test_equal_outputs_are_recognised(project: Path) -> None:
+    """A second run with the same bits names the first; one with other bits names the file."""
+    contents = iter([b"one", b"one", b"two"])
+
+    def action(folder: Path) -> ContainerExit:
+        (project / "model").write_bytes(next(contents))
+        return ContainerExit(0)
+
+    first, second, third = (run(a_request(project, "train.py"), Engine(action)) for _ in range(3))
+    assert (first.same_bits_as, first.differs_from) == ("", "")
+    assert second.same_bits_as == first.id
+    assert (third.differs_from, third.differs_in) == (second.id, ("model",))
+
+
+def test_want_of_memory_is_recorded(project: Path) -> None:
+    """What the engine knows of the end is kept."""
+    record = run(a_request(project, "train.py"), Engine(lambda folder: ContainerExit(137, out_of_memory=True)))
+    assert (record.exit_code, record.out_of_memory) == (137, True)
+
+
+def test_a_missing_input_is_named(project: Path) -> None:
+    """A declared input that is not there stops the run before it starts."""
+    request = a_request(project, "train.py")
+    (project / "data").rmdir()
+    with pytest.raises(UsageError) as caught:
+        run(request, Engine())
+    assert caught.value.message == f"the input data of pylock.digits.toml does not exist in {project}"
+    assert runs.list_runs(project) == ()
+
+
+def test_behind_sudo_files_belong_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root by sudo runs the program as the one who typed it; anybody else as themselves."""
+    sudo = {"SUDO_UID": "1000", "SUDO_GID": "1001"}
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    monkeypatch.setattr(os, "getgid", lambda: 0)
+    assert caller_ids(sudo) == (1000, 1001)
+    assert caller_ids({}) == (0, 0)
+    monkeypatch.setattr(os, "getuid", lambda: 7)
+    assert caller_ids(sudo) == (7, 0)

@@ -1,0 +1,83 @@
+"""Where records lie, and finding them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbuild import runs
+from envbuild.record import LockFacts, Options, Output, Record, RecordError
+
+SHA = "ab" * 32
+
+
+def a_record(identity: str, **changes: Any) -> Record:
+    """A finished run with one output."""
+    record = Record(
+        id=identity, state="finished", start="2026-01-02T03:04:05.678Z", exit_code=0, image=SHA, recipe="r",
+        lock=LockFacts(file="pylock.a.toml", sha256=SHA), command=("x",), directory="/workspace", environment={},
+        options=Options(network="none", workspace="rw"),
+        outputs=(Output(path="model", change="created", size=1, sha256=SHA),),
+    )  # fmt: skip
+    return msgspec.structs.replace(record, **changes)
+
+
+@given(st.integers(0, 2**48 - 1), st.integers(0, 2**48 - 1))
+def test_identities_sort_by_time(first: int, second: int) -> None:
+    """Identities are 26 characters of Crockford's base 32 and sort as their times do."""
+    one, two = runs.new_id(first), runs.new_id(second)
+    assert len(one) == 26
+    assert set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+    assert (first < second) <= (one < two)
+
+
+def test_the_first_ten_characters_are_the_time() -> None:
+    """The example of the ULID specification: 1469918176385 ms is 01ARYZ6S41."""
+    assert runs.new_id(1469918176385).startswith("01ARYZ6S41")
+
+
+def test_records_are_listed_newest_first(tmp_path: Path) -> None:
+    """Saved records come back newest first; damaged ones and strange folders are passed over."""
+    ids = [runs.new_id(when) for when in (1, 2, 3)]
+    for identity in ids:
+        runs.save(tmp_path, a_record(identity))
+    (runs.run_folder(tmp_path, ids[1]) / "record.json").write_text("{")
+    (tmp_path / ".envbuild" / "runs" / "notes").mkdir()
+    assert [record.id for record in runs.list_runs(tmp_path)] == [ids[2], ids[0]]
+    assert (tmp_path / ".envbuild" / ".gitignore").read_text() == "*\n"
+    assert runs.list_runs(tmp_path / "elsewhere") == ()
+
+
+def test_a_run_is_found_by_the_beginning_of_its_identity(tmp_path: Path) -> None:
+    """A prefix in any case finds its run; an ambiguous or unknown one is an error that says so."""
+    one, two = "01JC" + "A" * 22, "01JD" + "A" * 22
+    runs.save(tmp_path, a_record(one))
+    runs.save(tmp_path, a_record(two))
+    assert runs.find_run(tmp_path, "01jd").id == two
+    with pytest.raises(RecordError) as ambiguous:
+        runs.find_run(tmp_path, "01J")
+    assert ambiguous.value.message == f"2 runs begin with '01J': {two}, {one}"
+    with pytest.raises(RecordError) as unknown:
+        runs.find_run(tmp_path, "7")
+    assert unknown.value.message == f"no runs begin with '7' in {tmp_path}"
+
+
+def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
+    """A run is compared with successful earlier runs of its recipe only, and an equal one wins over a newer other."""
+    other = (Output(path="model", change="created", size=1, sha256="cd" * 32),)
+    ids = [runs.new_id(when) for when in range(1, 7)]
+    runs.save(tmp_path, a_record(ids[0]))
+    runs.save(tmp_path, a_record(ids[1]))
+    runs.save(tmp_path, a_record(ids[2], outputs=other))
+    runs.save(tmp_path, a_record(ids[3], recipe="another"))
+    runs.save(tmp_path, a_record(ids[4], exit_code=1))
+    assert runs.compared(tmp_path, a_record(ids[5])) == {"same_bits_as": ids[1]}
+    third = (Output(path="model", change="created", size=1, sha256="ef" * 32),)
+    found = runs.compared(tmp_path, a_record(ids[5], outputs=third))
+    assert found == {"differs_from": ids[2], "differs_in": ("model",)}
+    assert runs.compared(tmp_path, a_record(ids[5], outputs=())) == {}

@@ -1,0 +1,56 @@
+"""What a run changed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from envbuild.digest import sha256_bytes
+from envbuild.workspace import changes, scan
+
+
+def test_created_changed_and_deleted_files_are_told_apart(tmp_path: Path) -> None:
+    """Every difference is found with the digest of the new content, at any depth; equal files are not listed."""
+    for name in ("same", "changed", "deleted"):
+        (tmp_path / name).write_text(name)
+    before = scan(tmp_path)
+    (tmp_path / "changed").write_text("CHANGED")
+    (tmp_path / "deleted").unlink()
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "deep" / "er" / "new").write_bytes(b"new")
+    (tmp_path / "link").symlink_to("same")
+    outputs, deleted = changes(tmp_path, before, scan(tmp_path))
+    assert [(o.path, o.change, o.size, o.sha256) for o in outputs] == [
+        ("changed", "changed", 7, sha256_bytes(b"CHANGED")),
+        ("deep/er/new", "created", 3, sha256_bytes(b"new")),
+        ("link", "created", 4, sha256_bytes(b"same")),
+    ]
+    assert deleted == ("deleted",)
+
+
+def test_a_change_that_hides_its_time_is_found(tmp_path: Path) -> None:
+    """Same size and a restored modification time do not hide a change: the change time tells."""
+    path = tmp_path / "model"
+    path.write_bytes(b"one")
+    before = scan(tmp_path)
+    status = path.stat()
+    path.write_bytes(b"two")
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    outputs, _ = changes(tmp_path, before, scan(tmp_path))
+    assert [output.path for output in outputs] == ["model"]
+
+
+def test_folders_of_tools_and_inputs_are_left_out(tmp_path: Path) -> None:
+    """Neither envbuild's own records nor caches nor read-only inputs count, and links are not followed."""
+    for folder in (".git", ".envbuild", "pkg/__pycache__", "data/raw", "kept/data"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
+    os.mkfifo(tmp_path / "pipe")
+    assert sorted(scan(tmp_path, ("data",))) == ["kept/data/file", "loop"]
+
+
+def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path) -> None:
+    """A vanished file is listed without a digest instead of failing the run."""
+    outputs, _ = changes(tmp_path, {}, {"gone": (1, 2, 3, 4)})
+    assert [(output.path, output.sha256) for output in outputs] == [("gone", None)]
