@@ -10,6 +10,7 @@ import ipaddress
 import netrc
 import ssl
 import threading
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,26 +55,37 @@ class Http:
         self._managers: dict[str, urllib3.PoolManager] = {}
         self._lock = threading.Lock()
 
-    def open(self, url: str, offset: int = 0) -> urllib3.BaseHTTPResponse:
-        """Ask for a file from ``offset`` on and return the response (200 or 206), body unread and undecoded.
+    def open(
+        self,
+        url: str,
+        offset: int = 0,
+        *,
+        headers: Mapping[str, str] | None = None,
+        accept: tuple[int, ...] = (200, 206),
+    ) -> urllib3.BaseHTTPResponse:
+        """Ask for a file from ``offset`` on and return the response, body unread and undecoded.
 
         Credentials go only to the origin they belong to, also after a redirect.
+
+        Args:
+            headers: further request headers, such as ``If-None-Match``.
+            accept: the statuses that are an answer; any other is an error.
 
         Raises:
             HttpError: no connection, no trust, or another status.
         """
         import urllib3
 
-        headers = {"Accept-Encoding": "identity", "User-Agent": "envbuild"}
+        asked = {"Accept-Encoding": "identity", "User-Agent": "envbuild", **(headers or {})}
         if offset:
-            headers["Range"] = f"bytes={offset}-"
+            asked["Range"] = f"bytes={offset}-"
         for _ in range(10):
             address, authorization = self._authorized(url)
             try:
                 response = self._manager(address).request(
                     "GET",
                     address,
-                    headers=headers | authorization,
+                    headers=asked | authorization,
                     preload_content=False,
                     redirect=False,
                     retries=False,
@@ -82,7 +94,7 @@ class Http:
                 raise explain(error) from error
             location = response.headers.get("Location")
             if response.status not in _REDIRECTS or not location:
-                return _usable(response)
+                return _usable(response, accept)
             response.drain_conn()
             response.release_conn()
             url = urljoin(address, location)
@@ -189,10 +201,10 @@ def explain(error: Exception) -> HttpError:
     return HttpError(f"the connection failed: {cause}", transient=True)
 
 
-def _usable(response: urllib3.BaseHTTPResponse) -> urllib3.BaseHTTPResponse:
-    """Return a 200 or 206 response; raise for any other status, its connection given back."""
+def _usable(response: urllib3.BaseHTTPResponse, accept: tuple[int, ...]) -> urllib3.BaseHTTPResponse:
+    """Return a response of an accepted status; raise for any other, its connection given back."""
     status = response.status
-    if status in (200, 206):
+    if status in accept:
         return response
     asked = response.headers.get("Retry-After", "")
     response.close()

@@ -38,3 +38,8 @@ def data_path(name: str) -> Path:
 def data(name: str) -> bytes:
     """Return the bytes of a data file that ships with the package; raises ``OSError`` if it is missing."""
     return data_path(name).read_bytes()
+
+
+def archive_keys() -> tuple[Path, ...]:
+    """Return the files with the OpenPGP certificates of Debian's archives, sorted by name."""
+    return tuple(sorted((_PACKAGE / "data" / "keys").glob("*.gpg")))

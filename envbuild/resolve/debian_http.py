@@ -1,22 +1,23 @@
-"""Get one file over HTTP(S) or from a local archive, with the proxies and certificates that the machine has."""
+"""Get one index file from a mirror, over HTTP(S) as ``net`` does it, or from a local archive."""
 
 from __future__ import annotations
 
-import os
-import urllib.request
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
 from envbuild.errors import IntegrityError
 
 if TYPE_CHECKING:
-    import urllib3
+    from envbuild.net import Http
 
 _CHUNK = 1 << 18
+_ATTEMPTS = 3
+_HINT = "check the network and the mirror (the spec's, or apt's sources)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +29,18 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Get = Callable[..., Reply]
+class Get(Protocol):
+    """Gets one file; tests put an archive in memory here."""
+
+    def __call__(
+        self,
+        url: str,
+        *,
+        limit: int,
+        headers: Mapping[str, str] | None = None,
+        advance: Callable[[int], None] | None = None,
+    ) -> Reply:
+        """As ``get`` does."""
 
 
 def get(
@@ -38,7 +50,7 @@ def get(
 
     Args:
         url: http, https or file address.
-        limit: most bytes to accept; a mirror that sends more is refused, not stored.
+        limit: most bytes to accept; a mirror that sends more is refused.
         headers: request headers.
         advance: told the number of bytes as they arrive.
 
@@ -47,29 +59,49 @@ def get(
     """
     if url.startswith("file:"):
         return _get_file(url, limit)
+    from envbuild.net import HttpError
+    from envbuild.netconfig import redacted
+
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return _get_http(url, limit, headers or {}, advance)
+        except HttpError as error:
+            if not error.transient or attempt == _ATTEMPTS:
+                raise IntegrityError(f"{redacted(url)}: expected the file, found: {error.reason}", _HINT) from None
+            time.sleep(error.delay or 0.3 * attempt)
+    raise AssertionError("unreachable")
+
+
+def _get_http(url: str, limit: int, headers: Mapping[str, str], advance: Callable[[int], None] | None) -> Reply:
+    """Ask once; raises ``HttpError`` or ``IntegrityError``."""
     import urllib3
 
+    from envbuild.net import explain
+
+    response = _http().open(url, headers=headers, accept=(200, 304, 404))
+    data = bytearray()
     try:
-        response = _pool(url).request("GET", url, headers=dict(headers or {}), preload_content=False)
-        try:
-            if response.status not in (200, 304, 404):
-                raise IntegrityError(f"{url}: expected the file, found HTTP status {response.status}", _HINT)
-            data = bytearray()
-            while response.status == 200 and (chunk := response.read(_CHUNK, decode_content=False)):
-                data += chunk
-                if len(data) > limit:
-                    raise IntegrityError(f"{url}: expected at most {limit} bytes, found more", _HINT)
-                if advance:
-                    advance(len(chunk))
-            found = {name.lower(): value for name, value in response.headers.items()}
-            return Reply(status=response.status, data=bytes(data), headers=found)
-        finally:
-            response.release_conn()
+        while response.status == 200 and (chunk := response.read(_CHUNK, decode_content=False)):
+            data += chunk
+            if len(data) > limit:
+                raise _too_long(url, limit)
+            if advance:
+                advance(len(chunk))
+        found = {name.lower(): value for name, value in response.headers.items()}
+        return Reply(status=response.status, data=bytes(data), headers=found)
     except urllib3.exceptions.HTTPError as error:
-        raise IntegrityError(f"{url}: expected an answer, found: {_reason(error)}", _HINT) from None
+        raise explain(error) from error
+    finally:
+        response.close() if len(data) > limit else response.drain_conn()
+        response.release_conn()
 
 
-_HINT = "check the network and the mirror (the spec's, or apt's sources)"
+@lru_cache(maxsize=1)
+def _http() -> Http:
+    from envbuild.net import Http
+    from envbuild.netconfig import network_config
+
+    return Http(network_config())
 
 
 def _get_file(url: str, limit: int) -> Reply:
@@ -80,42 +112,9 @@ def _get_file(url: str, limit: int) -> Reply:
     except OSError as error:
         raise IntegrityError(f"{url}: expected a readable file, found: {error.strerror}", _HINT) from None
     if len(data) > limit:
-        raise IntegrityError(f"{url}: expected at most {limit} bytes, found {len(data)}", _HINT)
+        raise _too_long(url, limit)
     return Reply(status=200, data=data)
 
 
-def _pool(url: str) -> urllib3.PoolManager:
-    """Return the connection pool that the environment's proxy settings ask for."""
-    parts = urlsplit(url)
-    proxies = urllib.request.getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all") or ""
-    if proxy and urllib.request.proxy_bypass(parts.hostname or ""):
-        proxy = ""
-    certificates = os.environ.get("SSL_CERT_FILE") or os.environ.get("REQUESTS_CA_BUNDLE") or ""
-    return _make_pool(proxy, certificates)
-
-
-@lru_cache(maxsize=8)
-def _make_pool(proxy: str, certificates: str) -> urllib3.PoolManager:
-    import urllib3
-
-    options: dict[str, Any] = {
-        "timeout": urllib3.Timeout(connect=15, read=60),
-        "retries": urllib3.Retry(total=3, backoff_factor=0.3, status_forcelist=(429, 500, 502, 503, 504)),
-        "headers": {"User-Agent": "envbuild", "Accept-Encoding": "identity"},
-        "maxsize": 4,
-        "ca_certs": certificates or None,
-    }
-    if not proxy:
-        return urllib3.PoolManager(**options)
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
-    parts = urlsplit(proxy)
-    account = f"{unquote(parts.username)}:{unquote(parts.password or '')}" if parts.username else None
-    return urllib3.ProxyManager(proxy, proxy_headers=urllib3.make_headers(proxy_basic_auth=account), **options)
-
-
-def _reason(error: BaseException) -> str:
-    """Return the innermost reason without object addresses."""
-    while (inner := getattr(error, "reason", None)) is not None and isinstance(inner, BaseException):
-        error = inner
-    return str(error).rsplit(">: ", 1)[-1]
+def _too_long(url: str, limit: int) -> IntegrityError:
+    return IntegrityError(f"{url}: expected at most {limit} bytes, found more", "use another mirror")

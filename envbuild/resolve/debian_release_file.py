@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from envbuild.digest import sha256_bytes
 from envbuild.errors import IntegrityError
+from envbuild.resources import archive_keys
 
 if TYPE_CHECKING:
     from pysequoia import Cert
 
 KEYS_VARIABLE = "ENVBUILD_DEBIAN_KEYS"
-_KEYS = Path(__file__).parent.parent / "data" / "keys"
 _FUTURE = timedelta(days=1)
 _FIELD = re.compile(r"^([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$", re.MULTILINE)
 
@@ -163,9 +163,7 @@ def _certificates(keyrings: tuple[Path, ...]) -> tuple[Cert, ...]:
     """Read Debian's own certificates and those of further keyrings."""
     from pysequoia import Cert
 
-    return tuple(
-        certificate for path in (*sorted(_KEYS.glob("*.gpg")), *keyrings) for certificate in _read_keyring(path, Cert)
-    )
+    return tuple(certificate for path in (*archive_keys(), *keyrings) for certificate in _read_keyring(path, Cert))
 
 
 def _read_keyring(path: Path, reader: type[Cert]) -> Iterator[Cert]:
