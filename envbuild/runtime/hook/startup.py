@@ -9,7 +9,6 @@ from ..guard import gate
 from . import finder
 from .process import Process
 
-
 _started = False
 
 
