@@ -34,7 +34,9 @@ WORK = "tmp/envbuild-os"
 """Where the install script finds its inputs, relative to the root."""
 
 _MERGED = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
-_UNSEEDED = re.compile(r"usr/share/(?!debconf/|perl5/).+|usr/lib/(?:locale|systemd|udev)/.+|usr/lib/[^/]+/(?:gconv|perl-base/unicore)/.+")
+_UNSEEDED = re.compile(
+    r"usr/share/(?!debconf/|perl5/).+|usr/lib/(?:locale|systemd|udev)/.+|usr/lib/[^/]+/(?:gconv|perl-base/unicore)/.+"
+)
 """What no script reads before dpkg has written it: every seeded file costs the engine's import and a copy by dpkg."""
 
 _IN_MEMORY = 4 << 20
