@@ -10,7 +10,7 @@ import bz2
 import gzip
 import lzma
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from envbuild.digest import sha256_bytes
-from envbuild.errors import IntegrityError, ResolveError
+from envbuild.errors import IntegrityError
 from envbuild.files import atomic_write, locked
 from envbuild.progress import Progress, Silent
 from envbuild.resolve import debian_http
@@ -29,7 +29,8 @@ FRESH = 600
 """Seconds for which an InRelease file is not asked for again; Debian's archive changes four times a day."""
 
 _RELEASE_LIMIT = 16 << 20
-_INDEX_LIMIT = 1 << 30
+_FILE_LIMIT = 1 << 30
+_KEPT = 30 * 86400
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".gz": gzip.decompress,
@@ -113,25 +114,44 @@ def load_indexes(suite: Suite, architecture: str, access: Access, component: str
     return [_load_index(suite, f"{component}/binary-{part}/Packages", access) for part in wanted]
 
 
-def fetch_member(
-    suite: Suite, name: str, access: Access, *, packings: Sequence[str] = (".xz", ".gz", ".bz2", "")
-) -> bytes:
-    """Get a file that the suite's InRelease lists, packed in any of the given ways, check it and unpack it.
+def fetch_listed(suite: Suite, name: str, access: Access) -> bytes:
+    """Get a file that the suite's InRelease lists by exactly this name, and check it; packed files stay packed.
 
     Raises:
         IntegrityError: not listed, not to be had, or not the bytes that InRelease promises.
     """
-    listed = suite.release.files(*(f"{name}{packing}" for packing in packings))
-    for packing in packings:
-        if f"{name}{packing}" not in listed:
-            continue
-        digest, size = listed[f"{name}{packing}"]
-        packed = _get_member(suite, f"{name}{packing}", digest, size, access)
-        try:
-            return _UNPACK[packing](packed)
-        except (OSError, EOFError, lzma.LZMAError) as error:
-            raise IntegrityError(f"{suite.base}/dists/{suite.name}/{name}{packing}: cannot unpack: {error}") from None
-    raise IntegrityError(f"{suite.release.source}: expected an entry for {name} in its SHA256 section, found none")
+    listed = suite.release.files(name)
+    if name not in listed:
+        raise IntegrityError(f"{suite.release.source}: expected an entry for {name} in its SHA256 section, found none")
+    digest, size = listed[name]
+    if access.offline:
+        raise IntegrityError(
+            f"{suite.base}/dists/{suite.name}/{name}: expected it in the cache while offline, found nothing",
+            "lock once with network",
+        )
+    urls = [f"{suite.base}/dists/{suite.name}/{name}"]
+    if suite.release.fields.get("Acquire-By-Hash", "") == "yes":
+        # By hash first: the name may already mean a newer file than this InRelease does.
+        urls.insert(0, f"{urls[0].rpartition('/')[0]}/by-hash/SHA256/{digest}")
+    with access.progress.phase(f"{suite.name} {name.rsplit('/', 1)[-1]}", size) as advance:
+        for url in urls:
+            reply = access.get(url, limit=min(size, _FILE_LIMIT), advance=advance)
+            if reply.status == 200:
+                check_bytes(reply.data, digest, size, url)
+                return reply.data
+    raise IntegrityError(
+        f"{urls[-1]}: expected the file that InRelease lists, found HTTP status 404", "use another mirror"
+    )
+
+
+def check_bytes(data: bytes, digest: str, size: int, source: str) -> None:
+    """Compare bytes with what InRelease promises; raises ``IntegrityError``."""
+    if len(data) != size:
+        raise IntegrityError(f"{source}: expected {size} bytes, found {len(data)}", "try again, or use another mirror")
+    if (found := sha256_bytes(data)) != digest:
+        raise IntegrityError(
+            f"{source}: expected SHA-256 {digest}, found {found}", "the file was altered or damaged: use another mirror"
+        )
 
 
 class _UnreachableError(IntegrityError):
@@ -204,53 +224,39 @@ def _get_release(url: str, path: Path, cached: ReleaseFile | None, access: Acces
 
 def _load_index(suite: Suite, name: str, access: Access) -> Index:
     """Open the parsed form of an index, making it first if need be."""
-    listed = suite.release.files(name, f"{name}.xz", f"{name}.gz")
+    listed = suite.release.files(name, *(f"{name}{packing}" for packing in _UNPACK))
     if not listed:
         raise IntegrityError(f"{suite.release.source}: expected an entry for {name} in its SHA256 section, found none")
-    key = next(iter(listed.values()))[0]
-    path = access.cache / "debian" / "index" / f"{key}.sqlite"
+    path = access.cache / "debian" / "index" / f"{next(iter(listed.values()))[0]}.sqlite"
     if index := open_index(path):
         return index
     with locked(path.with_suffix(".lock")):
         if index := open_index(path):
             return index
-        data = fetch_member(suite, name, access)
-        if name in listed:
-            _check(data, *listed[name], f"{suite.base}/dists/{suite.name}/{name}")
-        write_index(path, data, f"{suite.base}/dists/{suite.name}/{name}")
+        write_index(path, _get_index(suite, name, listed, access), f"{suite.base}/dists/{suite.name}/{name}")
+        _forget_old(path.parent)
     if index := open_index(path):
         return index
-    raise ResolveError(f"cannot read the package index just written to {path}", "check the disk")
+    raise IntegrityError(f"{path}: expected the index just written, found a damaged file", "check the disk")
 
 
-def _get_member(suite: Suite, name: str, digest: str, size: int, access: Access) -> bytes:
-    """Get a listed file by its hash if the suite offers that, else by name, and check it."""
-    if access.offline:
-        raise IntegrityError(
-            f"{suite.base}/dists/{suite.name}/{name}: expected it in the cache while offline, found nothing",
-            "lock once with network",
-        )
-    folder = f"{suite.base}/dists/{suite.name}"
-    urls = [f"{folder}/{name}"]
-    if suite.release.fields.get("Acquire-By-Hash", "") == "yes":
-        # By hash first: the name may already mean a newer file than this InRelease does.
-        urls.insert(0, f"{folder}/{name.rpartition('/')[0]}/by-hash/SHA256/{digest}")
-    with access.progress.phase(f"{suite.name} {name.rsplit('/', 1)[-1]}", size) as advance:
-        for url in urls:
-            reply = access.get(url, limit=min(size, _INDEX_LIMIT), advance=advance)
-            if reply.status == 200:
-                _check(reply.data, digest, size, url)
-                return reply.data
-    raise IntegrityError(
-        f"{urls[-1]}: expected the file that InRelease lists, found HTTP status 404", "use another mirror"
-    )
+def _get_index(suite: Suite, name: str, listed: Mapping[str, tuple[str, int]], access: Access) -> bytes:
+    """Get an index in the best packing there is and unpack it; both forms are checked if both are listed."""
+    packing = next(packing for packing in _UNPACK if f"{name}{packing}" in listed)
+    packed = fetch_listed(suite, f"{name}{packing}", access)
+    source = f"{suite.base}/dists/{suite.name}/{name}"
+    try:
+        data = _UNPACK[packing](packed)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise IntegrityError(f"{source}{packing}: expected a file that can be unpacked, found: {error}") from None
+    if name in listed:
+        check_bytes(data, *listed[name], source)
+    return data
 
 
-def _check(data: bytes, digest: str, size: int, source: str) -> None:
-    """Compare bytes with what InRelease promises; raises ``IntegrityError``."""
-    if len(data) != size:
-        raise IntegrityError(f"{source}: expected {size} bytes, found {len(data)}", "try again, or use another mirror")
-    if (found := sha256_bytes(data)) != digest:
-        raise IntegrityError(
-            f"{source}: expected SHA-256 {digest}, found {found}", "the file was altered or damaged: use another mirror"
-        )
+def _forget_old(folder: Path) -> None:
+    """Remove indexes that nothing has opened for a month."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT:
+                path.unlink()

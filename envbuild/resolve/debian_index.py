@@ -6,6 +6,7 @@ and a closure of a hundred looks at a few hundred of them. A cache file that is 
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import tempfile
@@ -117,9 +118,8 @@ class Index:
 
 def open_index(path: Path) -> Index | None:
     """Open a cached index; None if there is none, or none of use."""
-    if not path.exists():
-        return None
-    with suppress(sqlite3.Error):
+    with suppress(sqlite3.Error, OSError):
+        os.utime(path)  # what is used is kept
         return Index(path)
     return None
 
