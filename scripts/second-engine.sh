@@ -1,0 +1,126 @@
+#!/bin/sh
+# Bring up a second, newer Docker engine beside the machine's own, for tests: Debian's packages of a later suite, unpacked
+# into the cache, with the containerd image store; own data, own socket, no bridge and no firewall rules of its own.
+# Usage: scripts/second-engine.sh start|stop|clean
+#   start  prints DOCKER_HOST=unix://... on standard output; what is running already is used
+#   stop   ends it and removes its images and containers; the unpacked packages stay for the next time
+#   clean  stop, and remove the packages too
+# Needs root and Debian with a mirror in its apt configuration. ENVBUILD_SECOND_SUITE names the suite (default: unstable).
+set -eu
+suite=${ENVBUILD_SECOND_SUITE:-unstable}
+base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild/second-engine
+root=$base/packages-$suite
+data=$base/data
+# Short and outside the cache: a socket's path may have 107 bytes at most.
+run=/run/envbuild-second-engine
+socket=$run/docker.sock
+pidfile=$run/dockerd.pid
+log=$base/dockerd.log
+
+say() { printf 'engine    %s\n' "$*" >&2; }
+fail() {
+    printf 'engine    %s\n' "$@" >&2
+    exit 15
+}
+
+answers() {
+    "${PYTHON:-python3}" - "$socket" <<'PYTHON' 2>/dev/null
+import http.client, json, socket, sys
+
+connection = http.client.HTTPConnection("localhost")
+connection.sock = socket.socket(socket.AF_UNIX)
+connection.sock.settimeout(20)
+connection.sock.connect(sys.argv[1])
+connection.request("GET", "/version")
+print(json.loads(connection.getresponse().read())["Version"])
+PYTHON
+}
+
+# Address of the first main archive that apt is configured with.
+mirror() {
+    # shellcheck disable=SC2016 # the $(...) are apt's own
+    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
+        awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ { print $1; exit }'
+}
+
+# Fetch docker.io, docker-cli and containerd of the suite by apt itself (signatures checked) with lists of its own, so that
+# the machine's apt state stays as it is, and unpack them.
+unpack() {
+    [ -e "$root/.complete" ] && return
+    address=$(mirror) keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -n "$address" ] || fail "apt knows no Debian mirror" "add one to /etc/apt/sources.list, then: apt-get update"
+    say "fetching docker.io, docker-cli and containerd of Debian $suite"
+    rm -rf "$root"
+    mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/debs"
+    option= && [ -r "$keyring" ] && option="[signed-by=$keyring]"
+    printf 'deb %s %s %s main\n' "$option" "$address" "$suite" >"$root/apt/sources.list"
+    # _apt, the user that apt downloads as, may not look into a home folder.
+    set -- -qq -o APT::Sandbox::User=root -o Dir::State::Lists="$root/apt/lists" -o Dir::Cache="$root/apt/cache" \
+        -o Dir::Etc::SourceList="$root/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+        -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
+    apt-get "$@" update >&2 || fail "apt cannot read Debian $suite from the configured mirror"
+    (cd "$root/debs" && apt-get "$@" download docker.io docker-cli containerd >&2) || fail "apt cannot fetch the packages of Debian $suite"
+    for deb in "$root"/debs/*.deb; do dpkg-deb -x "$deb" "$root"; done
+    rm -rf "$root/apt" "$root/debs"
+    : >"$root/.complete"
+}
+
+# Whether our own dockerd runs: its pid, checked against the program that the process really is.
+ours() {
+    pid=$(cat "$pidfile" 2>/dev/null) || return 1
+    [ "$(readlink "/proc/$pid/exe")" = "$(readlink -f "$root/usr/sbin/dockerd")" ]
+}
+
+start() {
+    [ "$(id -u)" = 0 ] || fail "the second engine needs root"
+    mkdir -p "$base" "$run"
+    exec 9>"$base/lock"
+    flock 9
+    if ! { ours && version=$(answers); }; then
+        unpack
+        command -v runc >/dev/null || fail "no runc: install the machine's own engine first: scripts/ensure-engine.sh"
+        printf '{"features": {"containerd-snapshotter": true}}\n' >"$base/daemon.json"
+        PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid dockerd --config-file "$base/daemon.json" \
+            --data-root "$data" --exec-root "$run/exec" --pidfile "$pidfile" --host "unix://$socket" \
+            --bridge none --iptables=false --ip6tables=false >"$log" 2>&1 </dev/null 9>&- &
+        started=$!
+        waited=0
+        until version=$(answers); do
+            if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 60 ]; then
+                tail -n 8 "$log" | cut -c1-400 >&2
+                fail "the second engine did not come up (log: $log)"
+            fi
+            waited=$((waited + 1))
+            sleep 1
+        done
+    fi
+    say "second engine $version at $socket"
+    printf 'DOCKER_HOST=unix://%s\n' "$socket"
+}
+
+stop() {
+    if ours; then
+        say "stopping the second engine"
+        kill "$pid"
+        waited=0
+        while kill -0 "$pid" 2>/dev/null; do
+            [ "$waited" -lt 60 ] || fail "the second engine (process $pid) does not end"
+            waited=$((waited + 1))
+            sleep 0.5
+        done
+    fi
+    rm -rf "$data" "$run"
+}
+
+case ${1:-} in
+start) start ;;
+stop) stop ;;
+clean)
+    stop
+    rm -rf "$base"
+    ;;
+*)
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+    ;;
+esac
