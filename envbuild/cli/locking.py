@@ -1,0 +1,253 @@
+"""``init`` and ``lock``: resolve the parts side by side, join them into one lock, write it whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild import lock as locks
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.digest import sha256_file, sha256_json
+from envbuild.errors import LockError, ResolveError, UsageError
+from envbuild.files import atomic_write
+from envbuild.spec import Spec, load_spec, spec_digest
+from envbuild.store import Store
+
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockOptions:
+    """Options of ``envbuild lock`` that can change what is locked."""
+
+    resolver: str = "uv"
+    cross_check: bool = False
+    upgrade: bool = False
+    upgrade_packages: tuple[str, ...] = ()
+    refresh: bool = False
+
+
+def write_starter(folder: Path, force: bool, console: Console) -> None:
+    """Write ``spec.yaml`` into a project."""
+    from envbuild.starter import starter_spec
+
+    target = folder / "spec.yaml"
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder", "name the folder of your project")
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists already", "edit it, or replace it: envbuild init --force")
+    atomic_write(target, starter_spec(folder).encode())
+    console.line("wrote", str(target))
+    console.line("next", "read it, then: envbuild lock spec.yaml")
+
+
+def write_lock(path: Path, options: LockOptions, console: Console) -> None:
+    """Resolve a spec and write the lock and its Dockerfile; an old lock stays whole until the new one is."""
+    from envbuild.image.dockerfile import render
+
+    spec = load_spec(path)
+    target = path.parent / f"pylock.{spec.name}.toml"
+    old = _existing(target)
+    lock, notes = resolve(spec, path, old, options, console)
+    data = locks.dumps(lock)
+    dockerfile = render(lock).dockerfile
+    atomic_write(target, data)
+    atomic_write(path.parent / "Dockerfile", dockerfile)
+    _report(spec, lock, notes, console)
+    console.line("wrote", f"{target.name}, Dockerfile", elapsed=True)
+    moved = differences(old, lock) if old else []
+    for line in moved:
+        console.line("moved", line)
+    console.result({"lock": str(target), "sha256": locks.lock_digest(lock), "moved": moved, "notes": list(notes)})
+
+
+def check_lock(path: Path, options: LockOptions, console: Console) -> None:
+    """Raise ``LockError`` (exit 11) unless the lock is what the spec beside it asks for; asks no index."""
+    from envbuild.image.dockerfile import render
+
+    spec = load_spec(path)
+    target = path.parent / f"pylock.{spec.name}.toml"
+    lock = locks.load(target)
+    stale = stale_inputs(lock.resolution, resolution_inputs(spec, path, options))
+    dockerfile = path.parent / "Dockerfile"
+    if not stale and (not dockerfile.is_file() or dockerfile.read_bytes() != render(lock).dockerfile):
+        stale = ["Dockerfile is not the one of this lock"]
+    if stale:
+        raise LockError(
+            f"{target.name} is stale\n" + "\n".join(f"  {line}" for line in stale), f"lock again: envbuild lock {path}"
+        )
+    console.line("fresh", f"{target.name} is what {path.name} asks for")
+    console.result({"lock": str(target), "fresh": True})
+
+
+def resolve(
+    spec: Spec, path: Path, old: locks.Lock | None, options: LockOptions, console: Console
+) -> tuple[locks.Lock, tuple[str, ...]]:
+    """Resolve a spec to a lock; returns it with sentences worth telling."""
+    from envbuild.inputs import digest_inputs
+    from envbuild.resolve import cuda, debian, debian_releases, policy, python, sharedlibs
+    from envbuild.resolve.wheels import Target
+
+    cuda.check_cuda(spec.cuda)
+    store = Store()
+    release = debian_releases.find_release(spec.os.release)
+    interpreter = debian_releases.system_python(spec.os.release, spec.python)
+    platform = f"manylinux_{release.glibc[0]}_{release.glibc[1]}_{_MACHINES[spec.os.architecture]}"
+    request = python.PythonRequest(
+        target=Target(python=spec.python, platform=platform),
+        requirements=spec.requirements,
+        files=tuple(map(Path, spec.requirement_files)),
+        wheels=tuple(map(Path, spec.wheels)),
+        folder=path.parent.absolute(),
+        existing=old.packages if old else (),
+        upgrade=options.upgrade,
+        upgrade_packages=options.upgrade_packages,
+    )
+
+    def resolve_os(added: Iterable[str]) -> locks.Os:
+        names = {*interpreter.packages, *added, *(package.name for package in spec.packages)}
+        wanted = debian.OsRequest(
+            release=spec.os.release,
+            architecture=spec.os.architecture,
+            packages=tuple(sorted(names)),
+            snapshot=spec.os.snapshot,
+            mirror=spec.os.mirror,
+        )
+        return debian.resolve_os(wanted, store.cache_dir("debian"), console, refresh=options.refresh)
+
+    # What wheels may assume of every system is known beforehand, so both resolvers can run at once.
+    assumed = set(sharedlibs.added_os_packages(())) if spec.requirements or spec.requirement_files else set()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(resolve_os, assumed)
+        resolved = python.resolve_python(
+            request,
+            cache_dir=store.cache_dir("python"),
+            resolver=options.resolver,
+            cross_check=options.cross_check,
+            progress=console,
+        )
+        added = sharedlibs.added_os_packages(resolved.packages) if resolved.packages else {}
+        system = first.result() if set(added) == assumed else resolve_os(added)
+    _check_pins(spec, system)
+    remember_locations(store, resolved.locations)
+    frameworks = policy.frameworks_of(resolved.packages)
+    environment = policy.environment(frameworks, spec.determinism, spec.os.architecture)
+    wanted_by_spec = {package.name for package in spec.packages}
+    lock = locks.Lock(
+        name=spec.name,
+        resolution=resolution_inputs(spec, path, options),
+        os=system,
+        python=locks.Python(version=spec.python, executable=interpreter.executable, platform=platform),
+        packages=resolved.packages,
+        frameworks=frameworks,
+        cuda=spec.cuda,
+        hardware=spec.hardware,
+        determinism=spec.determinism,
+        environment=dict(sorted({**environment, **spec.env}.items())),
+        added={name: reason for name, reason in added.items() if name not in wanted_by_spec},
+        inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=console) if spec.inputs else (),
+        run=spec.run,
+    )
+    return lock, resolved.notes
+
+
+def resolution_inputs(spec: Spec, path: Path, options: LockOptions) -> dict[str, str]:
+    """Return the SHA-256 of everything the resolution depends on that lies beside the lock, by name."""
+    inputs = {path.name: spec_digest(spec)}
+    for name in spec.requirement_files:
+        inputs[name] = sha256_file(path.parent / name)
+    for name in spec.wheels:
+        wheels = sorted((path.parent / name).glob("*.whl"))
+        inputs[f"{name}/*.whl"] = sha256_json([[wheel.name, sha256_file(wheel)] for wheel in wheels])
+    if options.resolver != "uv":
+        inputs["--resolver"] = sha256_json(options.resolver)
+    return inputs
+
+
+def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Name each input of the resolution that is not as it was locked."""
+    lines = [f"{name} changed" for name in found if name in locked and locked[name] != found[name]]
+    lines += [f"{name} is new" for name in found if name not in locked]
+    return lines + [f"{name} is gone" for name in locked if name not in found]
+
+
+def differences(old: locks.Lock, new: locks.Lock) -> list[str]:
+    """Say which packages moved between two locks, one line each."""
+    before, after = _versions(old), _versions(new)
+    lines = []
+    for name in sorted(before | after):
+        if before.get(name) != after.get(name):
+            lines.append(f"{name:<30}{before.get(name, 'none')} → {after.get(name, 'none')}")
+    return lines
+
+
+def remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) -> None:
+    """Keep where wheels were found, so that a fetch soon after need not ask the indexes again."""
+    folder = store.cache_dir("locations")
+    for sha256, places in locations.items():
+        atomic_write(folder / sha256, "\n".join(places).encode(), mode=0o600)
+
+
+def _versions(lock: locks.Lock) -> dict[str, str]:
+    wheels = {package.name: package.version for package in lock.packages}
+    return {**{f"{package.name} (os)": package.version for package in lock.os.packages}, **wheels}
+
+
+def _existing(path: Path) -> locks.Lock | None:
+    """Load the lock that is there; one that cannot be read is as good as none, since it is about to be replaced."""
+    try:
+        return locks.load(path) if path.exists() else None
+    except LockError:
+        return None
+
+
+def _check_pins(spec: Spec, system: locks.Os) -> None:
+    """Refuse a pinned OS package whose version the archive does not have."""
+    found = {package.name: package.version for package in system.packages}
+    for index, package in enumerate(spec.packages):
+        if package.version and found.get(package.name) != package.version:
+            raise ResolveError(
+                f"packages[{index}]: {package.name} {package.version} is not in the archive, which has "
+                f"{found.get(package.name, 'none')}",
+                f"write {package.name}={found.get(package.name, '…')}, or pin the archive: os.snapshot",
+            )
+
+
+def _report(spec: Spec, lock: locks.Lock, notes: Sequence[str], console: Console) -> None:
+    """Print what was locked, as people want to read it."""
+    os_bytes = sum(package.size for package in lock.os.packages)
+    signed = f"signatures verified (Debian {lock.os.release.rpartition('-')[2]} archive keys)"
+    origin = f"snapshot {lock.os.snapshot}" if lock.os.snapshot else ""
+    packages = plural(len(lock.os.packages), "package")
+    console.line("os", f"{lock.os.release:<18}", f"{packages:<12}", f"{human_bytes(os_bytes):<8}", signed, origin)
+    if lock.packages:
+        wheel_bytes = sum(package.wheel.size for package in lock.packages)
+        wheels = plural(len(lock.packages), "wheel")
+        names = _headline(spec, lock)
+        console.line("python", f"{lock.python.version:<18}", f"{wheels:<12}", f"{human_bytes(wheel_bytes):<8}", names)
+    for name, reason in lock.added.items():
+        console.line("added", f"{name:<18}", reason)
+    pinned = f"{lock.determinism.level}, {plural(lock.determinism.threads, 'thread')}, seed {lock.determinism.seed}"
+    console.line("env", f"{plural(len(lock.environment), 'variable'):<18}", pinned)
+    hardware = lock.hardware
+    gpu = "GPU as in the spec" if hardware.gpu else "no GPU"
+    kernel, cpu = hardware.kernel or "any", hardware.cpu
+    console.line("hardware", f"{gpu}; kernel {kernel}; CPU {cpu}")
+    for entry in lock.inputs:
+        console.line("input", f"{entry.path:<18}", plural(entry.files, "file"), human_bytes(entry.bytes))
+    for note in notes:
+        console.line("note", note)
+
+
+def _headline(spec: Spec, lock: locks.Lock) -> str:
+    """Name the frameworks and what the spec asks for, with versions, as much as fits a line."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    asked = [canonicalize_name(Requirement(line).name) for line in spec.requirements]
+    versions = {package.name: package.version for package in lock.packages}
+    names = [name for name in dict.fromkeys([*asked, *lock.frameworks]) if name in versions][:4]
+    more = " …" if len(versions) > len(names) else ""
+    return ", ".join(f"{name} {versions[name]}" for name in names) + more

@@ -1,0 +1,159 @@
+"""``run``, ``check``, ``runs`` and ``show``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from envbuild import lock as locks
+from envbuild import runs
+from envbuild.cli.building import BuildOptions, build_image, open_lock, read_identity, refuse_stale
+from envbuild.cli.console import Console
+from envbuild.errors import HostMismatchError, UsageError
+from envbuild.project import find_lock
+from envbuild.record import Record, summary
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOptions:
+    """Options of ``envbuild run`` as typed."""
+
+    command: tuple[str, ...]
+    module: str | None = None
+    lock: Path | None = None
+    environment: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    network: str | None = None
+    cpus: float | None = None
+    memory: str | None = None
+    shell: bool = False
+    controls: bool = True
+    offline: bool = False
+
+
+def run_program(options: RunOptions, console: Console) -> int:
+    """Run what the options name in the locked image; returns the program's exit code."""
+    from envbuild import run_options as parse
+    from envbuild.engine.docker import connect
+    from envbuild.run import RunRequest, run
+
+    arguments = _arguments(options)
+    path = options.lock or find_lock(_start(arguments))
+    lock = locks.load(path)
+    refuse_stale(path, lock)
+    _refuse_changed_inputs(path, lock)
+    engine = connect()
+    recorded = read_identity(path, lock)
+    held = engine.find_image(str(recorded["reference"])) if recorded else None
+    if recorded is None or held is None or held.config != recorded["config"]:
+        quiet = Console(quiet=console.quiet, verbose=console.verbose, as_json=True)
+        recorded = build_image(path, BuildOptions(offline=options.offline), quiet)
+    request = RunRequest(
+        lock_path=path,
+        lock=lock,
+        image=str(recorded["reference"]),
+        config=str(recorded["config"]),
+        arguments=arguments,
+        environment=parse.parse_environment(options.environment, os.environ),
+        mounts=tuple(parse.parse_mount(text, Path.cwd()) for text in options.mounts),
+        network=parse.check_network(options.network) if options.network else "",
+        cpus=options.cpus,
+        memory=parse.parse_memory(options.memory) if options.memory else None,
+        controls=options.controls,
+    )
+    record = run(request, engine)
+    console.note(summary(record))
+    return record.exit_code if record.exit_code is not None else 1
+
+
+def check_this_host(path: Path | None, console: Console) -> int:
+    """Print the verdict on this host; returns 0 or 78."""
+    from envbuild.hostcheck import check_host, render
+
+    _, lock = open_lock(path)
+    verdict = check_host(lock)
+    if console.as_json:
+        console.result(verdict.as_dict())
+    elif not console.quiet:
+        print(render(verdict), end="", file=sys.stdout if verdict.ok else sys.stderr)
+    return 0 if verdict.ok else HostMismatchError.exit_code
+
+
+def print_runs(folder: Path, console: Console) -> None:
+    """List runs, oldest first."""
+    records = runs.list_runs(_project(folder))
+    if console.as_json:
+        console.result([msgspec.to_builtins(record) for record in records])
+        return
+    if not records:
+        console.line("runs", "none yet", "start one: envbuild run train.py")
+    for record in records:
+        print(_run_line(record))
+
+
+def print_record(prefix: str, folder: Path) -> None:
+    """Print one record."""
+    record = runs.find_run(_project(folder), prefix)
+    Console(as_json=True).result(msgspec.to_builtins(record))
+
+
+def _arguments(options: RunOptions) -> tuple[str, ...]:
+    """Join what was typed into one argument list; empty asks for a shell."""
+    if options.shell:
+        if options.command or options.module:
+            raise UsageError("--shell runs no program", "leave out either --shell or the program")
+        return ()
+    if options.module:
+        return ("-m", options.module, *options.command)
+    if not options.command:
+        raise UsageError(
+            "nothing to run", "name a script: envbuild run train.py; or open a shell: envbuild run --shell"
+        )
+    return options.command
+
+
+def _start(arguments: tuple[str, ...]) -> Path:
+    """Where the search for a lock begins: at the script if there is one, else here."""
+    if arguments and arguments[0].endswith(".py"):
+        script = Path(arguments[0])
+        if not script.is_file():
+            raise UsageError(f"no script {script} here", "name a file; for another program: envbuild run -- PROGRAM")
+        return script
+    return Path.cwd()
+
+
+def _refuse_changed_inputs(path: Path, lock: locks.Lock) -> None:
+    """Raise ``HostMismatchError`` if declared data is not as locked."""
+    if not lock.inputs:
+        return
+    from envbuild.inputs import compare_inputs
+
+    differences = compare_inputs(path.parent, lock.inputs)
+    if differences:
+        lines = "\n".join(f"  {difference.path}: {difference.message}" for difference in differences)
+        raise HostMismatchError(
+            f"input data is not as {path.name} locked it — nothing was run\n{lines}",
+            "restore the data, or accept it: envbuild lock",
+        )
+
+
+def _project(folder: Path) -> Path:
+    """Return the project of a folder: where its lock is, else where its runs are, else itself."""
+    for candidate in (folder.absolute(), *folder.absolute().parents):
+        if (candidate / ".envbuild").is_dir() or any(candidate.glob("pylock.*.toml")):
+            return candidate
+    return folder
+
+
+def _run_line(record: Record) -> str:
+    """Write a record as one line of a list."""
+    code = "" if record.exit_code is None else f"exit {record.exit_code}"
+    took = "" if record.duration is None else f"{record.duration:.1f} s"
+    same = f"same bits as {record.same_bits_as[:10]}" if record.same_bits_as else ""
+    what = " ".join(record.command)
+    started = record.start.replace("T", " ")[:19]
+    return f"{record.id[:10]}  {started}  {record.state:<11} {code:<8} {took:>8}  {what}  {same}".rstrip()
