@@ -185,8 +185,10 @@ def _build(values: dict[str, Any]) -> Spec:
     )
 
 
-def _without_empty(value: Any) -> Any:
-    if isinstance(value, dict):
-        pruned = {key: _without_empty(child) for key, child in value.items()}
-        return {key: child for key, child in pruned.items() if child not in ("", [], {}, ())}
-    return value
+def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
+    """Leave out empty fields; what a person puts under ``env`` and ``gpu`` stays as it is."""
+    kept = {
+        key: _without_empty(value) if isinstance(value, dict) and key not in ("env", "gpu") else value
+        for key, value in table.items()
+    }
+    return {key: value for key, value in kept.items() if value not in ("", [], {}, ())}

@@ -95,7 +95,7 @@ def relative(text: str) -> str:
     if text.startswith(("/", "~")) or ".." in parts:
         raise ValueError(f"{quote(text)} leads out of the spec's folder — write a path relative to the spec, inside it")
     if not parts:
-        raise ValueError(f"{quote(text)} is the whole folder, where runs write — name what is read{_eg('data', '')}")
+        raise ValueError(f"{quote(text)} is the whole folder, where runs write — name what is read, such as data")
     if "\\" in text or ":" in text:
         raise ValueError(f'{quote(text)} is not a relative path without ":" and "\\"{_eg("data/train")}')
     return "/".join(parts)

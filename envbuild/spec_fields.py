@@ -122,7 +122,8 @@ class Whole:
                 return wrong(expected, node, path, report, " in quotes — remove the quotes")
             if self.low <= int(node.text) <= self.high:
                 return int(node.text)
-        more = " — write it in plain decimal digits" if re.fullmatch(r"[+0-9][0-9_xob]*", node.text) else ""
+        odd = not _WHOLE.fullmatch(node.text) and re.fullmatch(r"[+0-9][0-9_xob]*", node.text)
+        more = " — write it in plain decimal digits" if odd else ""
         return wrong(expected, node, path, report, more)
 
     def schema(self) -> Schema:

@@ -1,0 +1,107 @@
+"""Files are whole or absent."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from envbuild.files import atomic_file, atomic_write, locked
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_finished_block_replaces_the_file(tmp_path: Path) -> None:
+    """What was written takes the name, and no temporary file stays."""
+    target = tmp_path / "deep" / "lock"
+    atomic_write(target, b"old")
+    with atomic_file(target) as stream:
+        stream.write(b"new")
+        assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"new"
+    assert _names(target.parent) == ["lock"]
+
+
+@pytest.mark.parametrize("fault", [ValueError, KeyboardInterrupt, SystemExit, OSError])
+def test_a_failed_block_leaves_the_old_file(tmp_path: Path, fault: type[BaseException]) -> None:
+    """Whatever ends the block early, the old bytes stay and nothing half-written is left."""
+    target = tmp_path / "lock"
+    target.write_bytes(b"old")
+
+    def write_half() -> None:
+        with atomic_file(target) as stream:
+            stream.write(b"half")
+            raise fault
+
+    with pytest.raises(fault):
+        write_half()
+    assert target.read_bytes() == b"old"
+    assert _names(tmp_path) == ["lock"]
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the last bytes do not reach the disk, the old file stays."""
+    target = tmp_path / "lock"
+    target.write_bytes(b"old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        atomic_write(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert _names(tmp_path) == ["lock"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755])
+def test_permissions_do_not_depend_on_the_umask(tmp_path: Path, mode: int) -> None:
+    """The file has the bits asked for, whatever the caller's umask."""
+    before = os.umask(0o077)
+    try:
+        atomic_write(tmp_path / "file", b"x", mode=mode)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+def test_equal_bytes_leave_the_file_alone(tmp_path: Path) -> None:
+    """A command that changes nothing does not touch the file, so build tools see no change."""
+    target = tmp_path / "lock"
+    atomic_write(target, b"same")
+    os.utime(target, (1, 1))
+    atomic_write(target, b"same")
+    assert target.stat().st_mtime == 1
+
+
+def test_locked_lets_one_in_at_a_time(tmp_path: Path) -> None:
+    """Two holders of the same lock never overlap."""
+    inside: list[str] = []
+
+    def work(name: str) -> None:
+        with locked(tmp_path / "x" / "lock"):
+            inside.append(f"{name} in")
+            time.sleep(0.02)
+            inside.append(f"{name} out")
+
+    threads = [threading.Thread(target=work, args=(str(i),)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [word.split()[1] for word in inside] == ["in", "out"] * 4
+    assert all(inside[i].split()[0] == inside[i + 1].split()[0] for i in range(0, 8, 2))
+
+
+def test_locked_frees_the_lock_after_a_fault(tmp_path: Path) -> None:
+    """A failure inside does not lock others out."""
+    with pytest.raises(ValueError, match="inside"), locked(tmp_path / "lock"):
+        raise ValueError("inside")
+    with locked(tmp_path / "lock"):
+        pass

@@ -1,0 +1,108 @@
+"""The JSON Schema and the reference page say what the parser does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from envbuild import spec_docs
+from envbuild.errors import SpecError, UsageError
+from envbuild.spec import Spec, json_schema, parse_spec
+from envbuild.spec_fields import MISSING
+from envbuild.spec_keys import ROOT
+
+PAGE = Path(__file__).parents[2] / "docs" / "spec.md"
+
+
+def test_the_schema_is_valid_and_closed() -> None:
+    """The schema is a 2020-12 schema, refuses unknown keys, and explains each key."""
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    json.dumps(schema, allow_nan=False)
+    assert schema["required"] == ["name"]
+    assert schema["additionalProperties"] is False
+    assert all(entry["title"] == key and entry["description"] for key, entry in schema["properties"].items())
+
+
+VALID = """
+name: x
+os: {release: debian-13, snapshot: "2026-07-11"}
+python: 3.13
+packages: [git, libgl1=1.6.0-1]
+requirements: [numpy, {file: more.in}]
+hardware: {kernel: ">=5.10", cpu: v3, gpu: {model: H200}}
+determinism: {seed: 0, threads: 8, level: seeds, strict: false}
+env: {A: 1, B: "", C: true}
+run: {network: bridge, workspace: ro}
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ["name: digits\npython: '3.11'\n", "name: x\nrequirements: r.txt\nos: bookworm\n", VALID]
+)
+def test_the_schema_accepts_what_is_valid(text: str) -> None:
+    """An editor marks nothing in a valid spec."""
+    parse_spec(text)
+    jsonschema.validate(yaml.safe_load(text), json_schema(), cls=jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name: X",
+        "nam: x",
+        "name: x\nos: {arch: amd64}",
+        "name: x\ncuda: '12.6'",
+        "name: x\nrun: {network: x}",
+        "name: x\ndeterminism: {seed: -1}",
+        "name: x\npackages: git",
+        "name: x\nenv: {A: [1]}",
+        "name: x\npython: 3.9",
+    ],
+)
+def test_the_schema_refuses_what_is_invalid(text: str) -> None:
+    """An editor marks what the parser refuses."""
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(yaml.safe_load(text), json_schema(), cls=jsonschema.Draft202012Validator)
+    with pytest.raises(SpecError):
+        parse_spec(text)
+
+
+def test_examples_and_defaults_of_the_schema_are_true() -> None:
+    """Each example is accepted by the parser, and spelling out each default changes nothing."""
+    for key, field in ROOT.fields.items():
+        for value in field.examples:
+            others = "" if key != "python" else "os: debian-12\n"
+            parse_spec(others + yaml.safe_dump({"name": "x", key: value}))
+        if field.default is not MISSING and field.default is not None:
+            assert parse_spec(yaml.safe_dump({"name": "x", key: field.default})) == Spec(name="x")
+        for inner, sub in getattr(field.kind, "fields", {}).items():
+            for value in sub.examples:
+                parse_spec(yaml.safe_dump({"name": "x", key: {inner: value}}))
+            if sub.default is not None:
+                assert parse_spec(yaml.safe_dump({"name": "x", key: {inner: sub.default}})) == Spec(name="x")
+
+
+def test_the_reference_page_is_up_to_date() -> None:
+    """docs/spec.md has the table that the code gives: else run ``python -m envbuild.spec_docs docs/spec.md``."""
+    page = PAGE.read_text(encoding="utf-8")
+    assert spec_docs.updated(page) == page
+
+
+def test_the_reference_page_names_every_key() -> None:
+    """Each key, top-level or nested, has its row."""
+    page = PAGE.read_text(encoding="utf-8")
+    for key, field in ROOT.fields.items():
+        assert f"| `{key}` |" in page
+        for inner in getattr(field.kind, "fields", {}):
+            assert f"| `{key}.{inner}` |" in page
+
+
+def test_a_page_without_a_generated_part_is_left_alone() -> None:
+    """The generator does not guess where its table goes."""
+    with pytest.raises(UsageError, match=r"^the page has no generated part$"):
+        spec_docs.updated("# Something else\n")

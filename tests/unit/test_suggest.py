@@ -1,0 +1,40 @@
+"""Suggestions: near names and readable quotes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbuild.suggest import either, nearest, perhaps, quote
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [("pyton", "python"), ("Requirments", "requirements"), ("PACKAGES", "packages"), ("zzz", ""), ("", "")],
+)
+def test_nearest_finds_what_was_meant(word: str, found: str) -> None:
+    """A slip of the keyboard or of case finds the name; nonsense finds none."""
+    assert nearest(word, ["python", "requirements", "packages"]) == found
+
+
+def test_perhaps_ends_a_sentence() -> None:
+    """The suggestion reads as part of the sentence, or is absent."""
+    assert perhaps("pyton", ["python"]) == " — perhaps you meant python"
+    assert perhaps("qqq", ["python"]) == ""
+
+
+def test_either_joins_as_people_do() -> None:
+    """Alternatives are joined by commas and one or."""
+    assert [either(words) for words in (["a"], ["a", "b"], ["a", "b", "c"])] == ["a", "a or b", "a, b or c"]
+
+
+@given(st.text(max_size=200))
+def test_a_quoted_text_never_breaks_the_line(text: str) -> None:
+    """No text, however strange, brings control characters or line breaks into a message."""
+    shown = quote(text)
+    assert shown.isprintable()
+    if len(text) <= 60:
+        assert json.loads(shown) == text
