@@ -84,6 +84,10 @@ def container_config(request: ContainerRun, *, init: bool, rootless: bool, shm_s
         ],
         "Tmpfs": dict.fromkeys(request.scratch, "rw,exec,nosuid,nodev,mode=1777"),
     }
+    if request.tty:  # from Docker 23 on the program's first look at its terminal is already right
+        with suppress(OSError):
+            size = os.get_terminal_size(1)
+            host["ConsoleSize"] = [size.lines, size.columns]
     if request.cpus is not None:
         host["NanoCpus"] = round(request.cpus * 1e9)
     if request.cpuset:

@@ -7,6 +7,7 @@ one does not send it twice. On the classic store an imported tar shares its laye
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader, RawIOBase
@@ -25,6 +26,8 @@ _REPOSITORY = "envbuild-step"
 _KEY = re.compile(r"[a-z0-9][a-z0-9_.-]{0,127}")
 _CACHED = 2
 """Imported bases kept for the next build."""
+_ABANDONED = 24 * 3600
+"""Seconds after which a step's container must belong to a build that was killed."""
 _TAIL = 16 << 10
 """Bytes of output kept for the error message."""
 _CHUNK = 1 << 20
@@ -40,18 +43,26 @@ def run_step(client: docker.APIClient, step: Step) -> Iterator[BinaryIO]:
             with engine_errors("copy the step's inputs"), step.inputs.open("rb") as tar:
                 client.put_archive(container, "/", tar)
         _execute(client, container, step)
-        with engine_errors("read the step's result"):
-            if step.result == "/":
-                chunks = client.export(container, chunk_size=_CHUNK)
-            else:
-                chunks, _ = client.get_archive(container, step.result, chunk_size=_CHUNK)
-        stream = BufferedReader(_ChunkReader(iter(chunks)), buffer_size=_CHUNK)
+        stream = BufferedReader(_ChunkReader(_result(client, container, step)), buffer_size=_CHUNK)
         yield cast(BinaryIO, stream)
     finally:
         if stream is not None:
             stream.close()
         with suppress(docker.errors.NotFound), engine_errors("remove the step's container"):
             client.remove_container(container, force=True, v=True)
+
+
+def _result(client: docker.APIClient, container: str, step: Step) -> Iterator[bytes]:
+    """Ask for the result's tar."""
+    try:
+        with engine_errors("read the step's result"):
+            if step.result == "/":
+                return iter(client.export(container, chunk_size=_CHUNK))
+            return iter(client.get_archive(container, step.result, chunk_size=_CHUNK)[0])
+    except EngineError as error:
+        if isinstance(error.__cause__, docker.errors.NotFound):
+            raise BuildError(f"{' '.join(step.command[:3])} left no {step.result}") from None
+        raise
 
 
 def _create(client: docker.APIClient, step: Step) -> str:
@@ -89,11 +100,16 @@ def _create_container(client: docker.APIClient, reference: str, step: Step) -> s
 
 
 def _import_base(client: docker.APIClient, step: Step) -> None:
-    """Import the base tar and drop the oldest cached ones."""
+    """Import the base tar and sweep up: all but the newest bases, and containers of builds that were killed."""
     with step.base.open("rb") as tar:
         import_tar(client, tar, _REPOSITORY, step.base_key, {STEP_LABEL: step.base_key})
     with engine_errors("list cached steps"):
         images = client.images(filters={"label": STEP_LABEL})
+        containers = client.containers(all=True, filters={"label": STEP_LABEL})
+    for container in containers:
+        if int(container["Created"]) < time.time() - _ABANDONED:
+            with suppress(docker.errors.APIError):
+                client.remove_container(container["Id"], force=True, v=True)
     for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)[_CACHED:]:
         for name in image.get("RepoTags") or [image["Id"]]:
             with suppress(docker.errors.APIError):  # in use by another build

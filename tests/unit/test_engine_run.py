@@ -95,20 +95,21 @@ def test_signals_are_kept_until_the_program_runs() -> None:
     assert signal.getsignal(signal.SIGUSR1) is before
 
 
-def test_the_create_call_holds_all_that_was_asked() -> None:
+def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every field of a request reaches the engine in its own words, and nothing is asked that was not."""
     request = ContainerRun(
         image="t:1", command=("python", "x"), environment={"A": "1"}, user="7:8", network="none", cpus=1.5,
         cpuset="0-1", memory=9, interactive=True, tty=True, scratch=("/tmp/home",), labels={"l": "v"},
         mounts=(Mount(source=Path("/a:b"), target="/w", read_only=True),), workdir="/w",
     )  # fmt: skip
+    monkeypatch.setattr(os, "get_terminal_size", lambda descriptor: os.terminal_size((80, 25)))
     config = container_config(request, init=True, rootless=False, shm_size=5)
     host = config.pop("HostConfig")
     assert host.pop("Mounts") == [{"Type": "bind", "Source": "/a:b", "Target": "/w", "ReadOnly": True}]
     assert host == {
         "AutoRemove": True, "Init": True, "NetworkMode": "none", "LogConfig": {"Type": "none"}, "ShmSize": 5,
         "SecurityOpt": ["label=disable"], "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"},
-        "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9,
+        "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9, "ConsoleSize": [25, 80],
     }  # fmt: skip
     assert config == {
         "Image": "t:1", "Cmd": ["python", "x"], "Env": ["A=1"], "User": "7:8", "Hostname": "envbuild",
