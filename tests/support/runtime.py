@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from envbuild import layout
+from envbuild.digest import sha256_bytes
 from envbuild.image import runtime
 from envbuild.lock import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
+from envbuild.runtime import fastjson
 from envbuild.runtime.guard import gate
 
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
@@ -58,7 +60,7 @@ class Tree:
         self, *arguments: str, variables: Mapping[str, str] = {}, marked: bool = True, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run the interpreter with the site folder; ``marked``: as if the entry point's gate had passed."""
-        environment = {"PATH": "/usr/bin:/bin", **self.lock.environment, **variables}
+        environment = {"PATH": f"{Path(self.python).parent}:/usr/bin:/bin", **self.lock.environment, **variables}
         if marked:
             environment[gate.MARKER] = gate.marker(runtime.expectations(self.lock)["identity"])
         done = subprocess.run(
@@ -91,10 +93,16 @@ def make_tree(root: Path, lock: Lock, *, python: str = sys.executable, paths: Se
         [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], check=True, capture_output=True, text=True
     ).stdout.strip()
     site = prefix / "lib" / f"python{version}" / "site-packages"
+    written = {}
     for path, file in runtime.runtime_files(lock).items():
         target = site / Path(path).name if path.endswith(".pth") else root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         data = file.data.replace(layout.RUNTIME_PREFIX.encode(), f"{root}{layout.RUNTIME_PREFIX}".encode())
-        target.write_bytes(data.replace(layout.RUN_DIR.encode(), str(run).encode()) if path.endswith(".py") else data)
+        written[str(target)] = data.replace(layout.RUN_DIR.encode(), str(run).encode())
+        target.write_bytes(written[str(target)])
+    expect = runtime.expectations(lock, {path: data for path, data in written.items() if "expect" not in path})
+    expect = {**expect, "site": str(site), "interpreter": str(prefix / "bin" / "python")}
+    document = {"sha256": sha256_bytes(fastjson.dumps(expect).encode()), "expect": expect}
+    (root / layout.EXPECT_PATH.lstrip("/")).write_text(fastjson.dumps(document))
     (site / "zz-paths.pth").write_text("".join(f"{path}\n" for path in paths))
     return Tree(lock=lock, root=root, site=site, run=run, python=str(prefix / "bin" / "python"))

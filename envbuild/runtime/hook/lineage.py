@@ -11,8 +11,8 @@ so that streams differ between processes and repeat between runs. Paths:
 - ``fork 3``: the third child that the parent made with ``os.fork``;
 - ``exec 1f0c…``: another Python started by a Python of the run, by the digest of its arguments.
 
-A forked child inherits the parent's generators. What the parent would have drawn next (INHERITED) goes into the
-child's seed, so that a seed which the script set by itself still decides its children's numbers.
+A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
+that a seed which the script set by itself still decides its children's numbers.
 
 ``ENVBUILD_PROCESS`` = ``PID:RANK:PATH`` tells a process its parent's place; equal PIDs mean a re-exec.
 """

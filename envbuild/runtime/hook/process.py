@@ -34,6 +34,7 @@ class Process:
         self.folder = folder
         self.path = lineage.place(os.environ, os.getpid(), _arguments())
         self.inherited: dict[str, str] = {}
+        self.inherited_by_child: dict[str, str] = {}
         self.reseeders: dict[str, Callable[[Process], None]] = {}
         self.draws: dict[str, Callable[[], str]] = {}
         self.modules: dict[str, Any] = {}
@@ -64,7 +65,7 @@ class Process:
         Args:
             generator: its name.
             reseed: seeds it with ``seed(generator)``.
-            draw: takes from the state that a forked child inherited what the parent would have drawn next.
+            draw: describes the generator's state without moving it; called before a fork, in the parent.
         """
         self.reseeders[generator] = reseed
         if draw:
@@ -101,7 +102,7 @@ class Process:
 
     def enter_worker(self, identity: Sequence[int]) -> None:
         """Become a ``multiprocessing`` child: reseed everything by its identity."""
-        self._draw_inherited()
+        self.inherited = self.inherited or self._states()
         self._move(lineage.worker(self.path, identity))
 
     def write(self) -> None:
@@ -145,21 +146,24 @@ class Process:
 
     def _before_fork(self) -> None:
         self.forks += 1
+        self.inherited_by_child = self._states()
 
     def _after_fork(self) -> None:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
-        self.inherited = {}
-        self._draw_inherited()
+        self.inherited = self.inherited_by_child
         number, self.forks = self.forks, 0
         self._move(lineage.fork(self.path, number))
 
-    def _draw_inherited(self) -> None:
-        for generator, draw in self.draws.items():
-            if generator not in self.inherited:
-                self.guarded(generator, partial(self._inherit, generator, draw), vital=False)
+    def reapply(self, generator: str) -> None:
+        """Seed one generator once more, after something else did."""
+        self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
 
-    def _inherit(self, generator: str, draw: Callable[[], str]) -> None:
-        self.inherited[generator] = draw()
+    def _states(self) -> dict[str, str]:
+        """Describe the generators that a child may inherit."""
+        found: dict[str, str] = {}
+        for generator, draw in self.draws.items():
+            self.guarded(generator, partial(_put, found, generator, draw), vital=False)
+        return found
 
     def _move(self, path: str) -> None:
         self.path = path
@@ -196,6 +200,10 @@ class Process:
             "envbuild lock spec.yaml && envbuild build\n"
         )
         os._exit(gate.REFUSED)
+
+
+def _put(found: dict[str, str], generator: str, draw: Callable[[], str]) -> None:
+    found[generator] = draw()
 
 
 def _write(folder: str, text: str) -> None:

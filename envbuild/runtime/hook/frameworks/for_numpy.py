@@ -6,6 +6,8 @@ of ``numpy.random.bit_generator`` (numpy/random/bit_generator.pyx, since 1.17): 
 
 from __future__ import annotations
 
+from ...digest import sha256
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 def set_up(module: Any, process: Process) -> None:
     """Seed ``numpy.random`` right after its import."""
     process.modules["numpy"] = module
-    process.seeds("numpy", lambda process: _seed(module, process), lambda: _draw(module))
+    process.seeds("numpy", lambda process: _seed(module, process), lambda: _state(module))
     if hasattr(module, "bit_generator"):
         process.seeds("numpy.entropy", lambda process: _seed_entropy(module, process))
     process.write()
@@ -24,6 +26,10 @@ def set_up(module: Any, process: Process) -> None:
 
 def _seed(module: Any, process: Process) -> None:
     """Seed the global generator; its first word shows an integer seed (numpy/random/src/mt19937/mt19937.c)."""
+    lock = module.mtrand._rand._bit_generator.lock
+    if not lock.acquire(False):
+        raise RuntimeError("forked while another thread was drawing numbers")
+    lock.release()
     seed = process.seed("numpy")
     process.switch("numpy.random.seed", seed, lambda: module.seed(seed), lambda: _first_word(module, seed))
 
@@ -34,13 +40,10 @@ def _first_word(module: Any, seed: int) -> int:
     return seed if state[2] != 624 or state[0] != "MT19937" else int(state[1][0])
 
 
-def _draw(module: Any) -> str:
-    """Draw from an inherited state, unless another thread of the parent held its lock when it forked."""
-    lock = module.mtrand._rand._bit_generator.lock
-    if not lock.acquire(False):
-        raise RuntimeError("forked while another thread was drawing numbers")
-    lock.release()
-    return str(module.bytes(8).hex())
+def _state(module: Any) -> str:
+    """Describe the global generator."""
+    name, words, *rest = module.get_state()
+    return f"{name} {sha256(bytes(words))} {rest}"
 
 
 def _seed_entropy(module: Any, process: Process) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -11,7 +13,15 @@ if TYPE_CHECKING:
 
 def seed_random(module: Any, process: Process) -> None:
     """Seed the module's functions. ``random.Random()`` objects are left alone: ``tempfile`` relies on them."""
-    process.seeds("random", lambda process: module.seed(process.seed("random")), lambda: str(module.getrandbits(64)))
+    process.seeds("random", lambda process: module.seed(process.seed("random")), lambda: _state(module))
+    # The module itself reseeds forked children from the system's entropy, after the hook's own handler.
+    os.register_at_fork(after_in_child=lambda: process.reapply("random"))
+
+
+def _state(module: Any) -> str:
+    """Describe the generator. The hash of a tuple of integers is the same in every process."""
+    _, words, gauss = module.getstate()
+    return f"{hash(words)} {gauss}"
 
 
 def number_workers(module: Any, process: Process) -> None:

@@ -1,0 +1,290 @@
+"""The hook in real interpreters, with small packages in the place of frameworks."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from envbuild.lock import Determinism
+from tests.support.runtime import Tree, make_lock, make_tree
+
+pytestmark = pytest.mark.subprocess
+
+FAKES = {
+    "numpy/__init__.py": "__version__ = '9.9'\nfrom . import random\n",
+    "numpy/random/__init__.py": (
+        "from . import mtrand, bit_generator\nseeds = []\n"
+        "def seed(n):\n    seeds.append(n)\n"
+        "def get_state():\n    return 'MT19937', [n & 255 for n in seeds[-1:]], 624, 0, 0.0\n"
+    ),
+    "numpy/random/mtrand.py": (
+        "import threading\nclass _rand:\n    class _bit_generator:\n        lock = threading.Lock()\n"
+    ),
+    "numpy/random/bit_generator.py": "from random import SystemRandom\nrandbits = SystemRandom().getrandbits\n",
+    "torch/__init__.py": (
+        "__version__ = '2.0'\nstate = {'seed': None, 'algorithms': False, 'threads': 64}\n"
+        "def manual_seed(n): state['seed'] = n\n"
+        "def initial_seed(): return state['seed']\n"
+        "def set_num_threads(n): state['threads'] = n\n"
+        "def get_num_threads(): return state['threads']\n"
+        "def use_deterministic_algorithms(on):\n"
+        "    import os\n    state['algorithms'] = on and 'BROKEN' not in os.environ\n"
+        "def are_deterministic_algorithms_enabled(): return state['algorithms']\n"
+        "class backends:\n    class cudnn:\n        benchmark = True\n        deterministic = False\n"
+    ),
+    "jax/__init__.py": "raise ImportError('no jaxlib')\n",
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
+    fakes = tmp_path_factory.mktemp("fakes")
+    for name, text in FAKES.items():
+        (fakes / name).parent.mkdir(parents=True, exist_ok=True)
+        (fakes / name).write_text(text)
+    return make_tree(tmp_path_factory.mktemp("tree"), make_lock(), paths=[fakes])
+
+
+@pytest.fixture(autouse=True)
+def _fresh_records(tree: Tree) -> None:
+    for path in tree.run.iterdir():
+        path.unlink()
+
+
+def script(tree: Tree, text: str) -> str:
+    path = tree.root / "script.py"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("flags", [[], ["-I"], ["-E"], ["-B"], ["-O"]])
+def test_random_is_seeded(tree: Tree, flags: list[str]) -> None:
+    """The script's first number is the root seed's, whatever flags the interpreter got."""
+    done = tree.execute(*flags, "-c", "import random; print(random.random())")
+    assert float(done.stdout) == random.Random(42).random()
+
+
+def test_flags_that_ignore_the_hash_seed_are_told(tree: Tree) -> None:
+    """-I and -E switch PYTHONHASHSEED off, which cannot be mended, so it is said."""
+    message = "this Python was started with -E or -I and ignores PYTHONHASHSEED: the order of sets varies"
+    done = tree.execute("-I", "-c", "pass")
+    assert done.stderr == f"envbuild: warning: {message}\n"
+    assert tree.records()[0]["warnings"] == [message]
+    assert tree.execute("-c", "pass").stderr == ""
+
+
+def test_the_scripts_own_seed_wins(tree: Tree) -> None:
+    """Who seeds gets that seed, also when frameworks are imported afterwards."""
+    text = "import random; random.seed(7); import numpy, torch, multiprocessing; print(random.random())"
+    assert float(tree.execute("-c", text).stdout) == random.Random(7).random()
+
+
+def test_nothing_is_imported_for_the_script(tree: Tree) -> None:
+    """A program that imports no framework gets none, nor json, re or enum."""
+    done = tree.execute(
+        "-c", "import sys; print(sorted({'random', 'numpy', 'torch', 'json', 're', 'enum'} & set(sys.modules)))"
+    )
+    assert done.stdout == "[]\n"
+
+
+def test_switches_are_set_and_read_back(tree: Tree) -> None:
+    """Every switch of a framework is in the record with what was wanted and found."""
+    tree.execute("-c", "import numpy, torch")
+    (record,) = tree.records()
+    assert record["frameworks"] == {"numpy": "9.9", "torch": "2.0"}
+    assert record["generators"] == {"numpy": 42, "numpy.entropy": 42, "random": 42, "torch": 42}
+    assert [(entry["name"], entry["wanted"], entry["found"], entry["ok"]) for entry in record["switches"]] == [
+        ("numpy.random.seed", 42, 42, True),
+        ("torch.manual_seed", 42, 42, True),
+        ("torch.set_num_threads", 1, 1, True),
+        ("torch.use_deterministic_algorithms", True, True, True),
+        ("torch.backends.cudnn.benchmark", False, False, True),
+        ("torch.backends.cudnn.deterministic", True, True, True),
+    ]
+    assert (record["path"], record["seed"], record["level"], record["warnings"]) == ("", 42, "ops", [])
+
+
+def test_what_the_script_changes_is_seen(tree: Tree) -> None:
+    """Switches are read again at the end, and locked variables compared."""
+    tree.execute("-c", "import os, torch; torch.manual_seed(7); os.environ['OMP_NUM_THREADS'] = '8'")
+    (record,) = tree.records()
+    assert {entry["name"]: entry["at_exit"] for entry in record["switches"] if "at_exit" in entry} == {
+        "torch.manual_seed": 7
+    }
+    assert record["environment_changed"] == {"OMP_NUM_THREADS": "8"}
+
+
+def test_a_switch_that_fails_stops_a_strict_run(tree: Tree) -> None:
+    """Strict is the default: exit 78, what was wanted and found, and the script's output is not lost."""
+    done = tree.execute("-c", "print('before'); import torch; print('after')", variables={"BROKEN": "1"}, check=False)
+    assert (done.returncode, done.stdout) == (78, "before\n")
+    assert done.stderr == (
+        "envbuild: a deterministic switch did not take effect — the program was stopped\n"
+        "  torch.use_deterministic_algorithms: wanted True, found False\n"
+        "what to do:\n"
+        "  set determinism.strict: false in spec.yaml to be warned only, then: "
+        "envbuild lock spec.yaml && envbuild build\n"
+    )
+    assert tree.records()[0]["warnings"] == ["torch.use_deterministic_algorithms: wanted True, found False"]
+
+
+def test_not_strict_and_only_seeds(tmp_path: Path) -> None:
+    """Without strict a failing step is one warning; level seeds sets no deterministic algorithms."""
+    (tmp_path / "fakes" / "torch").mkdir(parents=True)
+    broken = FAKES["torch/__init__.py"].replace("state['threads'] = n", "raise RuntimeError('no threads')")
+    (tmp_path / "fakes" / "torch" / "__init__.py").write_text(broken)
+    lock = make_lock(determinism=Determinism(level="seeds", seed=3, threads=1, strict=False))
+    tree = make_tree(tmp_path / "tree", lock, paths=[tmp_path / "fakes"])
+    done = tree.execute("-c", "import torch; print(torch.state, torch.backends.cudnn.benchmark)")
+    assert done.stdout == "{'seed': 3, 'algorithms': False, 'threads': 64} True\n"
+    assert done.stderr == ("envbuild: warning: torch.set_num_threads: wanted 1, found 'RuntimeError: no threads'\n")
+
+
+def test_modules_stay_what_they_are(tree: Tree) -> None:
+    """Loader, spec, source, resources, package walks, pickles and reloads work as without the hook."""
+    text = """
+import importlib, importlib.resources, importlib.util, inspect, pickle, pkgutil, sys
+assert importlib.util.find_spec("numpy.random").name == "numpy.random"
+import numpy, torch
+for module in (numpy, numpy.random, torch):
+    assert type(module.__loader__).__name__ == "SourceFileLoader", module.__loader__
+    assert module.__spec__.loader is module.__loader__
+    assert "exec_module" not in vars(module.__loader__)
+    assert inspect.getsource(module)
+    assert importlib.resources.files(module).joinpath("__init__.py").is_file()
+assert pickle.loads(pickle.dumps(torch.manual_seed)) is torch.manual_seed
+assert [m.name for m in pkgutil.iter_modules(numpy.__path__)] == ["random"]
+numpy.random.seed(5)
+importlib.reload(numpy.random)
+assert numpy.random.seeds == [42], numpy.random.seeds
+try:
+    import jax
+except ImportError as error:
+    assert str(error) == "no jaxlib"
+else:
+    raise AssertionError
+assert "jax" not in sys.modules
+try:
+    import tensorflow
+except ModuleNotFoundError as error:
+    assert error.name == "tensorflow"
+"""
+    assert tree.execute(script(tree, text)).stderr == ""
+
+
+def test_module_from_a_zip_and_lazy_loader(tree: Tree) -> None:
+    """A shared loader (zip) is put back, and importlib's lazy loader sets up at first use."""
+    text = """
+import importlib.util, sys, zipfile
+with zipfile.ZipFile("torch.zip", "w") as archive:
+    archive.writestr("torch.py", open(importlib.util.find_spec("torch").origin).read())
+    archive.writestr("other.py", "")
+sys.path.insert(0, "torch.zip")
+import torch, other
+assert type(torch.__loader__).__name__ == type(torch.__spec__.loader).__name__ == "zipimporter"
+assert torch.state["seed"] == 42
+sys.path.pop(0)
+del sys.modules["torch"]
+spec = importlib.util.find_spec("torch")
+spec.loader = importlib.util.LazyLoader(spec.loader)
+module = importlib.util.module_from_spec(spec)
+sys.modules["torch"] = module
+spec.loader.exec_module(module)
+assert module.state["seed"] == 42
+"""
+    assert tree.execute(script(tree, text)).stderr == ""
+
+
+CHILDREN = """
+import multiprocessing, os, random, subprocess, sys
+def draw(_=None):
+    return random.random()
+def main():
+    numbers = [random.random()]
+    for method in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        for _ in range(2):
+            with context.Pool(1) as pool:
+                numbers += pool.map(draw, [0])
+    for _ in range(2):
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            os.write(writer, repr(draw()).encode())
+            os._exit(0)
+        os.close(writer)
+        numbers.append(float(os.read(reader, 99)))
+    for argument in "ab":
+        command = [sys.executable, "-c", "import random; print(random.random())", argument]
+        numbers.append(float(subprocess.run(command, capture_output=True, check=True).stdout))
+    numbers.append(random.random())
+    print(numbers)
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        random.seed(int(sys.argv[1]))
+    main()
+"""
+
+
+def test_children_draw_other_numbers_and_the_same_each_run(tree: Tree) -> None:
+    """Fork, spawn, forkserver, os.fork and subprocess: streams differ between processes and repeat between runs."""
+    path = script(tree, CHILDREN)
+    first, second = (json.loads(tree.execute(path).stdout) for _ in range(2))
+    assert first == second
+    assert len(set(first)) == len(first) == 12
+    generator = random.Random(42)
+    assert (first[0], first[-1]) == (generator.random(), generator.random())
+
+
+def test_forked_children_follow_the_scripts_own_seed(tree: Tree) -> None:
+    """A script that seeds itself decides its forked children's numbers too."""
+    path = script(tree, CHILDREN)
+    seven, again, eight = (json.loads(tree.execute(path, seed).stdout) for seed in ("7", "7", "8"))
+    assert seven == again
+    assert not set(seven[1:3] + seven[7:9]) & set(eight[1:3] + eight[7:9])
+
+
+def test_ranks_draw_other_numbers(tree: Tree) -> None:
+    """Processes of a distributed job differ; rank 0 has the root seed."""
+    text = "import random; print(random.random())"
+    numbers = [tree.execute("-c", text, variables={"RANK": str(rank)}).stdout for rank in range(3)]
+    assert float(numbers[0]) == random.Random(42).random()
+    assert len(set(numbers)) == 3
+    assert [record["path"] for record in tree.records()] == ["", "rank 1", "rank 2"]
+
+
+def test_no_record_without_a_folder(tree: Tree, tmp_path: Path) -> None:
+    """Without a writable record folder the program runs as ever."""
+    moved = tree.run.rename(tmp_path / "moved")
+    try:
+        assert tree.execute("-c", "import torch; print(torch.state['seed'])").stdout == "42\n"
+    finally:
+        moved.rename(tree.run)
+
+
+def test_second_gate(tree: Tree) -> None:
+    """Without the marker of this container the checks are made at start-up: nothing of the program runs."""
+    done = tree.execute("-c", "print('ran')", variables={"OMP_NUM_THREADS": "8"}, marked=False, check=False)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert "  environment.OMP_NUM_THREADS   " in done.stderr
+    verdict = json.loads((tree.run / "verdict.json").read_text())
+    assert (verdict["ok"], verdict["gate"]) == (False, "startup")
+    forged = tree.execute("-c", "print('ran')", variables={"ENVBUILD_GUARD": "1/other"}, marked=False, check=False)
+    assert (forged.returncode, forged.stdout) == (78, "")
+
+
+def test_damaged_hook_fails_closed(tree: Tree) -> None:
+    """An image whose hook cannot be imported runs nothing."""
+    finder = tree.root / "opt" / "envbuild" / "lib" / "_envbuild" / "hook" / "finder.py"
+    text = finder.read_text()
+    finder.write_text("raise RuntimeError('damaged')\n")
+    try:
+        done = tree.execute("-c", "print('ran')", check=False)
+    finally:
+        finder.write_text(text)
+    assert (done.returncode, done.stdout) == (78, "")
+    assert done.stderr == (
+        "envbuild: the start-up hook of this image failed: RuntimeError('damaged') — nothing was run\n"
+    )
