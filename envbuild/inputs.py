@@ -127,7 +127,7 @@ def compare_inputs(
     for entry, tree, some in zip(locked, trees, wrong, strict=True):
         found = None if some else _input(entry.path, tree, digests)
         if found is None or found.sha256 != entry.sha256:
-            message = "; ".join(some) if found is None else _changed(entry, found)
+            message = f"{entry.path}: {'; '.join(some)}" if found is None else _changed(entry, found)
             differences.append(Difference(path=entry.path, locked=entry, found=found, message=message))
     return tuple(differences)
 

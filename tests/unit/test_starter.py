@@ -1,0 +1,161 @@
+"""The starter spec: a good guess, commented, and always valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envbuild.spec import Spec, parse_spec
+from envbuild.starter import starter_spec
+
+
+def project(folder: Path, **files: str) -> Path:
+    """Make a project: keyword ``a__b_py`` is the file ``a/b.py``."""
+    for key, text in files.items():
+        path = folder / key.replace("__", "/").replace("DOT", ".").replace("_py", ".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def guessed(folder: Path) -> Spec:
+    return parse_spec(starter_spec(folder))
+
+
+def test_an_empty_folder_gives_a_valid_starter(tmp_path: Path) -> None:
+    """With nothing to guess from, the starter is still a spec, with examples in comments."""
+    folder = tmp_path / "My Models (v2)"
+    folder.mkdir()
+    text = starter_spec(folder)
+    assert parse_spec(text) == Spec(name="my-models-v2")
+    assert '# Python packages, such as "tensorflow-cpu==2.21.*" or "-r requirements.txt".\nrequirements: []' in text
+
+
+def test_every_commented_key_works_when_uncommented(tmp_path: Path) -> None:
+    """The comments are not decoration: each line with a key becomes a valid spec once its # is removed."""
+    lines = starter_spec(tmp_path).splitlines()
+    keys = ("# packages:", "# inputs:", "# hardware:", "#   kernel:", "#   cpu:", "# env:", "#   KERAS", "# run:")
+    keys += ("#   network:", "#   workspace:")
+    chosen = [line for line in lines if line.startswith(keys)]
+    assert len(chosen) == len(keys)
+    spec = parse_spec("\n".join(line[2:] if line in chosen else line for line in lines))
+    assert (spec.hardware.kernel, spec.hardware.cpu, spec.run.network) == (">=5.10", "x86-64-v3", "bridge")
+    assert (spec.env, spec.inputs) == ({"KERAS_BACKEND": "tensorflow"}, ("data",))
+
+
+def test_the_framework_is_guessed_from_imports(tmp_path: Path) -> None:
+    """Import names become distribution names; the standard library and own modules are no requirements."""
+    project(
+        tmp_path,
+        train_py="import os, sys\nimport numpy as np\nfrom sklearn.svm import SVC\nimport keras\nimport model\n",
+        model_py="import cv2\nfrom . import helper\nfrom src_pkg.x import y\n",
+        src_pkg__x_py="import yaml\n",
+        venv__pyvenvDOTcfg="home = /usr\n",
+        venv__lib__junk_py="import torch\n",
+        DOThidden__junk_py="import jax\n",
+    )
+    assert guessed(tmp_path).requirements == (
+        "keras",
+        "numpy",
+        "opencv-python-headless",
+        "pyyaml",
+        "scikit-learn",
+        "tensorflow-cpu",
+    )
+
+
+def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
+    """A project that imports torch beside keras is not given TensorFlow."""
+    project(tmp_path, train_py="import keras, torch\n")
+    assert guessed(tmp_path).requirements == ("keras", "torch")
+
+
+def test_unknown_imports_are_asked_not_guessed(tmp_path: Path) -> None:
+    """An import name is no distribution name: an unknown one stays a comment, for a wrong guess could be harmful."""
+    project(tmp_path, train_py="import numpy, my_secret_tool\n")
+    text = starter_spec(tmp_path)
+    assert parse_spec(text).requirements == ("numpy",)
+    assert "# Imported too; what are they called on the package index?\n#  - my_secret_tool\n" in text
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements.in", "requirements-train.txt"])
+def test_a_requirements_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
+    """A project that already says what it needs is believed."""
+    (tmp_path / name).write_text("numpy\n")
+    (tmp_path / "requirements-dev.txt").write_text("pytest\n")
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert guessed(tmp_path).requirement_files == (name,)
+    assert f"# Python packages, from {name}." in starter_spec(tmp_path)
+
+
+def test_pyproject_gives_name_python_and_requirements(tmp_path: Path) -> None:
+    """The project table is used; lines that a spec cannot take are left out."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\nname = "Nice.Net"\nrequires-python = ">=3.12"\n'
+        'dependencies = ["torch>=2,<3", "a; python_version < \'3.12\'", "b @ https://example.invalid/b.whl"]\n'
+    )
+    spec = guessed(tmp_path)
+    assert (spec.name, spec.os.release, spec.python) == ("nice-net", "debian-13", "3.13")
+    assert spec.requirements == ("torch<3,>=2", 'a; python_version < "3.12"')
+    assert "# torch from the default index brings CUDA libraries" in starter_spec(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("version", "release", "python", "comment"),
+    [
+        ("3.13.1\n", "debian-13", "3.13", "from .python-version"),
+        ("3.11", "debian-12", "3.11", "from .python-version"),
+        ("3.12\n", "debian-12", "3.11", ".python-version says 3.12, which neither Debian 12 nor 13 has"),
+        ("pypy3.10\n", "debian-12", "3.11", ""),
+    ],
+)
+def test_python_version_chooses_the_release(
+    tmp_path: Path, version: str, release: str, python: str, comment: str
+) -> None:
+    """The release is the one whose Python the project uses; if none has it, that is said."""
+    (tmp_path / ".python-version").write_text(version)
+    spec = guessed(tmp_path)
+    assert (spec.os.release, spec.python) == (release, python)
+    shown = f'python: "{python}"    # {comment}\n' if comment else f'python: "{python}"\n'
+    assert shown in starter_spec(tmp_path)
+
+
+def test_data_folders_are_offered_as_inputs(tmp_path: Path) -> None:
+    """What looks like data is proposed in a comment, quoted where YAML needs it, and never taken unasked."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "my table, v1.csv").write_text("x")
+    (tmp_path / "a:b.csv").write_text("x")
+    assert guessed(tmp_path).inputs == ()
+    assert '# inputs: [data, "my table, v1.csv"]\n' in starter_spec(tmp_path)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["requirements.txt", "pyproject.toml", ".python-version", "train.py", "data.csv"]),
+            st.binary(max_size=40)
+            | st.sampled_from(
+                [
+                    b"import \xc3\xa9t\xc3\xa9, os.path",
+                    b'[project]\nname = "\\u0000\\n#"\nrequires-python = "=="\ndependencies = [3, "a b", "x\\n"]\n',
+                    b'[project]\nrequires-python = ">=4\\n"\n',
+                    b"project = 3\n",
+                    b"from . import (\n",
+                ]
+            ),
+        ),
+        max_size=4,
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_any_folder_gives_a_valid_starter(
+    tmp_path_factory: pytest.TempPathFactory, files: list[tuple[str, bytes]]
+) -> None:
+    """Malformed project files are passed over: the starter always parses."""
+    folder = tmp_path_factory.mktemp("project")
+    for name, data in files:
+        (folder / name).write_bytes(data)
+    guessed(folder)
