@@ -1,0 +1,343 @@
+"""The lock: a PEP 751 file that round-trips, and refuses whatever was tampered with."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import tomli_w
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packaging.pylock import Pylock
+
+from envbuild import lock as lock_module
+from envbuild.errors import LockError
+from envbuild.lock import (
+    Determinism,
+    Hardware,
+    Input,
+    Lock,
+    Os,
+    OsPackage,
+    Python,
+    PythonPackage,
+    RunOptions,
+    Suite,
+    Wheel,
+    dumps,
+    load,
+    loads,
+    lock_digest,
+)
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+A, B = "a" * 64, "b" * 64
+
+
+def wheel(name: str, version: str = "1.0") -> PythonPackage:
+    file = f"{name.replace('-', '_')}-{version}-py3-none-any.whl"
+    return PythonPackage(name=name, version=version, wheel=Wheel(name=file, size=10, sha256=A))
+
+
+LOCK = Lock(
+    name="digits",
+    resolution={"spec": A, "requirements.txt": B},
+    os=Os(
+        release="debian-12",
+        architecture="amd64",
+        suites=(Suite(archive="debian", name="bookworm", date="Sat, 11 Jul 2026 09:00:00 UTC", sha256=A),),
+        packages=(
+            OsPackage(
+                name="libc6",
+                version="2.36-9+deb12u10",
+                architecture="amd64",
+                archive="debian",
+                path="pool/main/g/glibc/libc6_2.36-9+deb12u10_amd64.deb",
+                size=2758000,
+                sha256=B,
+            ),
+        ),
+    ),
+    python=Python(version="3.11", executable="/usr/bin/python3.11", platform="manylinux_2_36_x86_64"),
+    packages=(wheel("numpy", "2.4.6"), wheel("scikit-learn", "1.9.0")),
+    frameworks={"numpy": "2.4.6"},
+    hardware=Hardware(kernel=">=5.10,<7", cpu="x86-64-v3", gpu={"model": "H200", "count": 1, "x": [True, 1.5]}),
+    determinism=Determinism(seed=42, threads=2, level="ops"),
+    environment={"PYTHONHASHSEED": "42", "LANG": "C.UTF-8"},
+    added={"libstdc++6": "needed by numpy (libstdc++.so.6)"},
+    inputs=(Input(path="data/größe 1", sha256=A, files=3, bytes=100),),
+    run=RunOptions(network="none", workspace="rw"),
+)
+
+
+def document() -> dict[str, Any]:
+    """Return the lock's file as plain values, to tamper with."""
+    return tomllib.loads(dumps(LOCK).decode())
+
+
+def refusal(value: dict[str, Any]) -> str:
+    """Return the sentence that refuses a document."""
+    with pytest.raises(LockError) as caught:
+        loads(tomli_w.dumps(value).encode(), "pylock.x.toml")
+    assert caught.value.hint == "lock again: envbuild lock spec.yaml"
+    return caught.value.message.removeprefix("pylock.x.toml: ")
+
+
+def test_a_lock_round_trips() -> None:
+    """What is written is what is read."""
+    assert loads(dumps(LOCK)) == LOCK
+
+
+def test_equal_locks_have_equal_bytes() -> None:
+    """The order in which tables were filled makes no difference."""
+    other = msgspec.structs.replace(
+        LOCK, environment=dict(reversed(LOCK.environment.items())), resolution=dict(reversed(LOCK.resolution.items()))
+    )
+    assert dumps(other) == dumps(LOCK)
+    assert lock_digest(other) == lock_digest(LOCK)
+
+
+def test_the_file_is_a_valid_pep_751_lock() -> None:
+    """Any installer that follows the standard can use the Python part."""
+    pylock = Pylock.from_dict(document())
+    pylock.validate()
+    assert str(pylock.requires_python) == "==3.11.*"
+    assert [(str(p.name), str(p.version)) for p in pylock.packages] == [("numpy", "2.4.6"), ("scikit-learn", "1.9.0")]
+    assert pylock.packages[0].wheels is not None
+    assert pylock.packages[0].wheels[0].hashes == {"sha256": A}
+    assert [str(marker) for marker in pylock.environments or ()] == [
+        'python_version == "3.11" and sys_platform == "linux" and platform_machine == "x86_64"'
+    ]
+
+
+def test_a_lock_for_arm_says_so() -> None:
+    """The environment marker names the machine of the platform tag."""
+    python = Python(version="3.13", executable="/usr/bin/python3.13", platform="manylinux_2_41_aarch64")
+    text = dumps(msgspec.structs.replace(LOCK, python=python)).decode()
+    assert "python_version == '3.13' and sys_platform == 'linux' and platform_machine == 'aarch64'" in text
+
+
+def test_the_file_names_no_address() -> None:
+    """Files are named by name, size and digest; where they come from is no part of a lock."""
+    assert "://" not in dumps(LOCK).decode()
+    assert LOCK.file_name == "pylock.digits.toml"
+    assert LOCK.os.packages[0].file == "libc6_2.36-9+deb12u10_amd64.deb"
+
+
+Tamper = Callable[[dict[str, Any]], object]
+
+
+def put(path: str, value: object) -> Tamper:
+    """Return what sets one value of a document, by dotted path."""
+
+    def change(table: dict[str, Any]) -> None:
+        *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+        here: Any = table
+        for part in parents:
+            here = here[part]
+        if value is None:
+            del here[last]
+        else:
+            here[last] = value
+
+    return change
+
+
+OS_PACKAGE = "tool.envbuild.os.packages.0"
+DEB = "tool.envbuild.os.packages[0]"
+POOL = "expected the path of a .deb below an archive's root"
+
+
+@pytest.mark.parametrize(
+    ("tamper", "sentence"),
+    [
+        (put("packages.1.wheels.0.hashes", None), "packages[1].wheels[0].hashes: missing"),
+        (put("packages.1.wheels.0.hashes", {}), "packages[1].wheels[0].hashes.sha256: missing"),
+        (put("packages.1.wheels.0.hashes", {"md5": "x"}), "packages[1].wheels[0].hashes.md5: unknown key"),
+        (
+            put("packages.1.wheels.0.hashes.sha256", "A" * 64),
+            f'packages[1].wheels[0].hashes.sha256: expected 64 lower-case hexadecimal digits, found "{"A" * 60}…"',
+        ),
+        (put("packages.0.wheels.0.size", -1), "packages[0].wheels[0].size: expected int >= 0, found -1"),
+        (put("packages.0.wheels.0.size", "1"), "packages[0].wheels[0].size: expected int, got str"),
+        (put("packages.0.wheels.0.url", "x"), "packages[0].wheels[0].url: unknown key"),
+        (
+            put("packages.0.wheels.0.path", "wheels/../numpy.whl"),
+            "packages[0].wheels[0].path: expected 'wheels/numpy-2.4.6-py3-none-any.whl', found 'wheels/../numpy.whl'",
+        ),
+        (put("packages.0.wheels", []), "packages[0].wheels: expected exactly one wheel, found 0"),
+        (put("packages.0.wheels", "x"), "packages[0].wheels: expected a list, found 'x'"),
+        (put("packages.0.marker", "python_version < '3'"), "packages[0].marker: unknown key"),
+        (put("packages.0.version", None), "packages[0].version: missing"),
+        (put("packages.0.version", "1;id"), 'packages[0].version: expected a version, found "1;id"'),
+        (
+            put("packages.0.name", "evil"),
+            "packages[0].wheels[0].name: expected a wheel of evil, found 'numpy-2.4.6-py3-none-any.whl'",
+        ),
+        (put("packages.0", 3), "packages[0]: expected a table, found 3"),
+        (put("packages", None), "packages: missing"),
+        (put("requires-python", ">=3"), "requires-python: expected '==3.11.*', found '>=3'"),
+        (put("extras", ["x"]), "extras: unknown key"),
+        (put("lock-version", "1.1"), "lock-version: expected '1.0', found '1.1'"),
+        (put("environments", None), "environments: missing"),
+        (put("tool.envbuild", None), "tool.envbuild: missing; not a lock of envbuild"),
+        (put("tool", 3), "tool.envbuild: missing; not a lock of envbuild"),
+        (put("tool.envbuild.version", 2), "tool.envbuild.version: expected 1, found 2"),
+        (put("tool.envbuild.packages", []), "tool.envbuild.packages: unknown key"),
+        (put("tool.envbuild.surprise", 1), "tool.envbuild.surprise: unknown key"),
+        (put("tool.envbuild.os.surprise", 1), "tool.envbuild.os.surprise: unknown key"),
+        (put("tool.envbuild.determinism", None), "tool.envbuild.determinism: missing"),
+        (put("tool.envbuild.name", "../x"), 'tool.envbuild.name: expected a lock\'s name, found "../x"'),
+        (put("tool.envbuild.name", "x\n"), 'tool.envbuild.name: expected a lock\'s name, found "x\\n"'),
+        (put(f"{OS_PACKAGE}.path", "../../etc/x.deb"), f'{DEB}.path: {POOL}, found "../../etc/x.deb"'),
+        (put(f"{OS_PACKAGE}.path", "pool/./x.deb"), f'{DEB}.path: {POOL}, found "pool/./x.deb"'),
+        (put(f"{OS_PACKAGE}.path", "/x.deb"), f'{DEB}.path: {POOL}, found "/x.deb"'),
+        (put(f"{OS_PACKAGE}.path", "pool/-x.deb"), f'{DEB}.path: {POOL}, found "pool/-x.deb"'),
+        (put(f"{OS_PACKAGE}.path", "pool/x.deb\n"), f'{DEB}.path: {POOL}, found "pool/x.deb\\n"'),
+        (put(f"{OS_PACKAGE}.path", "pool/$(id).deb"), f'{DEB}.path: {POOL}, found "pool/$(id).deb"'),
+        (put(f"{OS_PACKAGE}.name", "libc6;id"), f'{DEB}.name: expected a Debian package name, found "libc6;id"'),
+        (put(f"{OS_PACKAGE}.name", "libc6\n"), f'{DEB}.name: expected a Debian package name, found "libc6\\n"'),
+        (put(f"{OS_PACKAGE}.version", "1`id`"), f'{DEB}.version: expected a Debian version, found "1`id`"'),
+        (put(f"{OS_PACKAGE}.archive", "a/b"), f'{DEB}.archive: expected an archive\'s name, found "a/b"'),
+        (put(f"{OS_PACKAGE}.sha256", None), f"{DEB}.sha256: missing"),
+        (
+            put("tool.envbuild.os.suites.0.name", "a/../../b"),
+            'tool.envbuild.os.suites[0].name: expected a suite\'s name, found "a/../../b"',
+        ),
+        (
+            put("tool.envbuild.python.executable", "/usr/bin/../x"),
+            'tool.envbuild.python.executable: expected an absolute path, found "/usr/bin/../x"',
+        ),
+        (
+            put("tool.envbuild.environment.LANG", "C\nRUN id"),
+            "tool.envbuild.environment: expected one line of text without control characters",
+        ),
+        (put("tool.envbuild.environment", {"A B": "1"}), "tool.envbuild.environment: expected a variable name as key"),
+        (
+            put("tool.envbuild.inputs.0.path", "a/../../b"),
+            'tool.envbuild.inputs[0].path: expected a relative path without .. and :, found "a/../../b"',
+        ),
+        (
+            put("tool.envbuild.inputs.0.path", "/etc"),
+            'tool.envbuild.inputs[0].path: expected a relative path without .. and :, found "/etc"',
+        ),
+        (
+            put("tool.envbuild.hardware.kernel", ">=5;id"),
+            'tool.envbuild.hardware.kernel: expected a version range such as ">=5.10,<7", found ">=5;id"',
+        ),
+        (put("tool.envbuild.run.network", "x"), 'tool.envbuild.run.network: expected none, bridge or host, found "x"'),
+        (
+            put("tool.envbuild.determinism.threads", 0),
+            "tool.envbuild.determinism.threads: expected int >= 1, found 0",
+        ),
+    ],
+)
+def test_a_tampered_lock_is_refused(tamper: Tamper, sentence: str) -> None:
+    """Whatever was altered by hand or by malice is refused with its field path."""
+    value = document()
+    tamper(value)
+    assert refusal(value) == sentence
+
+
+def test_two_of_one_name_are_refused() -> None:
+    """A name stands for one package and one file."""
+    value = document()
+    value["packages"].append(value["packages"][0])
+    assert refusal(value) == "packages[2].name: 'numpy' is at packages[0].name already"
+    value = document()
+    packages = value["tool"]["envbuild"]["os"]["packages"]
+    packages.append({**packages[0], "path": "other/libc6_2.36-9+deb12u10_amd64.deb"})
+    assert refusal(value) == f"{DEB.replace('0', '1')}.path: 'libc6_2.36-9+deb12u10_amd64.deb' is at {DEB}.path already"
+
+
+def test_a_gpu_value_that_json_cannot_hold_is_refused() -> None:
+    """TOML has dates, JSON has none: a lock holds only what both have."""
+    text = dumps(LOCK).decode().replace('model = "H200"', "model = 1979-05-27")
+    with pytest.raises(
+        LockError, match=r"^lock: tool\.envbuild\.hardware\.gpu\.model: expected a text, number or truth"
+    ):
+        loads(text.encode())
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"a = ", b"a = " + b"[" * 5000])
+def test_what_is_not_toml_is_refused(data: bytes) -> None:
+    """Broken bytes are an invalid lock, not a fault of the program."""
+    with pytest.raises(LockError, match=r"^lock is not a TOML file: "):
+        loads(data)
+
+
+def test_another_tool_s_table_is_left_alone() -> None:
+    """PEP 751 lets other tools keep tables of their own."""
+    value = document()
+    value["tool"]["other"] = {"x": 1}
+    assert loads(tomli_w.dumps(value).encode()) == LOCK
+
+
+def test_nothing_unsafe_is_written() -> None:
+    """A value that reading would refuse is refused at writing too."""
+    with pytest.raises(LockError) as caught:
+        dumps(msgspec.structs.replace(LOCK, environment={"A": "1\nRUN id"}))
+    assert caught.value.message == (
+        "pylock.digits.toml: tool.envbuild.environment: expected one line of text without control characters"
+    )
+
+
+def test_load_reads_the_file(tmp_path: Path) -> None:
+    """A lock on disk is the lock; a missing one says how to write it."""
+    path = tmp_path / LOCK.file_name
+    path.write_bytes(dumps(LOCK))
+    assert load(path) == LOCK
+    with pytest.raises(LockError) as caught:
+        load(tmp_path / "gone")
+    assert caught.value.message == f"cannot read the lock {tmp_path}/gone: No such file or directory"
+    assert caught.value.hint == "write it: envbuild lock spec.yaml"
+
+
+def test_the_format_version_is_1() -> None:
+    """The file's format is pinned: raise it on purpose only."""
+    assert lock_module.FORMAT == 1
+    assert document()["tool"]["envbuild"]["version"] == 1
+
+
+_junk = st.recursive(
+    st.integers(-5, 5) | st.booleans() | st.text(max_size=5) | st.dates(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def _paths(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, child in children for found in _paths(child, (*path, key)))]
+
+
+_PATHS = [path for path in _paths(document()) if path]
+
+
+@given(st.sampled_from(_PATHS), _junk)
+@settings(max_examples=200, deadline=None)
+def test_any_value_anywhere_gives_a_lock_or_a_lock_error(path: tuple[Any, ...], value: object) -> None:
+    """No replaced value makes reading fail in any other way, and what is read can be written again unchanged."""
+    table = document()
+    here: Any = table
+    for part in path[:-1]:
+        here = here[part]
+    here[path[-1]] = value
+    data = tomli_w.dumps(table).encode()
+    found = None
+    try:
+        found = loads(data)
+    except LockError as error:
+        message = error.message
+    if found is None:
+        assert message.startswith("lock: ")
+    else:
+        assert loads(dumps(found)) == found
