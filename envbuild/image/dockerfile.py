@@ -1,0 +1,263 @@
+"""The Dockerfile and its context: the same image, made by any engine of the last years, without envbuild and offline.
+
+Source of the syntax: https://docs.docker.com/reference/dockerfile/; only what the classic builder of Docker 20.10
+knows. Rendering is a pure function of the lock; the context's seed and install plan are made from the store's
+packages by the same code as the assembled image.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os as system
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envbuild import layout
+from envbuild.digest import sha256_file
+from envbuild.errors import IntegrityError, LockError, UsageError
+from envbuild.files import clone
+from envbuild.image import runtime, seed
+from envbuild.image.environment import Made, pack_tree
+from envbuild.image.plan import labels as image_labels
+from envbuild.image.plan import plan as image_plan
+from envbuild.lock import Lock, lock_digest
+from envbuild.progress import Progress, Silent
+from envbuild.resources import template_dir
+
+_TEMPLATE = "Dockerfile.j2"
+_TOOLS = ("wheel.py", "compile.py")
+_PLAIN = re.compile(r"[ -~]*")
+"""What a label or variable may hold here: a Dockerfile is read line by line."""
+_IMAGE = re.compile(r"[a-z0-9]+(?:[._:/-][A-Za-z0-9_]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?@sha256:[0-9a-f]{64}")
+_EXECUTABLE = re.compile(r"/[A-Za-z0-9/._-]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stored:
+    """A file of the context that lies in the store: its SHA-256 and size in bytes."""
+
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Context:
+    """Everything ``docker build`` needs.
+
+    Attributes:
+        lock: what it was rendered from.
+        dockerfile: the Dockerfile.
+        files: the other files by relative path, but ``seed.tar`` and ``os/plan``, which are made from the packages.
+    """
+
+    lock: Lock
+    dockerfile: bytes
+    files: Mapping[str, bytes | Stored]
+
+
+def render(lock: Lock) -> Context:
+    """Render the Dockerfile and name its context; reads nothing but envbuild's own files.
+
+    Raises:
+        LockError: a value of the lock cannot stand in a Dockerfile.
+        BuildError: as ``plan`` does.
+    """
+    files: dict[str, bytes | Stored] = {}
+    wheels = {wheel.name: Stored(sha256=wheel.sha256, size=wheel.size) for wheel in image_plan(lock).wheels}
+    files |= {f"wheels/{name}": stored for name, stored in wheels.items()}
+    files |= {f"tools/{name}": Path(__file__).with_name(name).read_bytes() for name in _TOOLS}
+    files["tools/SHA256SUMS"] = _sums(wheels)
+    if lock.os.packages:
+        debs = {package.file: Stored(sha256=package.sha256, size=package.size) for package in lock.os.packages}
+        files |= {f"os/debs/{name}": stored for name, stored in debs.items()}
+        files["os/SHA256SUMS"] = _sums(debs)
+        files["os/install.sh"] = seed.install_script()
+    files["modules.tar"] = _tar({path: Made(data=data) for path, data in runtime.runtime_sources().items()})
+    made = {path: Made(data=file.data, mode=file.mode) for path, file in runtime.runtime_files(lock).items()}
+    files["runtime.tar"] = _tar(made, layout.WORKSPACE)
+    return Context(lock=lock, dockerfile=_dockerfile(lock, tuple(wheels)), files=dict(sorted(files.items())))
+
+
+def write_context(
+    context: Context, store_path: Callable[[str], Path], directory: Path, progress: Progress | None = None
+) -> None:
+    """Write the Dockerfile and its context; the directory is whole or as it was.
+
+    Args:
+        context: what ``render`` returned.
+        store_path: path of a file by its SHA-256; all of the lock's files must be in the store.
+        directory: must be absent, empty, or an earlier context, which is replaced.
+        progress: told of the packages that are read.
+
+    Raises:
+        UsageError: the directory holds something else.
+        IntegrityError: a file is missing from the store or altered.
+        BuildError: a package is unsound.
+    """
+    _check_replaceable(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as folder:
+        root = Path(folder) / "context"
+        _write(root / "Dockerfile", context.dockerfile)
+        for path, content in context.files.items():
+            if isinstance(content, Stored):
+                _copy(store_path(content.sha256), content.sha256, root / path)
+            else:
+                _write(root / path, content)
+        for made in ("wheels", "tools"):
+            _folder(root / made)
+        if context.lock.os.packages:
+            _write_os(context.lock, store_path, root, progress or Silent())
+        if directory.exists():
+            shutil.rmtree(directory)
+        root.rename(directory)
+
+
+def _write_os(lock: Lock, store_path: Callable[[str], Path], root: Path, progress: Progress) -> None:
+    sources = seed.open_packages(lock.os, store_path)
+    _write(root / "os" / "plan", seed.install_plan(sources))
+    with progress.phase("os: unpack", len(sources), unit="packages") as advance:
+        seed.write_seed(lock.os, sources, root / "seed.tar", advance)
+
+
+def _dockerfile(lock: Lock, wheels: tuple[str, ...]) -> bytes:
+    """Fill the template; every value is checked here and quoted there."""
+    import jinja2
+
+    config = image_plan(lock).config
+    labels = image_labels(lock)
+    environment = sorted(entry.split("=", 1) for entry in config["Env"])
+    _check(lock, labels, dict(environment))
+    loader = jinja2.FileSystemLoader(template_dir())
+    engine = jinja2.Environment(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - not HTML: every value goes through ``quote`` or ``json``, or was matched
+        keep_trailing_newline=True,
+        trim_blocks=True,
+    )
+    engine.filters |= {"json": _json, "quote": _quote}
+    text = engine.get_template(_TEMPLATE).render(
+        lock=lock,
+        identity=lock_digest(lock),
+        os=labels["envbuild.os"],
+        facts=_facts(lock, labels),
+        work=seed.WORK,
+        prefix=layout.ENV_PREFIX,
+        python=lock.python.executable,
+        wheels=wheels,
+        labels=list(labels.items()),
+        environment=environment,
+        config=config,
+    )
+    return text.encode()
+
+
+def _facts(lock: Lock, labels: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a reader wants to know first: name and value."""
+    return [
+        ("kernel", labels["envbuild.kernel"]),
+        ("CPU", labels["envbuild.cpu"]),
+        ("CUDA", labels["envbuild.cuda"]),
+        ("Python", labels["envbuild.python"]),
+        *sorted(lock.frameworks.items()),
+    ]
+
+
+def _check(lock: Lock, labels: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    """Refuse what would end a line, or end a word where none ends."""
+    values = {
+        **{f"label {name}": value for name, value in labels.items()},
+        **{f"label name {name!r}": name for name in labels},
+        **{f"environment.{name}": value for name, value in environment.items()},
+        **{f"frameworks.{name}": f"{name} {value}" for name, value in lock.frameworks.items()},
+        "hardware.kernel": lock.hardware.kernel,
+        "cuda": lock.cuda,
+    }
+    for field, value in values.items():
+        if not _PLAIN.fullmatch(value):
+            raise LockError(
+                f"{lock.file_name}: {field}: {value!r} cannot stand in a Dockerfile: expected printable ASCII",
+                "change the value in the spec and lock again: envbuild lock spec.yaml",
+            )
+    if not _EXECUTABLE.fullmatch(lock.python.executable):
+        raise LockError(f"{lock.file_name}: python.executable: not a path: {lock.python.executable!r}")
+    if lock.os.image and not _IMAGE.fullmatch(lock.os.image):
+        raise LockError(
+            f"{lock.file_name}: os.image: expected NAME@sha256:DIGEST, found {lock.os.image!r}",
+            "name the base image by its digest: docker images --digests",
+        )
+
+
+def _quote(value: str) -> str:
+    """Quote one word so that the Dockerfile parser takes it literally: no variable, no escape, no end of line."""
+    if not _PLAIN.fullmatch(value):
+        raise ValueError(f"cannot be quoted: {value!r}")
+    return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
+
+
+def _json(value: Any) -> str:
+    """Write the exec form of a command, or one word of it."""
+    return json.dumps(list(value) if isinstance(value, (list, tuple)) else value)
+
+
+def _sums(files: Mapping[str, Stored]) -> bytes:
+    """Return what ``sha256sum --check`` reads."""
+    return "".join(f"{stored.sha256}  {name}\n" for name, stored in sorted(files.items())).encode()
+
+
+def _tar(files: Mapping[str, Made], *folders: str) -> bytes:
+    stream = io.BytesIO()
+    relative = {path.lstrip("/"): file for path, file in files.items()}
+    pack_tree(stream, relative, [folder.lstrip("/") for folder in folders], "the context")
+    return stream.getvalue()
+
+
+def _check_replaceable(directory: Path) -> None:
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise UsageError(f"{directory} is no folder", "name a folder that does not exist yet")
+    if not directory.is_dir() or not any(directory.iterdir()):
+        return
+    try:
+        ours = (directory / "Dockerfile").read_bytes().startswith(b"# Written by envbuild from ")
+    except OSError:
+        ours = False
+    # Beside a lock there is such a Dockerfile too, and the user's own files with it.
+    known = {"Dockerfile", "modules.tar", "os", "runtime.tar", "seed.tar", "tools", "wheels"}
+    if not ours or {path.name for path in directory.iterdir()} - known:
+        raise UsageError(f"{directory} holds files that are no context of envbuild", "name a new or empty folder")
+
+
+def _folder(path: Path) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o755)
+
+
+def _write(path: Path, data: bytes) -> None:
+    _folder(path.parent)
+    path.write_bytes(data)
+    path.chmod(0o644)
+
+
+def _copy(source: Path, sha256: str, target: Path) -> None:
+    """Copy a file out of the store and check the copy."""
+    _folder(target.parent)
+    try:
+        with source.open("rb") as stream, target.open("wb") as output:
+            if not clone(stream, output):
+                shutil.copyfileobj(stream, output, 1 << 20)
+    except FileNotFoundError:
+        raise IntegrityError(f"{target.name} is not in the store (sha256 {sha256})", "envbuild fetch") from None
+    system.utime(target, (layout.EPOCH, layout.EPOCH))
+    target.chmod(0o644)
+    if sha256_file(target) != sha256:
+        raise IntegrityError(
+            f"{target.name} in the store was altered: expected sha256 {sha256}",
+            f"delete {source} and fetch it again: envbuild fetch",
+        )
