@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer, faults first."""
         owner, path = self.server.owner, unquote(urlsplit(self.path).path)
-        served = owner.files.get(path)
+        served = owner.files.get(path + "index.html" if path.endswith("/") else path)
         if served is None:
             self._status(404)
             return
@@ -173,6 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         body = served.data[start:]
         headers = {"Content-Length": str(len(body))} if served.length else {"Connection": "close"}
+        page = urlsplit(self.path).path.endswith(("/", ".html"))
+        headers["Content-Type"] = "text/html" if page else "application/octet-stream"
         if match and served.ranges:
             headers["Content-Range"] = f"bytes {start}-{size - 1}/{size}"
         self._head(206 if match and served.ranges else 200, headers | dict(served.headers))
