@@ -17,7 +17,8 @@ from urllib.parse import unquote, urlsplit
 from envbuild.errors import IntegrityError
 from envbuild.net import Http, HttpError, explain
 from envbuild.netconfig import NetworkConfig, redacted
-from envbuild.store import ELSEWHERE, NO_SPACE, Part, Store, WrongBytesError, copy_into
+from envbuild.part import Part, copy_into
+from envbuild.store import ELSEWHERE, NO_SPACE, Store, WrongBytesError
 
 if TYPE_CHECKING:
     import urllib3
@@ -73,6 +74,8 @@ class Download:
     wait: Callable[[float], object]
     advance: Callable[[int], None]
     warnings: list[str] = field(default_factory=list)
+    unreachable: dict[str, HttpError] = field(default_factory=dict)
+    """Servers (scheme and host) that no connection could be made to, so that the next file does not wait again."""
 
     def bring(self, item: Item) -> bool:
         """Have the file in the store; False if another command brought it meanwhile.
@@ -163,6 +166,9 @@ class _Effort:
     def _fetch(self, url: str) -> None:
         """Fill the part over HTTP, trying again as long as it gets further now and then."""
         failures, furthest = 0, self._part.size
+        server = "//".join(urlsplit(url)[:2])
+        if server in self._all.unreachable:
+            raise self._all.unreachable[server]
         while True:
             inherited = self._part.size > 0
             try:
@@ -174,6 +180,8 @@ class _Effort:
                 failures = 0 if self._part.size > furthest else failures + 1
                 furthest = max(furthest, self._part.size)
                 if not error.transient or failures >= self._all.network.attempts:
+                    if not error.connected:
+                        self._all.unreachable[server] = error
                     raise
                 self._all.wait(error.delay or self._all.network.backoff * 2 ** max(failures - 1, 0))
                 self._all.check()

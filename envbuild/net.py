@@ -37,13 +37,15 @@ class HttpError(Exception):
         reason: what happened, without the address.
         transient: whether trying again may help.
         delay: seconds the server asked to wait, or 0.
+        connected: whether there was a server at all.
     """
 
-    def __init__(self, reason: str, *, transient: bool, delay: float = 0.0) -> None:
+    def __init__(self, reason: str, *, transient: bool, delay: float = 0.0, connected: bool = True) -> None:
         super().__init__(reason)
         self.reason = reason
         self.transient = transient
         self.delay = delay
+        self.connected = connected
 
 
 class Http:
@@ -193,7 +195,9 @@ def explain(error: Exception) -> HttpError:
     if isinstance(cause, urllib3.exceptions.LocationValueError):
         return HttpError(f"not a usable address: {cause}", transient=False)
     if isinstance(cause, urllib3.exceptions.NewConnectionError):  # before TimeoutError: it is one by inheritance
-        return HttpError(f"no connection: {str(cause).rsplit(': ', 1)[-1]}", transient=True)
+        return HttpError(f"no connection: {str(cause).rsplit(': ', 1)[-1]}", transient=True, connected=False)
+    if isinstance(cause, urllib3.exceptions.ConnectTimeoutError):
+        return HttpError("no connection in time", transient=True, connected=False)
     if isinstance(cause, urllib3.exceptions.TimeoutError):
         return HttpError("no answer in time", transient=True)
     if isinstance(cause, urllib3.exceptions.ProtocolError):

@@ -215,6 +215,17 @@ def test_a_silent_server_is_left_for_the_next_source(server: FileServer, store: 
     assert bring(store, item(slow, quick), network=network).fetched == 1
 
 
+def test_a_dead_server_costs_its_wait_only_once(server: FileServer, store: Store) -> None:
+    """Where no connection can be made, the files after the first few do not wait all over again."""
+    items = []
+    for number in range(100):
+        data = str(number).encode()
+        items.append(item("http://127.0.0.1:1/x", server.add(f"f{number}", data), data=data, name=f"f{number}"))
+    start = time.monotonic()
+    assert bring(store, *items, network=NetworkConfig(backoff=0.2, attempts=3)).fetched == 100
+    assert time.monotonic() - start < 5
+
+
 def test_a_slow_server_is_waited_for(server: FileServer, store: Store) -> None:
     """Slowness alone is no failure: the limit is on silence, not on the whole download."""
     url = server.add("big.whl", DATA[:40_000], rate=40_000)
