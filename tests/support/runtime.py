@@ -104,5 +104,10 @@ def make_tree(root: Path, lock: Lock, *, python: str = sys.executable, paths: Se
     expect = {**expect, "site": str(site), "interpreter": str(prefix / "bin" / "python")}
     document = {"sha256": sha256_bytes(fastjson.dumps(expect).encode()), "expect": expect}
     (root / layout.EXPECT_PATH.lstrip("/")).write_text(fastjson.dumps(document))
+    for package in lock.packages:
+        info = site / f"{package.name.replace('-', '_')}-{package.version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").touch()
+        (info / "RECORD").write_text("zz-paths.pth,,\n")
     (site / "zz-paths.pth").write_text("".join(f"{path}\n" for path in paths))
     return Tree(lock=lock, root=root, site=site, run=run, python=str(prefix / "bin" / "python"))

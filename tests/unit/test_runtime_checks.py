@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from envbuild.runtime.guard import checks
+from envbuild.resolve import policy
+from envbuild.runtime.guard import checks, variables
 
 EXPECT: dict[str, Any] = {
     "kernel": ">=5.10,<7",
@@ -187,3 +188,11 @@ def test_refused_needs_a_hard_difference() -> None:
     """Warnings alone let the program start."""
     assert not checks.refused(checks.judge(EXPECT, {**SEEN, "quota": 1.0, "cpu": "x86-64-v4"}))
     assert checks.refused(checks.judge(EXPECT, {**SEEN, "cpus": 1}))
+
+
+def test_every_variable_of_the_policy_is_watched() -> None:
+    """A variable that a lock may export to change results is refused where a lock does not export it."""
+    exported = {row.name for row in policy.table().variable if row.level} | {"XLA_FLAGS"}
+    refused = {row.name for row in policy.table().forbidden} - {"TF_USE_CUDNN_AUTOTUNE"}  # nothing reads it
+    assert (exported | refused) - set(variables.HARD) == set()
+    assert set(variables.HARD) & set(variables.SOFT) == set()

@@ -271,7 +271,9 @@ def test_second_gate(tree: Tree) -> None:
     assert "  environment.OMP_NUM_THREADS   " in done.stderr
     verdict = json.loads((tree.run / "verdict.json").read_text())
     assert (verdict["ok"], verdict["gate"]) == (False, "startup")
-    forged = tree.execute("-c", "print('ran')", variables={"ENVBUILD_GUARD": "1/other"}, marked=False, check=False)
+    forged = tree.execute(
+        "-c", "print('ran')", variables={"OMP_NUM_THREADS": "8", "ENVBUILD_GUARD": "1/other"}, marked=False, check=False
+    )
     assert (forged.returncode, forged.stdout) == (78, "")
 
 
@@ -288,3 +290,16 @@ def test_damaged_hook_fails_closed(tree: Tree) -> None:
     assert done.stderr == (
         "envbuild: the start-up hook of this image failed: RuntimeError('damaged') — nothing was run\n"
     )
+
+
+def test_controls_off(tree: Tree) -> None:
+    """Without controls the checks are made as ever, then nothing is seeded and the locked switches are unset."""
+    text = "import os, random, torch; print(random.random(), torch.state['seed'], os.environ.get('PYTHONHASHSEED'))"
+    off = {"ENVBUILD_CONTROLS": "off"}
+    first, second = (tree.execute("-c", text, variables=off, marked=False) for _ in range(2))
+    assert first.stdout.split()[1:] == ["None", "None"]
+    assert first.stdout != second.stdout
+    assert first.stderr == "envbuild: the controls are off: no seeds, no deterministic operations\n"
+    assert json.loads((tree.run / "verdict.json").read_text())["controls"] is False
+    wrong = tree.execute("-c", text, variables={**off, "OMP_NUM_THREADS": "8"}, marked=False, check=False)
+    assert wrong.returncode == 78

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REFUSED = 78
 MARKER = "ENVBUILD_GUARD"
+CONTROLS = "ENVBUILD_CONTROLS"
+"""``off`` leaves frameworks as they come, to see what the controls do: all checks, then no seeds and no switches."""
 PREFIX = "/opt/envbuild"
 RUN_DIR = "/run/envbuild"
 FORMAT = 1
@@ -43,6 +45,7 @@ class Verdict:
             "ok": self.ok,
             "gate": self.gate,
             "lock": self.lock,
+            "controls": not controls_off(),
             "duration_ms": self.duration_ms,
             "checks": [check.as_dict() for check in self.checks],
         }
@@ -169,8 +172,24 @@ def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) ->
         say(table.render(verdict.checks, verdict.lock))
         return False
     say(table.warnings(verdict.checks))
+    if controls_off():
+        _drop_controls(expect["environment"])
     os.environ[MARKER] = marker(expect["identity"])
     return True
+
+
+def controls_off() -> bool:
+    """Tell whether this run asked to go without seeds and switches."""
+    return os.environ.get(CONTROLS) == "off"
+
+
+def _drop_controls(locked: Mapping[str, str]) -> None:
+    """Unset the locked variables that make frameworks deterministic, and say so: such a run must be known by sight."""
+    from .variables import HARD, KEPT
+
+    for name in sorted(set(locked).intersection(HARD).difference(KEPT)):
+        os.environ.pop(name, None)
+    say("envbuild: the controls are off: no seeds, no deterministic operations\n")
 
 
 def _first_line(path: str) -> str:

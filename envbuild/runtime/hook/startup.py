@@ -23,4 +23,5 @@ def start() -> None:
     _started = True
     if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
         os._exit(gate.REFUSED)
-    finder.install(Process(config))
+    if not gate.controls_off():
+        finder.install(Process(config))
