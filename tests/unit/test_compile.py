@@ -1,0 +1,121 @@
+"""Bytecode: the same sources give the same bytes wherever and whenever they are compiled."""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import sys
+import tarfile
+import types
+from pathlib import Path
+
+import pytest
+
+from envbuild import layout
+from envbuild.image import compile as module
+from envbuild.image.compile import compile_all, compile_tree, main, unpack
+
+SITE = "opt/env/lib/python3.11/site-packages"
+SOURCES = {
+    "0000/p/__init__.py": "names = {'a', 'b', 'c', 'd'}\n\ndef f(x): return x in {'one', 'two', 'three'}\n",
+    "0000/p/bad.py": "def :\n",
+    "0000/p/nul.py": "a = 1\0",
+    "0000/p-q/z.py": "from p import f\n",
+    "0001/p/__init__.py": "other = 1\n",
+    "0001/p/readme.txt": "no module",
+}
+
+
+def write(folder: Path, order: int = 1) -> Path:
+    """Write the sources, in either order, with a time of now."""
+    for name, text in sorted(SOURCES.items())[::order]:
+        number, rest = name.split("/", 1)
+        path = folder / number / SITE / rest
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def contents(archive: Path) -> dict[str, bytes]:
+    """The files of a tar."""
+    with tarfile.open(archive) as tar:
+        return {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
+
+
+def test_constants_agree_with_the_layout() -> None:
+    """The script cannot import envbuild, so it repeats the epoch."""
+    assert module.EPOCH == layout.EPOCH
+
+
+@pytest.mark.subprocess
+def test_same_bytes_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither folder, order of writing, environment nor number of jobs reaches the bytes."""
+    first = compile_all(str(write(tmp_path / "a")), str(tmp_path / "out1"))
+    for name, value in {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": "/nowhere"}.items():
+        monkeypatch.setenv(name, value)
+    second = compile_all(str(write(tmp_path / "elsewhere", -1)), str(tmp_path / "out2"), jobs=1)
+    assert [path.name for path in first] == ["0000.tar", "0001.tar"]
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_what_is_compiled(tmp_path: Path) -> None:
+    """Every module that compiles has bytecode in __pycache__, sorted; others have none, as with pip."""
+    compile_tree(str(write(tmp_path) / "0000"), str(tmp_path / "out.tar"))
+    tag = sys.implementation.cache_tag
+    assert list(contents(tmp_path / "out.tar")) == [
+        f"{SITE}/p-q/__pycache__/z.{tag}.pyc",
+        f"{SITE}/p/__pycache__/__init__.{tag}.pyc",
+    ]
+
+
+def test_bytecode_is_unchecked_and_names_the_installed_file(tmp_path: Path) -> None:
+    """Python takes it without looking at the source's time, and tracebacks name the file in the image."""
+    compile_tree(str(write(tmp_path) / "0000"), str(tmp_path / "out.tar"))
+    source = SOURCES["0000/p/__init__.py"].encode()
+    for path, data in contents(tmp_path / "out.tar").items():
+        assert data[:8] == importlib.util.MAGIC_NUMBER + b"\x01\0\0\0"
+        code = marshal.loads(data[16:])
+        assert isinstance(code, types.CodeType)
+        assert code.co_filename == "/" + importlib.util.source_from_cache(path)
+        if path.endswith(f"p/__pycache__/__init__.{sys.implementation.cache_tag}.pyc"):
+            assert data[8:16] == importlib.util.source_hash(source)
+
+
+def test_archive_headers(tmp_path: Path) -> None:
+    """The archive itself holds no time, owner or mode of this host."""
+    compile_tree(str(write(tmp_path) / "0000"), str(tmp_path / "out.tar"))
+    with tarfile.open(tmp_path / "out.tar") as tar:
+        for member in tar:
+            assert (member.mtime, member.uid, member.gid, member.mode) == (layout.EPOCH, 0, 0, 0o644)
+            assert (member.uname, member.gname) == ("", "")
+
+
+@pytest.mark.subprocess
+def test_into_a_root(tmp_path: Path) -> None:
+    """As in a Dockerfile: bytecode lands beside the modules, the later wheel's last, readable for all."""
+    sources, root = write(tmp_path / "in"), tmp_path / "root"
+    for number in ("0000", "0001"):
+        for path in (sources / number).rglob("*.py"):
+            target = root / path.relative_to(sources / number)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    before = os.umask(0o077)
+    try:
+        main([str(sources), "--into", str(root)])
+    finally:
+        os.umask(before)
+    found = root / SITE / "p/__pycache__" / f"__init__.{sys.implementation.cache_tag}.pyc"
+    assert "other" in marshal.loads(found.read_bytes()[16:]).co_names
+    assert (found.stat().st_mode & 0o777, found.parent.stat().st_mode & 0o777) == (0o644, 0o755)
+
+
+def test_unpack_refuses_nothing_it_made(tmp_path: Path) -> None:
+    """What ``compile_tree`` wrote, ``unpack`` restores byte for byte."""
+    write(tmp_path / "in")
+    compile_tree(str(tmp_path / "in/0000"), str(tmp_path / "out.tar"))
+    for path in contents(tmp_path / "out.tar"):
+        (tmp_path / "root" / path).parent.parent.mkdir(parents=True, exist_ok=True)
+    unpack(tmp_path / "out.tar", str(tmp_path / "root"))
+    for path, data in contents(tmp_path / "out.tar").items():
+        assert (tmp_path / "root" / path).read_bytes() == data
