@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,7 +170,7 @@ def assemble_image(lock: locks.Lock, options: BuildOptions, engine: Engine | Non
         runner=engine or _connect(),
         build_os=lambda output: build_os_layer(lock.os, store.path, engine or _connect(), output, console),
         progress=console,
-        check=sharedlibs.checker(lock, store.cache_dir("libraries")),
+        check=sharedlibs.checker(lock, store.cache_dir("libraries"), _package_finder(lock, store, options)),
     )
     for layer in built.layers:
         state = "reused" if layer.reused else "built"
@@ -197,11 +197,9 @@ def write_docker_context(folder: Path, path: Path | None, options: BuildOptions,
     from envbuild.image.dockerfile import render, write_context
 
     _, lock = open_lock(path)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not an empty folder", "name a new folder")
     store = Store()
     ensure_files(lock, store, options.sources, offline=options.offline, console=console)
-    write_context(render(lock), store.path, folder)
+    write_context(render(lock), store.path, folder, console)
     console.line("context", str(folder), elapsed=True)
     console.line("next", f"docker build --network=none {folder}")
 
@@ -266,6 +264,19 @@ def _wheel_sources(
     unknown = [package for package in wanted if package.wheel.sha256 not in known]
     target = Target(python=lock.python.version, platform=lock.python.platform)
     return {**known, **wheel_urls(unknown, target)}
+
+
+def _package_finder(lock: locks.Lock, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:
+    """Return what names the OS packages that ship a library; None offline, since it reads the archive's index."""
+    if options.offline or not lock.os.packages:
+        return None
+    from envbuild.resolve.debian import OsRequest
+    from envbuild.resolve.debian_contents import package_for_library
+
+    request = OsRequest(
+        release=lock.os.release, architecture=lock.os.architecture, packages=(), snapshot=lock.os.snapshot
+    )
+    return lambda soname: package_for_library(soname, request, store.cache_dir("debian"))
 
 
 def _connect() -> Engine:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
@@ -14,6 +15,9 @@ from envbuild.errors import LockError, ResolveError, UsageError
 from envbuild.files import atomic_write
 from envbuild.spec import Spec, load_spec, spec_digest
 from envbuild.store import Store
+
+if TYPE_CHECKING:
+    from envbuild.resolve.wheel_libraries import WheelLibraries
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
@@ -118,7 +122,8 @@ def resolve(
         return debian.resolve_os(wanted, store.cache_dir("debian"), console, refresh=options.refresh)
 
     # What wheels may assume of every system is known beforehand, so both resolvers can run at once.
-    assumed = set(sharedlibs.added_os_packages(())) if spec.requirements or spec.requirement_files else set()
+    has_wheels = bool(spec.requirements or spec.requirement_files)
+    assumed = set(sharedlibs.added_os_packages((), release.name)) if has_wheels else set()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(resolve_os, assumed)
         resolved = python.resolve_python(
@@ -128,7 +133,9 @@ def resolve(
             cross_check=options.cross_check,
             progress=console,
         )
-        added = sharedlibs.added_os_packages(resolved.packages) if resolved.packages else {}
+        added: dict[str, str] = {}
+        if resolved.packages:
+            added = sharedlibs.added_os_packages(resolved.packages, release.name, _libraries(resolved.packages, store))
         system = first.result() if set(added) == assumed else resolve_os(added)
     _check_pins(spec, system)
     remember_locations(store, resolved.locations)
@@ -188,6 +195,20 @@ def remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) -> 
     folder = store.cache_dir("locations")
     for sha256, places in locations.items():
         atomic_write(folder / sha256, "\n".join(places).encode(), mode=0o600)
+
+
+def _libraries(packages: Sequence[locks.PythonPackage], store: Store) -> list[WheelLibraries]:
+    """Return what the shared objects of wheels need, as far as wheels are at hand or were read before."""
+    from envbuild.resolve.wheel_libraries import known_libraries, scan_wheel
+
+    found: list[WheelLibraries] = []
+    cache = store.cache_dir("libraries")
+    for wheel in (package.wheel for package in packages):
+        known = known_libraries(wheel.sha256, cache)
+        if known is None and store.has(wheel.sha256, wheel.size):
+            known = scan_wheel(store.path(wheel.sha256), wheel.sha256, cache, wheel.name)
+        found += [known] if known is not None else []
+    return found
 
 
 def _versions(lock: locks.Lock) -> dict[str, str]:
