@@ -16,7 +16,7 @@ _PARTS = re.compile(r"([^0-9]*)([0-9]*)")
 _RELATION = re.compile(
     r"\s*(?P<name>[A-Za-z0-9][A-Za-z0-9+.-]*)"
     r"(?::(?P<arch>[a-z0-9-]+))?"
-    r"(?:\s*\(\s*(?P<op><<|<=|=|>=|>>|<|>)\s*(?P<version>[^\s)]+)\s*\))?"
+    r"(?:\s*\(\s*(?P<op><<|<=|=|>=|>>|<|>)\s*(?P<version>[A-Za-z0-9][A-Za-z0-9.+~:-]*)\s*\))?"
     r"\s*(?:\[[^\]]*\]\s*)?(?:<[^>]*>\s*)*"
 )
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
