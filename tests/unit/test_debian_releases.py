@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from envbuild.errors import ResolveError
+from envbuild.resolve.debian_releases import SystemPython, find_release, system_python
+
+
+def test_a_release_has_three_suites_in_two_archives() -> None:
+    """Release, updates, security: the order in which ties are broken."""
+    assert find_release("debian-13").suites == (
+        ("debian", "trixie"),
+        ("debian", "trixie-updates"),
+        ("debian-security", "trixie-security"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "version", "expected"),
+    [
+        ("debian-12", "", SystemPython(version="3.11", packages=("python3.11",), executable="/usr/bin/python3.11")),
+        ("debian-12", "3.11", SystemPython(version="3.11", packages=("python3.11",), executable="/usr/bin/python3.11")),
+        ("debian-13", "3.13", SystemPython(version="3.13", packages=("python3.13",), executable="/usr/bin/python3.13")),
+    ],
+)
+def test_the_interpreter_of_a_release_is_known(release: str, version: str, expected: SystemPython) -> None:
+    """Packages and path follow from the release."""
+    assert system_python(release, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [
+        ("3.13", "write python: '3.11' in the spec, or os: debian-13"),
+        ("3.12", "write python: '3.11' in the spec"),
+    ],
+)
+def test_a_python_the_release_does_not_have_is_told_with_ways_out(version: str, hint: str) -> None:
+    """The message says what the release has, and which release has what was asked for."""
+    with pytest.raises(ResolveError) as caught:
+        system_python("debian-12", version)
+    assert caught.value.message == f"python: debian-12 has Python 3.11 only, found '{version}'"
+    assert caught.value.hint == hint
+
+
+def test_an_unknown_release_is_told() -> None:
+    """A near name is suggested."""
+    with pytest.raises(ResolveError) as caught:
+        find_release("debain-12")
+    assert caught.value.message == (
+        "os: expected debian-12 or debian-13, found 'debain-12' — perhaps you meant debian-12"
+    )
