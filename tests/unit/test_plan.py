@@ -1,0 +1,167 @@
+"""The plan: order, cache keys and configuration, as a function of the lock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from envbuild import layout
+from envbuild.errors import BuildError
+from envbuild.image.plan import CREATED, Plan, plan
+from envbuild.image.runtime import entrypoint
+from envbuild.lock import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
+from tests.support.locks import small_lock
+
+
+def package(name: str, size: int, sha256: str = "") -> PythonPackage:
+    """One locked package."""
+    wheel = Wheel(name=f"{name}-1.0-py3-none-any.whl", size=size, sha256=sha256 or f"{size:064x}")
+    return PythonPackage(name=name, version="1.0", wheel=wheel)
+
+
+def deb(name: str, sha256: str = "0" * 64, version: str = "3.11.2-6") -> OsPackage:
+    """One locked Debian package."""
+    path = f"pool/main/p/{name}/{name}.deb"
+    return OsPackage(
+        name=name, version=version, architecture="amd64", archive="debian", path=path, size=1, sha256=sha256
+    )
+
+
+LARGE = layout.LARGE_WHEEL
+PACKAGES = (package("b", 5), package("big", LARGE), package("bigger", LARGE + 1), package("a", 9))
+
+
+def lock(**changes: Any) -> Lock:
+    """A lock with four packages and two Debian packages."""
+    os = Os(release="debian-12", architecture="amd64", packages=(deb("libc6"), deb("python3.11")))
+    return msgspec.structs.replace(small_lock(name="digits"), **{"packages": PACKAGES, "os": os, **changes})
+
+
+def keys(made: Plan) -> dict[str, str]:
+    """Cache keys by title."""
+    return {layer.title.split(",")[0]: layer.key for layer in made.layers}
+
+
+def test_layers_are_in_order_of_stability() -> None:
+    """The OS lies at the bottom, then large wheels by size, then the small ones, then what every lock changes."""
+    assert [(layer.kind, layer.title, [wheel.name[0] for wheel in layer.wheels]) for layer in plan(lock()).layers] == [
+        ("os", "debian-12, 2 packages", []),
+        ("wheel", "bigger 1.0", ["b"]),
+        ("wheel", "big 1.0", ["b"]),
+        ("bytecode", "bytecode of large wheels", ["b", "b"]),
+        ("environment", "Python 3.11 environment, 2 small wheels", ["a", "b"]),
+        ("bytecode", "bytecode of small wheels", ["a", "b"]),
+        ("runtime", "envbuild's guard and the lock", []),
+    ]
+
+
+def test_an_environment_without_wheels() -> None:
+    """Even without a wheel there is an environment to run in."""
+    assert [layer.kind for layer in plan(lock(packages=())).layers] == ["os", "environment", "runtime"]
+
+
+def test_a_plan_is_a_function_of_the_lock() -> None:
+    """Equal locks give equal plans, whatever the order of their packages."""
+    assert plan(lock()) == plan(lock())
+    assert keys(plan(lock(packages=PACKAGES[::-1]))).items() >= {
+        (title, key) for title, key in keys(plan(lock())).items() if title != "envbuild's guard and the lock"
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        ({}, set()),
+        ({"environment": {"A": "1"}}, {"envbuild's guard and the lock"}),
+        (
+            {"packages": (*PACKAGES[:3], package("a", 10))},
+            {"Python 3.11 environment", "bytecode of small wheels", "envbuild's guard and the lock"},
+        ),
+        (
+            {"packages": (PACKAGES[0], package("big", LARGE, "f" * 64), *PACKAGES[2:])},
+            {"big 1.0", "bytecode of large wheels", "envbuild's guard and the lock"},
+        ),
+        (
+            {"os": Os(release="debian-12", architecture="amd64", packages=(deb("libc6", "1" * 64), deb("python3.11")))},
+            {"debian-12", "envbuild's guard and the lock"},
+        ),
+        (
+            {"os": Os(release="debian-12", architecture="amd64", packages=(deb("libc6"), deb("python3.11", "1" * 64)))},
+            {
+                "debian-12",
+                "bytecode of large wheels",
+                "bytecode of small wheels",
+                "envbuild's guard and the lock",
+            },
+        ),
+    ],
+)
+def test_a_change_rebuilds_what_depends_on_it(changes: dict[str, Any], changed: set[str]) -> None:
+    """Gigabytes of wheels outlive every change that is not theirs, an interpreter update among them."""
+    before, after = keys(plan(lock())), keys(plan(lock(**changes)))
+    assert {title for title in before if before[title] != after[title]} == changed
+
+
+def test_configuration() -> None:
+    """What an engine reads: guard as entry point, locked environment, path, folder."""
+    made = plan(lock(environment={"TZ": "UTC", "LANG": "C.UTF-8"}))
+    assert made.config["Env"] == [
+        "LANG=C.UTF-8",
+        "PATH=/opt/env/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "TZ=UTC",
+        "VIRTUAL_ENV=/opt/env",
+    ]
+    assert made.config["Entrypoint"] == list(entrypoint(lock()))
+    assert made.config["Cmd"] == ["/opt/env/bin/python"]
+    assert made.config["WorkingDir"] == "/workspace"
+    assert made.platform == {"os": "linux", "architecture": "amd64"}
+
+
+def test_labels() -> None:
+    """An image says what it is made of without being started."""
+    made = plan(lock(frameworks={"tensorflow": "2.21.0"}, hardware=Hardware(kernel=">=5.10", cpu="x86-64-v3")))
+    assert made.labels == {
+        "envbuild.cpu": "x86-64-v3",
+        "envbuild.cuda": "none",
+        "envbuild.framework.tensorflow": "2.21.0",
+        "envbuild.kernel": ">=5.10",
+        "envbuild.layout": str(layout.VERSION),
+        "envbuild.lock": f"sha256:{made.lock}",
+        "envbuild.os": "debian-12",
+        "envbuild.python": "3.11.2-6",
+        "org.opencontainers.image.created": CREATED,
+        "org.opencontainers.image.title": "digits",
+    }
+    assert made.config["Labels"] == made.labels
+    assert made.lock == lock_digest(
+        lock(frameworks={"tensorflow": "2.21.0"}, hardware=Hardware(kernel=">=5.10", cpu="x86-64-v3"))
+    )
+
+
+def test_installation_order_ends_with_small_wheels() -> None:
+    """Where two wheels ship one path, the order says who wins: as the layers lie."""
+    assert [wheel.name.split("-")[0] for wheel in plan(lock()).wheels] == ["bigger", "big", "a", "b"]
+
+
+def test_other_layouts_are_refused() -> None:
+    """A lock of another layout version is not built as if it were this one."""
+    with pytest.raises(BuildError) as caught:
+        plan(lock(layout=99))
+    assert caught.value.message == f"the lock is of image layout 99; this envbuild makes layout {layout.VERSION}"
+
+
+def test_unknown_architectures_are_refused() -> None:
+    """An architecture that images have no word for is named."""
+    with pytest.raises(BuildError, match=r"os\.architecture: expected one of amd64, .*, found hppa"):
+        plan(lock(os=Os(release="debian-12", architecture="hppa")))
+
+
+def test_arm64_is_plannable() -> None:
+    """Names of architectures are those of the OCI specification."""
+    assert plan(lock(os=Os(release="debian-12", architecture="arm64"))).platform == {
+        "os": "linux",
+        "architecture": "arm64",
+        "variant": "v8",
+    }
