@@ -1,0 +1,84 @@
+"""Every file that a resolution reads is known, so that a change of any makes the lock stale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envbuild.errors import SpecError
+from envbuild.requirement_files import included
+
+
+def write(folder: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/")
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-r b",
+        "-rb",
+        "  -r   b  ",
+        "-c b",
+        "--requirement b",
+        "--requirement=b",
+        "--constraint b",
+        "-r b  # why",
+        '-r "b"',
+        "-r \\\nb",
+        "numpy  # -r c\n-r b",
+    ],
+)
+def test_every_spelling_of_an_include_is_seen(tmp_path: Path, line: str) -> None:
+    """All forms that pip reads count."""
+    write(tmp_path, a=f"numpy\n{line}\n", b="scipy\n", c="")
+    assert included(tmp_path, ["a"]) == ("a", "b")
+
+
+@pytest.mark.parametrize("line", ["# -r b", "numpy # -r b", "--require-hashes", "-r https://example.invalid/b", "-e b"])
+def test_other_lines_include_nothing(tmp_path: Path, line: str) -> None:
+    """Comments, other options and addresses are no files."""
+    write(tmp_path, a=f"{line}\n", b="")
+    assert included(tmp_path, ["a"]) == ("a",)
+
+
+def test_includes_are_relative_to_their_file_and_may_nest(tmp_path: Path) -> None:
+    """As in pip, a path is relative to the file that names it; circles end."""
+    base = write(tmp_path / "project", a="-r sub/b\n", sub__b="-c ../c\n-r ../../shared\n", c="-r a\n")
+    (tmp_path / "shared").write_text("numpy\n")
+    assert included(base, ["a"]) == ("../shared", "a", "c", "sub/b")
+
+
+def test_missing_includes_are_all_told(tmp_path: Path) -> None:
+    """Each file that cannot be read is told with the line that names it."""
+    write(tmp_path, a="numpy\n\n-r gone\n-c lost\n")
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, ["a"])
+    assert sorted(problem.message for problem in caught.value.problems) == [
+        'a line 3: cannot read "gone": No such file or directory',
+        'a line 4: cannot read "lost": No such file or directory',
+    ]
+
+
+_pieces = st.sampled_from(["-r", "-c", " ", "a", "#", "\\", "\n", "\0", "=", "'"])
+
+
+@given(st.text(max_size=40) | st.lists(_pieces).map("".join))
+@settings(max_examples=100, deadline=None)
+def test_any_text_gives_files_or_a_spec_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """No requirements file makes the reading fail in any other way."""
+    base = tmp_path_factory.mktemp("project")
+    (base / "a").write_bytes(text.encode("utf-8", "surrogatepass"))
+    error: SpecError | None = None
+    try:
+        assert "a" in included(base, ["a"])
+    except SpecError as caught:
+        error = caught
+    assert error is None or error.problems
