@@ -239,12 +239,12 @@ class _Sink:
             if self._error is None:
                 try:
                     self.hash.update(chunk)
-                    _write_all(self._output, chunk)
+                    write_all(self._output, chunk)
                 except BaseException as error:
                     self._error = error
 
 
-def _write_all(output: BinaryIO, chunk: bytes | bytearray) -> None:
+def write_all(output: BinaryIO, chunk: bytes | bytearray) -> None:
     """Write everything: an unbuffered file may take only a part, as it does just before a disk is full."""
     view = memoryview(chunk)
     while view:

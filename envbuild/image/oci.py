@@ -8,9 +8,10 @@ nothing else. Source: OCI image specification 1.1 (image-layout.md, manifest.md,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-import shutil
+import shlex
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from typing import Any
 from envbuild.digest import canonical_json, sha256_bytes
 from envbuild.errors import BuildError
 from envbuild.files import atomic_file
-from envbuild.image.layer import BLOCK, Entry, Layer, header
+from envbuild.image.layer import BLOCK, Entry, Layer, header, write_all
 from envbuild.image.plan import CREATED, Plan
 
 _INDEX = "application/vnd.oci.image.index.v1+json"
@@ -28,7 +29,7 @@ _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
 _CHUNK = 1 << 20
-_TAG = re.compile(r"[a-z0-9]+(?:[._/-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+_TAG = re.compile(r"(?:[a-z0-9.-]+:[0-9]+/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +91,8 @@ def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterat
         skip: layers (diff IDs, hexadecimal) left out because the engine holds them.
 
     Raises:
-        BuildError: the tag is not one, or a layer's file is not as it was made.
+        BuildError: the tag is not one, or a layer's file is not as it was made (said at its end, since it is hashed
+            while it is sent).
     """
     files = _files(image, tag)
     yield _directory("blobs")
@@ -134,10 +136,9 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
             fresh = Path(scratch) / "layout"
             (fresh / "blobs" / "sha256").mkdir(parents=True)
             for name, content in _files(image, tag).items():
-                if isinstance(content, Blob):
-                    shutil.copyfile(content.path, fresh / name)
-                else:
-                    (fresh / name).write_bytes(content)
+                with (fresh / name).open("wb", buffering=0) as stream:
+                    for chunk in _content(content) if isinstance(content, Blob) else (content,):
+                        write_all(stream, chunk)
                 (fresh / name).chmod(0o644)
             for made in (fresh, fresh / "blobs", fresh / "blobs" / "sha256"):
                 made.chmod(0o755)
@@ -154,7 +155,7 @@ def _files(image: Image, tag: str) -> dict[str, bytes | Blob]:
     manifest = _descriptor(_MANIFEST, image.manifest_digest, len(image.manifest))
     annotations = {
         "io.containerd.image.name": _qualified(tag),
-        "org.opencontainers.image.ref.name": tag.partition(":")[2],
+        "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
     }
     platform = {key: value for key, value in json.loads(image.config).items() if key in _PLATFORM}
     index = {
@@ -179,7 +180,7 @@ _PLATFORM = ("architecture", "os", "variant")
 def _qualified(tag: str) -> str:
     """The name as containerd writes it: with a registry and, for short ones, ``library/``."""
     first, slash, _ = tag.partition("/")
-    if slash and ("." in first or first == "localhost"):
+    if slash and ("." in first or ":" in first or first == "localhost"):
         return tag
     return f"docker.io/{tag}" if slash else f"docker.io/library/{tag}"
 
@@ -198,11 +199,21 @@ def _directory(path: str) -> bytes:
 
 def _member(path: str, blob: Blob) -> Iterator[bytes]:
     yield header(Entry(path=path, kind="file", mode=0o644, size=blob.layer.size))
+    yield from _content(blob)
+    yield bytes(-blob.layer.size % BLOCK)
+
+
+def _content(blob: Blob) -> Iterator[bytes]:
+    """A layer's bytes, at the end of which they have proved to be the layer's."""
+    digest = hashlib.sha256()
     left = blob.layer.size
     with blob.path.open("rb", buffering=0) as stream:
-        while chunk := stream.read(_CHUNK):
+        while chunk := stream.read(min(_CHUNK, left)):
             left -= len(chunk)
+            digest.update(chunk)
             yield chunk
-    if left:
-        raise BuildError(f"{blob.path} changed while it was read", "build again; if it persists, remove that folder")
-    yield bytes(-blob.layer.size % BLOCK)
+    if left or digest.hexdigest() != blob.layer.diff_id:
+        raise BuildError(
+            f"{blob.path} is not as it was made: expected sha256 {blob.layer.diff_id}",
+            f"remove it and build again: rm -r {shlex.quote(str(blob.path.parent))}",
+        )

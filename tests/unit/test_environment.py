@@ -1,0 +1,176 @@
+"""Layers of the virtual environment: functions of their wheels alone."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from envbuild.errors import BuildError
+from envbuild.image.compile import compile_tree
+from envbuild.image.environment import (
+    Contents,
+    Made,
+    WheelFile,
+    pack_bytecode,
+    pack_sources,
+    pack_tree,
+    pack_wheels,
+    unpack_bytecode,
+)
+from envbuild.image.layer import Layer
+from tests.support.wheels import Member, make_wheel
+
+SITE = "opt/env/lib/python3.11/site-packages"
+
+
+def pack(*paths: Path, executable: str = "") -> tuple[Layer, Contents, dict[str, tuple[int, bytes | str]], list[int]]:
+    """Pack wheels; returns the layer, its contents, what is in the tar, and what progress was told."""
+    output, told = io.BytesIO(), [0]
+    wheels = [WheelFile(name=path.name, path=path) for path in paths]
+    layer, contents = pack_wheels(output, wheels, "3.11", executable=executable, advance=told.append)
+    return layer, contents, members(output.getvalue()), told
+
+
+def members(data: bytes) -> dict[str, tuple[int, bytes | str]]:
+    """Mode and content of the files, mode and target of the links in a tar."""
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        found: dict[str, tuple[int, bytes | str]] = {}
+        for member in tar:
+            stream = tar.extractfile(member) if member.isreg() else None
+            if not member.isdir():
+                found[member.name] = (member.mode, stream.read() if stream else member.linkname)
+            else:
+                assert member.mode == 0o755
+        return found
+
+
+def test_a_layer_is_a_function_of_its_wheels(tmp_path: Path) -> None:
+    """Neither the file's name in the store, nor its time, nor the umask reach the layer."""
+    path = make_wheel(tmp_path, "a", files={"a/__init__.py": "1", "a/x.py": "2"})
+    first = pack(path)[0]
+    moved = tmp_path / "0123"
+    path.rename(moved)
+    os.utime(moved, (1, 1))
+    before = os.umask(0o077)
+    try:
+        output = io.BytesIO()
+        wheel = WheelFile(name=path.name, path=moved)
+        assert pack_wheels(output, [wheel], "3.11", advance=lambda amount: None)[0] == first
+    finally:
+        os.umask(before)
+
+
+def test_an_empty_environment() -> None:
+    """Without wheels the layer is the skeleton of a virtual environment."""
+    assert pack(executable="/usr/bin/python3.11")[2] == {
+        "opt/env/bin/python": (0o777, "/usr/bin/python3.11"),
+        "opt/env/bin/python3": (0o777, "python"),
+        "opt/env/bin/python3.11": (0o777, "python"),
+        "opt/env/pyvenv.cfg": (
+            0o644,
+            b"home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11\n"
+            b"executable = /usr/bin/python3.11\n",
+        ),
+    }
+
+
+def test_progress_ends_at_the_packed_size(tmp_path: Path) -> None:
+    """Progress is told no more than the archive's bytes, with large members in steps."""
+    path = make_wheel(tmp_path, "a", files={"big.bin": os.urandom(5 << 20), "small.py": "x"})
+    told = pack(path)[3]
+    assert (5 << 20) < sum(told) <= path.stat().st_size
+    assert max(told) <= (1 << 20) + 1024
+
+
+def test_the_later_wheel_wins(tmp_path: Path) -> None:
+    """Two wheels with one path give the later one's content, and it is said; equal content is no conflict."""
+    first = make_wheel(tmp_path, "a", files={"x.py": "1", "same.py": "0"})
+    second = make_wheel(tmp_path, "b", files={"x.py": "2", "same.py": "0"})
+    _, contents, found, _ = pack(first, second)
+    assert found[f"{SITE}/x.py"] == (0o644, b"2")
+    assert contents.replaced == {f"{SITE}/x.py": (first.name, second.name)}
+    assert pack(second, first)[2][f"{SITE}/x.py"] == (0o644, b"1")
+
+
+def test_a_file_against_a_folder(tmp_path: Path) -> None:
+    """One wheel's file and another one's folder cannot both be, in one layer or across layers."""
+    first = make_wheel(tmp_path, "a", files={"x": "1"})
+    second = make_wheel(tmp_path, "b", files={"x/y": "2"})
+    message = f"/{SITE}/x is a file in {first.name} and a folder in {second.name}"
+    with pytest.raises(BuildError) as caught:
+        pack(first, second)
+    assert caught.value.message == message
+    whole = Contents()
+    for path in (second, first):
+        whole.add(pack(path)[1])
+    with pytest.raises(BuildError) as caught:
+        whole.check()
+    assert caught.value.message == message
+
+
+def test_unsafe_wheels_are_build_errors(tmp_path: Path) -> None:
+    """What a wheel has wrong reaches the user with its name and what to do."""
+    path = make_wheel(tmp_path, "a", members=[Member(name="../x")])
+    with pytest.raises(BuildError) as caught:
+        pack(path)
+    assert caught.value.message == "a-1.0-py3-none-any.whl: '../x': the name is not a plain relative path"
+    assert caught.value.hint == "use another release of this package, or tell its makers"
+
+
+def test_sources_and_bytecode(tmp_path: Path) -> None:
+    """Modules go to the compile step by group; its results come back as one layer, a later group's last."""
+    first = make_wheel(tmp_path, "a", files={"x.py": "first = 1", "a.txt": "", "y.py": "y = 1"})
+    second = make_wheel(tmp_path, "b", files={"x.py": "second = 1"})
+    inputs = io.BytesIO()
+    wheels = [WheelFile(name=path.name, path=path) for path in (first, second)]
+    pack_sources(inputs, [*wheels, {"opt/envbuild/lib/g.py": b"g = 1"}], "3.11")
+    found = members(inputs.getvalue())
+    assert {name for name in found if name != "build/compile.py"} == {
+        f"build/in/0000/{SITE}/x.py",
+        f"build/in/0000/{SITE}/y.py",
+        f"build/in/0001/{SITE}/x.py",
+        "build/in/0002/opt/envbuild/lib/g.py",
+    }
+    with tarfile.open(fileobj=io.BytesIO(inputs.getvalue())) as tar:
+        tar.extractall(tmp_path / "step", filter="data")
+    (tmp_path / "out").mkdir()
+    for number in ("0000", "0001", "0002"):
+        compile_tree(str(tmp_path / "step/build/in" / number), str(tmp_path / "out" / f"{number}.tar"))
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.add(tmp_path / "out", "out")
+    buffer.seek(0)
+    (tmp_path / "kept").mkdir()
+    archives = unpack_bytecode(buffer, 3, tmp_path / "kept")
+    output = io.BytesIO()
+    layer = pack_bytecode(output, archives, "bytecode")
+    assert layer.size == len(output.getvalue())
+    made = members(output.getvalue())
+    assert len(made) == 3
+    (x,) = (data for name, (_, data) in made.items() if "/x." in name)
+    assert isinstance(x, bytes)
+    assert b"second" in x
+    assert b"first" not in x
+
+
+def test_an_incomplete_compile_step_is_refused(tmp_path: Path) -> None:
+    """A result that lacks a group is no result."""
+    buffer = io.BytesIO()
+    tarfile.open(fileobj=buffer, mode="w").close()
+    buffer.seek(0)
+    with pytest.raises(BuildError) as caught:
+        unpack_bytecode(buffer, 1, tmp_path)
+    assert caught.value.message == "the compile step left out out/0000.tar"
+
+
+def test_trees() -> None:
+    """Made files, links and empty folders come with the folders above them."""
+    output = io.BytesIO()
+    pack_tree(output, {"a/b": Made(data=b"1", mode=0o755), "c": Made(target="a/b")}, ["d/e"])
+    assert members(output.getvalue()) == {"a/b": (0o755, b"1"), "c": (0o777, "a/b")}
+    with tarfile.open(fileobj=io.BytesIO(output.getvalue())) as tar:
+        assert tar.getnames() == ["a", "a/b", "c", "d", "d/e"]
