@@ -141,12 +141,12 @@ def _dockerfile(lock: Lock, wheels: tuple[str, ...]) -> bytes:
         autoescape=False,  # noqa: S701 - not HTML: every value goes through ``quote`` or ``json``, or was matched
         keep_trailing_newline=True,
         trim_blocks=True,
+        lstrip_blocks=True,
     )
     engine.filters |= {"json": _json, "quote": _quote}
     text = engine.get_template(_TEMPLATE).render(
         lock=lock,
         identity=lock_digest(lock),
-        os=labels["envbuild.os"],
         facts=_facts(lock, labels),
         work=seed.WORK,
         prefix=layout.ENV_PREFIX,
@@ -162,6 +162,7 @@ def _dockerfile(lock: Lock, wheels: tuple[str, ...]) -> bytes:
 def _facts(lock: Lock, labels: Mapping[str, str]) -> list[tuple[str, str]]:
     """What a reader wants to know first: name and value."""
     return [
+        ("OS", labels["envbuild.os"]),
         ("kernel", labels["envbuild.kernel"]),
         ("CPU", labels["envbuild.cpu"]),
         ("CUDA", labels["envbuild.cuda"]),

@@ -1,0 +1,183 @@
+"""The Dockerfile builds, offline and without envbuild, what envbuild assembles: compared path by path."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import random
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from envbuild.engine.docker import connect
+from envbuild.image.assemble import Built, assemble
+from envbuild.image.dockerfile import render, write_context
+from envbuild.image.plan import plan
+from envbuild.image.rootfs import build_os_layer
+from envbuild.lock import Hardware, Lock, PythonPackage, Wheel
+from envbuild.progress import Silent
+from envbuild.store import Store
+from tests.support.oslocks import os_lock, real_os, shared_store
+from tests.support.wheels import Member, make_wheel
+
+docker = pytest.importorskip("docker")
+pytestmark = [pytest.mark.engine, pytest.mark.network]
+
+TAG = "envbuild-test-context:latest"
+ALLOWED = {
+    "etc/mailname": "written from the host name by a few mail packages; a Dockerfile cannot set it",
+}
+"""Paths that may differ, each with its reason. Times are not compared: builders stamp their own."""
+
+
+class Node(NamedTuple):
+    """What a path is."""
+
+    kind: str
+    mode: int
+    owner: tuple[int, int]
+    target: str
+    content: str
+    attributes: tuple[tuple[str, str], ...]
+
+
+def test_a_context_builds_the_assembled_image(tmp_path: Path, images: Any) -> None:
+    """Every path of both images has the same type, mode, owner, link target, attributes and content."""
+    store = shared_store()
+    lock = _lock(tmp_path, store)
+    built = _assemble(lock, store)
+    write_context(render(lock), store.path, tmp_path / "context")
+    _docker_build(images, tmp_path / "context")
+
+    expected = _tree(blob.path.open("rb") for blob in built.image.layers)
+    found = _tree(_saved_layers(images))
+
+    assert "opt/env/bin/greet" in expected
+    assert any(path.endswith(".pyc") and path.startswith("opt/env/") for path in expected)
+    differences = {
+        path: (expected.get(path), found.get(path))
+        for path in sorted(expected.keys() | found.keys())
+        if expected.get(path) != found.get(path) and path not in ALLOWED
+    }
+    assert differences == {}
+    assert _links(blob.path.open("rb") for blob in built.image.layers) == _links(_saved_layers(images))
+    _check_config(built, images.inspect_image(TAG)["Config"])
+
+
+@pytest.fixture(name="images")
+def _images() -> Iterator[Any]:
+    """The docker SDK's client; the test's image is removed afterwards."""
+    client = docker.from_env(timeout=600).api
+    yield client
+    for image in client.images(name=TAG):
+        client.remove_image(image["Id"], force=True)
+
+
+def _lock(folder: Path, store: Store) -> Lock:
+    """A small lock with what is hard: a large wheel, scripts, data, odd names, variables that need quoting."""
+    noise = random.Random(1).randbytes(5 << 20)  # too large for the shared layer, and not compressible
+    wheels = [
+        make_wheel(folder, "large", files={"large/__init__.py": "x = 1\n", "large/data.bin": noise}),
+        make_wheel(
+            folder,
+            "greeting",
+            files={"greeting/__init__.py": "def main():\n    print('hello')\n", "greeting/bad.py": "not python\n"},
+            entry_points={"console_scripts": {"greet": "greeting:main"}},
+            data={"scripts/run-it": "#!python\nprint(1)\n", "data/share/greeting/ünicode.txt": "x"},
+            members=[Member(name="greeting/tool.sh", data=b"#!/bin/sh\n", mode=0o755)],
+        ),
+        make_wheel(folder, "other-name", files={"other_name.py": "VALUE = {1, 2, 3}\n", "large/extra.py": "y = 2\n"}),
+    ]
+    packages = []
+    for path in wheels:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        store.add_file(path, digest)
+        name, version = path.name.split("-")[:2]
+        wheel = Wheel(name=path.name, size=path.stat().st_size, sha256=digest)
+        packages.append(PythonPackage(name=name.replace("_", "-"), version=version, wheel=wheel))
+    return os_lock(
+        real_os("debian-12", "python3.11"),
+        packages=tuple(packages),
+        hardware=Hardware(kernel=">=4.0"),
+        environment={"LANG": "C.UTF-8", "TRICKY": """a "b" $HOME ${X} \\ 'c' # d"""},
+    )
+
+
+def _assemble(lock: Lock, store: Store) -> Built:
+    engine = connect()
+
+    def build_os(output: Path) -> Any:
+        return build_os_layer(lock.os, store.path, engine, output, Silent())
+
+    return assemble(plan(lock), lock, cache=store, runner=engine, build_os=build_os, progress=Silent())
+
+
+def _docker_build(client: Any, context: Path) -> None:
+    options = {"network_mode": "none", "rm": True, "forcerm": True, "nocache": True, "decode": True}
+    lines = list(client.build(path=str(context), tag=TAG, **options))
+    errors = [line["error"] for line in lines if "error" in line]
+    assert errors == [], "".join(line.get("stream", "") for line in lines)[-4000:]
+
+
+def _saved_layers(client: Any) -> Iterator[Any]:
+    """The layers of the built image, bottom first."""
+    with tarfile.open(fileobj=io.BytesIO(b"".join(client.get_image(TAG)))) as archive:
+        member = archive.extractfile("manifest.json")
+        assert member is not None
+        for name in json.load(member)[0]["Layers"]:
+            layer = archive.extractfile(name)
+            assert layer is not None
+            yield layer
+
+
+def _tree(layers: Any) -> dict[str, Node]:
+    """What lies at each path after all layers; hard links count as the file they name."""
+    nodes: dict[str, Node] = {}
+    for stream in layers:
+        with stream, tarfile.open(fileobj=stream) as archive:
+            for member in archive:
+                path = member.name.removeprefix("./").rstrip("/")
+                if path in ("", "."):
+                    continue
+                assert "/.wh." not in f"/{path}", "nothing is deleted by a later layer"
+                nodes[path] = nodes[member.linkname.removeprefix("./")] if member.islnk() else _node(archive, member)
+    return nodes
+
+
+def _node(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Node:
+    content = archive.extractfile(member) if member.isreg() else None
+    return Node(
+        kind=member.type.decode().replace("\0", "0"),
+        mode=member.mode & 0o7777 if not member.issym() else 0o777,
+        owner=(member.uid, member.gid),
+        target=member.linkname,
+        content=hashlib.sha256(content.read()).hexdigest() if content is not None else "",
+        attributes=tuple(
+            sorted((key, value) for key, value in member.pax_headers.items() if key.startswith("SCHILY.xattr."))
+        ),
+    )
+
+
+def _links(layers: Any) -> set[frozenset[str]]:
+    """Groups of names of one file."""
+    groups: dict[str, set[str]] = {}
+    for stream in layers:
+        with stream, tarfile.open(fileobj=stream) as archive:
+            for member in archive:
+                if member.islnk():
+                    target = member.linkname.removeprefix("./")
+                    groups.setdefault(target, {target}).add(member.name.removeprefix("./"))
+    return {frozenset(names) for names in groups.values()}
+
+
+def _check_config(built: Built, found: dict[str, Any]) -> None:
+    """The Dockerfile's image starts as the assembled one does."""
+    expected = msgspec.json.decode(built.image.config)["config"]
+    assert sorted(found["Env"]) == sorted(expected["Env"])
+    for field in ("Entrypoint", "Cmd", "WorkingDir", "Labels"):
+        assert found[field] == expected[field]
