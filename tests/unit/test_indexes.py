@@ -1,0 +1,131 @@
+"""What uv is told of the user's indexes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envbuild.resolve.indexes import Indexes, configured
+
+CLEAN = {"PIP_CONFIG_FILE": "/dev/null", "UV_NO_CONFIG": "1", "SSL_CERT_FILE": "/own/certificates.pem"}
+
+
+def _configured(tmp_path: Path, **environ: str) -> Indexes:
+    return configured({**CLEAN, **environ}, tmp_path)
+
+
+def test_nothing_configured_means_nothing_said(tmp_path: Path) -> None:
+    """uv's defaults stand where nobody configured anything."""
+    assert _configured(tmp_path) == Indexes()
+
+
+def test_pip_users_get_their_indexes_extra_ones_first(tmp_path: Path) -> None:
+    """Indexes of pip are asked in turn, so that a stranger's newer upload cannot replace a private package."""
+    found = _configured(
+        tmp_path, PIP_INDEX_URL="https://main.invalid/simple", PIP_EXTRA_INDEX_URL="https://a.invalid https://b.invalid"
+    )
+    assert found.environment == {
+        "UV_DEFAULT_INDEX": "https://main.invalid/simple",
+        "UV_INDEX": "https://a.invalid https://b.invalid",
+        "UV_INDEX_STRATEGY": "unsafe-first-match",
+    }
+
+
+def test_the_users_own_strategy_stands(tmp_path: Path) -> None:
+    """UV_INDEX_STRATEGY is not overridden."""
+    found = _configured(tmp_path, PIP_EXTRA_INDEX_URL="https://a.invalid", UV_INDEX_STRATEGY="unsafe-best-match")
+    assert "UV_INDEX_STRATEGY" not in found.environment
+
+
+@pytest.mark.parametrize(
+    "name", ["UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"]
+)
+def test_what_uv_is_told_stands_alone(tmp_path: Path, name: str) -> None:
+    """pip's indexes are not mixed into those that the user told uv."""
+    environ = {name: "https://uv.invalid/simple", "PIP_EXTRA_INDEX_URL": "https://pip.invalid/simple"}
+    assert _configured(tmp_path, **environ) == Indexes()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("uv.toml", '[[index]]\nurl = "https://uv.invalid/simple"\n'),
+        ("uv.toml", '[pip]\nextra-index-url = ["https://uv.invalid/simple"]\n'),
+        ("pyproject.toml", '[tool.uv]\nindex-url = "https://uv.invalid/simple"\n'),
+    ],
+)
+def test_uvs_files_count_from_the_projects_folder_upward(tmp_path: Path, file: str, text: str) -> None:
+    """A project's uv configuration is found from below, and then pip's indexes are not asked."""
+    (tmp_path / file).write_text(text)
+    inner = tmp_path / "a/b"
+    inner.mkdir(parents=True)
+    environ = {name: value for name, value in CLEAN.items() if name != "UV_NO_CONFIG"}
+    environ |= {"XDG_CONFIG_HOME": str(tmp_path / "none"), "PIP_EXTRA_INDEX_URL": "https://pip.invalid/simple"}
+    assert configured(environ, inner).environment == {}
+    (tmp_path / file).unlink()
+    assert "UV_INDEX" in configured(environ, inner).environment
+
+
+def test_missing_folders_are_left_out_and_said(tmp_path: Path) -> None:
+    """A folder that is configured but not there kills nothing."""
+    there = tmp_path / "here, with a comma"
+    there.mkdir()
+    gone = tmp_path / "gone"
+    chosen = tmp_path / "pip.conf"
+    chosen.write_text(f"[global]\nfind-links = {gone}\nextra-index-url = file://{gone}/simple https://a.invalid\n")
+    found = configured({**CLEAN, "PIP_CONFIG_FILE": str(chosen)}, tmp_path, [there])
+    assert found.notes == (
+        f"find-links {gone}: does not exist, left out",
+        f"extra-index-url file://{gone}/simple: does not exist, left out",
+    )
+    assert found.environment["UV_INDEX"] == "https://a.invalid"
+    assert found.environment["UV_FIND_LINKS"] == there.as_uri().replace(",", "%2C")
+
+
+def test_the_specs_folders_join_the_users(tmp_path: Path) -> None:
+    """Folders of the spec come first and do not hide those that uv is told of."""
+    (tmp_path / "wheels").mkdir()
+    environ = {**CLEAN, "UV_FIND_LINKS": "/opt/mine"}
+    found = configured(environ, tmp_path, [Path("wheels")])
+    assert found.environment == {"UV_FIND_LINKS": f"{(tmp_path / 'wheels').as_uri()},/opt/mine"}
+
+
+def test_no_index_is_kept(tmp_path: Path) -> None:
+    """Who told pip to ask no index has uv ask none."""
+    assert _configured(tmp_path, PIP_NO_INDEX="1", PIP_EXTRA_INDEX_URL="https://a.invalid").arguments == ("--no-index",)
+
+
+def test_no_address_is_on_the_command_line(tmp_path: Path) -> None:
+    """Anybody may read a command line, and addresses may hold passwords: they travel in the environment."""
+    found = _configured(
+        tmp_path, PIP_INDEX_URL="https://me:secret@a.invalid", PIP_FIND_LINKS="https://me:secret@b.invalid/links"
+    )
+    assert found.arguments == ()
+    assert "secret" not in repr(found)
+    assert found.environment["UV_FIND_LINKS"] == "https://me:secret@b.invalid/links"
+
+
+def test_transport_is_translated_unless_uv_knows(tmp_path: Path) -> None:
+    """Certificates, proxy, trusted hosts, time-out, constraints and pre-releases of pip hold for uv."""
+    environ = {
+        "PIP_CONFIG_FILE": "/dev/null",
+        "UV_NO_CONFIG": "1",
+        "PIP_CERT": "/pip.pem",
+        "PIP_PROXY": "proxy.invalid:3128",
+    }
+    environ |= {"PIP_TRUSTED_HOST": "a.invalid b.invalid:81", "PIP_TIMEOUT": "9", "PIP_PRE": "1"}
+    environ |= {"PIP_CLIENT_CERT": "/me.pem", "PIP_CONSTRAINT": "/c.txt"}
+    assert configured(environ, tmp_path).environment == {
+        "HTTP_PROXY": "http://proxy.invalid:3128",
+        "HTTPS_PROXY": "http://proxy.invalid:3128",
+        "SSL_CERT_FILE": "/pip.pem",
+        "SSL_CLIENT_CERT": "/me.pem",
+        "UV_CONSTRAINT": "/c.txt",
+        "UV_HTTP_TIMEOUT": "9",
+        "UV_INSECURE_HOST": "a.invalid b.invalid:81",
+        "UV_PRERELEASE": "allow",
+    }
+    told = {"SSL_CERT_FILE": "/uv.pem", "UV_HTTP_TIMEOUT": "3", "https_proxy": "http://other.invalid"}
+    found = configured({**environ, **told}, tmp_path).environment
+    assert not {"SSL_CERT_FILE", "UV_HTTP_TIMEOUT", "HTTPS_PROXY"} & set(found)

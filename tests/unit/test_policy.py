@@ -1,0 +1,176 @@
+"""The determinism policy: what is exported for which framework and version, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+
+from envbuild.lock import Determinism, PythonPackage, Wheel
+from envbuild.resolve import policy
+from envbuild.resolve.policy_docs import document
+
+OPS = Determinism(level="ops", seed=42, threads=2)
+SEEDS = Determinism(level="seeds", seed=7, threads=3)
+
+
+def _package(name: str, version: str) -> PythonPackage:
+    return PythonPackage(
+        name=name, version=version, wheel=Wheel(name=f"{name}-{version}-py3-none-any.whl", size=1, sha256="0" * 64)
+    )
+
+
+def test_tensorflow_on_a_cpu_gets_exactly_these() -> None:
+    """The example's environment is what the table promises, no variable more."""
+    assert policy.environment({"tensorflow": "2.21.0", "keras": "3.15.1", "numpy": "2.4.6"}, OPS) == {
+        "KERAS_BACKEND": "tensorflow",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+        "OMP_DYNAMIC": "FALSE",
+        "OMP_NUM_THREADS": "2",
+        "OPENBLAS_NUM_THREADS": "2",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": "42",
+        "PYTHONUNBUFFERED": "1",
+        "TF_DETERMINISTIC_OPS": "1",
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_NUM_INTEROP_THREADS": "2",
+        "TF_NUM_INTRAOP_THREADS": "2",
+        "TZ": "UTC",
+    }
+
+
+def test_no_framework_gets_the_common_ones_only() -> None:
+    """Nothing of a framework is exported where the framework is not."""
+    assert set(policy.environment({}, OPS)) == {
+        *("LANG", "LC_ALL", "TZ", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
+        *("OMP_NUM_THREADS", "OMP_DYNAMIC"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        ("1.13.2", set()),
+        ("1.15.0", {"TF_CUDNN_DETERMINISTIC"}),
+        ("2.0.4", {"TF_CUDNN_DETERMINISTIC"}),
+        ("2.1.0", {"TF_DETERMINISTIC_OPS"}),
+        ("2.7.4", {"TF_DETERMINISTIC_OPS", "TF_CUDNN_USE_FRONTEND"}),
+        ("2.8.0rc1", {"TF_DETERMINISTIC_OPS"}),
+        ("2.21.0", {"TF_DETERMINISTIC_OPS"}),
+    ],
+)
+def test_each_tensorflow_gets_the_switch_it_understands(version: str, names: set[str]) -> None:
+    """The switch for deterministic operations changed its name twice; a pre-release counts as its release."""
+    environment = policy.environment({"tensorflow": version, "cuda": "12"}, OPS)
+    switches = {"TF_CUDNN_DETERMINISTIC", "TF_DETERMINISTIC_OPS", "TF_CUDNN_USE_FRONTEND"}
+    assert switches & set(environment) == names
+
+
+@pytest.mark.parametrize(("version", "value"), [("2.4.0", None), ("2.5.0", "0"), ("2.8.4", "0"), ("2.9.0", "1")])
+def test_the_default_of_onednn_is_said_aloud(version: str, value: str | None) -> None:
+    """The version's default is pinned on amd64; other architectures are left alone."""
+    assert policy.environment({"tensorflow": version}, OPS).get("TF_ENABLE_ONEDNN_OPTS") == value
+    assert "TF_ENABLE_ONEDNN_OPTS" not in policy.environment({"tensorflow": version}, OPS, "arm64")
+
+
+def test_level_seeds_leaves_operations_alone() -> None:
+    """Seeds and threads are pinned at level seeds, operations are not."""
+    environment = policy.environment({"tensorflow": "2.21.0", "torch": "2.9.1", "cuda": "12.8"}, SEEDS)
+    assert environment["PYTHONHASHSEED"] == "7"
+    assert environment["TF_NUM_INTRAOP_THREADS"] == environment["MKL_NUM_THREADS"] == "3"
+    assert not {"TF_DETERMINISTIC_OPS", "CUBLAS_WORKSPACE_CONFIG", "TF_CUDNN_USE_AUTOTUNE"} & set(environment)
+
+
+@pytest.mark.parametrize(("version", "there"), [("2.9.1", True), ("2.9.1+cu128", True), ("2.10.0", False)])
+def test_cublas_workspace_only_where_it_is_checked(version: str, there: bool) -> None:
+    """PyTorch before 2.10 on CUDA wants it; later ones and CPU builds do not."""
+    assert ("CUBLAS_WORKSPACE_CONFIG" in policy.environment({"torch": version, "cuda": "12"}, OPS)) is there
+    assert "CUBLAS_WORKSPACE_CONFIG" not in policy.environment({"torch": version}, OPS)
+
+
+def test_xla_flags_only_for_known_versions() -> None:
+    """An unknown flag would end the process, so versions beyond those known get none."""
+    assert policy.environment({"jax": "0.10.2", "cuda": "13"}, OPS)["XLA_FLAGS"] == "--xla_gpu_deterministic_ops=true"
+    assert "XLA_FLAGS" not in policy.environment({"jax": "0.11.0", "cuda": "13"}, OPS)
+    assert "XLA_FLAGS" not in policy.environment({"jax": "0.10.2"}, OPS)
+
+
+def test_frameworks_are_found_under_their_variants() -> None:
+    """tensorflow-cpu is TensorFlow, NVIDIA's runtime shows CUDA, and the plain name wins."""
+    packages = [_package("tensorflow-cpu", "2.20.0"), _package("tensorflow", "2.21.0"), _package("six", "1.0")]
+    packages += [_package("nvidia-cuda-runtime-cu12", "12.8.90")]
+    assert policy.frameworks_of(packages) == {"cuda": "12.8.90", "tensorflow": "2.21.0"}
+    assert policy.frameworks_of(packages[:1]) == {"tensorflow": "2.20.0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("PYTHONHASHSEED", "random", '"random" gives every process another order of sets; write a number'),
+        (
+            "TF_DETERMINISTIC_OPS",
+            "yes",
+            '"yes" is neither 0, 1, true nor false; TensorFlow ends the process on anything else (measured)',
+        ),
+        ("TF_DISABLE_SCATTER_OP_DETERMINISM", "1", '"1" makes scatter operations nondeterministic'),
+        (
+            "TF_USE_CUDNN_AUTOTUNE",
+            "0",
+            '"0" is read by no TensorFlow (measured); the name is TF_CUDNN_USE_AUTOTUNE',
+        ),
+    ],
+)
+def test_harmful_values_are_refused_in_words(name: str, value: str, sentence: str) -> None:
+    """Each harmful value becomes a problem at its field path."""
+    (problem,) = policy.forbidden({name: value, "HOME": "/"})
+    assert (problem.path, problem.message) == (f"environment.{name}", sentence)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PYTHONHASHSEED", "42"),
+        ("TF_DETERMINISTIC_OPS", "true"),
+        ("TF_DISABLE_SCATTER_OP_DETERMINISM", "0"),
+        ("NVIDIA_TF32_OVERRIDE", "0"),
+        ("XLA_FLAGS", "--xla_gpu_deterministic_ops=true"),
+        ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-FMA"),
+    ],
+)
+def test_harmless_values_pass(name: str, value: str) -> None:
+    """A value that does no harm is no problem."""
+    assert policy.forbidden({name: value}) == []
+
+
+def test_what_is_exported_is_never_forbidden() -> None:
+    """The two halves of the table agree."""
+    for row in policy.explain():
+        value = row.value.format(seed=0, threads=1)
+        assert policy.forbidden({row.name: value}) == [], row.name
+
+
+def test_every_row_is_sound() -> None:
+    """Each row has a cause, a source, a way to read it back, a known level, framework and version range."""
+    table = policy.table()
+    known = set(table.frameworks.values())
+    for row in table.variable:
+        assert re.fullmatch(r"[A-Z][A-Z0-9_]*", row.name)
+        assert 0 <= row.cause <= 19
+        assert row.why
+        assert row.source
+        assert row.read_back
+        assert row.level in policy.LEVELS
+        assert {row.framework, *row.requires} <= {"", *known}, row.name
+        assert row.framework or not row.versions
+        SpecifierSet(row.versions)
+    for rule in table.forbidden:
+        re.compile(rule.value)
+
+
+def test_the_document_is_the_one_of_the_table() -> None:
+    """docs/determinism.md is generated; after a change of the table it is generated again."""
+    path = Path(__file__).parents[2] / "docs/determinism.md"
+    assert path.read_text() == document(), "run: python -m envbuild.resolve.policy_docs > docs/determinism.md"
