@@ -47,7 +47,7 @@ def cached_layer(cache: Cache, key: str, boot: str) -> Blob | None:
     if folder is None:
         return None
     blob = _read(folder)
-    if boot and (folder / _BOOT).read_text() == boot:
+    if boot and (folder / _BOOT).read_text().strip() == boot:
         return blob
     if sha256_file(blob.path) != blob.layer.diff_id:
         cache.forget(_KIND, key)

@@ -170,7 +170,7 @@ def _layers(lock: Lock) -> tuple[LayerSpec, ...]:
     layers.append(_environment(lock, small))
     if small:
         layers.append(_bytecode(lock, small, "small"))
-    layers.append(LayerSpec(kind="runtime", title="envbuild's guard and the lock", key=lock_digest(lock)))
+    layers.append(LayerSpec(kind="runtime", title="guard and lock", key=lock_digest(lock)))
     return tuple(layers)
 
 
@@ -181,7 +181,7 @@ def is_large(package: PythonPackage) -> bool:
 
 def _os(lock: Lock) -> LayerSpec:
     key = sha256_json({"kind": "os", "inputs": rootfs.os_key(lock.os), "code": _code(None)})
-    title = f"{lock.os.release}, {len(lock.os.packages)} packages" if lock.os.packages else lock.os.image
+    title = lock.os.image or f"{lock.os.release}, {len(lock.os.packages)} packages"
     return LayerSpec(kind="os", title=title, key=key)
 
 

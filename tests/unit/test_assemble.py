@@ -1,0 +1,224 @@
+"""Assembly without an engine: identity, reuse, faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from envbuild import layout
+from envbuild.errors import BuildError, EngineError
+from envbuild.image import assemble as module
+from envbuild.image.assemble import Built, assemble
+from envbuild.image.layer import Layer
+from envbuild.image.plan import plan
+from envbuild.lock import Lock
+from envbuild.progress import Silent
+from envbuild.store import Store
+from tests.support.locks import small_lock
+from tests.support.steps import LocalSteps, write_os_layer
+from tests.support.wheels import Member, wheel_bytes
+
+BIG = {"big/__init__.py": "x = 1\n", "big/data.bin": bytes(range(256)) * (layout.LARGE_WHEEL // 256 + 1)}
+TOOL = {"console_scripts": {"tool": "tool:main"}}
+WHEELS = {
+    "big-1.0-py3-none-any.whl": wheel_bytes("big", files=BIG, compression=zipfile.ZIP_STORED),
+    "tool-2.0-py3-none-any.whl": wheel_bytes("tool", "2.0", {"tool.py": "def main(): return 0\n"}, entry_points=TOOL),
+    "zed-1.0-py3-none-any.whl": wheel_bytes("zed", files={"zed.py": "names = {'a', 'b'}\n"}),
+}
+
+
+def build(folder: Path, wheels: dict[str, bytes] | None = None, **changes: Any) -> tuple[Built, LocalSteps]:
+    """Assemble a lock over wheels, with the store in ``folder``."""
+    wheels = WHEELS if wheels is None else wheels
+    lock: Lock = msgspec.structs.replace(small_lock(wheels), **changes.pop("lock", {}))
+    store = Store(folder / "store")
+    for data in wheels.values():
+        store.add_bytes(data)
+    steps = LocalSteps(folder / "steps")
+    arguments: dict[str, Any] = {
+        "cache": store,
+        "runner": steps,
+        "build_os": write_os_layer,
+        "progress": Silent(),
+        **changes,
+    }
+    return assemble(plan(lock), lock, **arguments), steps
+
+
+def test_identity_is_a_function_of_the_lock(tmp_path: Path) -> None:
+    """Two stores, another umask, another order of packages: one config digest, one manifest digest."""
+    first, _ = build(tmp_path / "a")
+    before = os.umask(0o077)
+    try:
+        second, _ = build(tmp_path / "b")
+    finally:
+        os.umask(before)
+    assert first.image.config == second.image.config
+    assert first.image.manifest == second.image.manifest
+    assert [layer.layer for layer in first.layers] == [layer.layer for layer in second.layers]
+
+
+def test_what_was_made_is_reused(tmp_path: Path) -> None:
+    """The second build makes nothing and runs no step; a changed small wheel leaves the large ones alone."""
+    first, steps = build(tmp_path)
+    assert len(steps.steps) == 1
+    assert not any(layer.reused for layer in first.layers)
+
+    def never(path: Path) -> Layer:
+        raise AssertionError(path)
+
+    second, steps = build(tmp_path, build_os=never)
+    assert second.image == first.image
+    assert steps.steps == []
+    assert {layer.kind for layer in second.layers if not layer.reused} == {"runtime"}
+    changed = {**WHEELS, "zed-1.1-py3-none-any.whl": wheel_bytes("zed", "1.1", files={"zed.py": "names = {'c'}\n"})}
+    del changed["zed-1.0-py3-none-any.whl"]
+    third, steps = build(tmp_path, changed, build_os=never)
+    assert len(steps.steps) == 1
+    assert [(layer.title, layer.reused) for layer in third.layers] == [
+        ("debian-12, 0 packages", True),
+        ("big 1.0", True),
+        ("bytecode of large wheels", True),
+        ("Python 3.11 environment, 2 small wheels", False),
+        ("bytecode of small wheels", False),
+        ("guard and lock", False),
+    ]
+
+
+def test_only_what_is_new_is_compiled(tmp_path: Path) -> None:
+    """Bytecode is kept by wheel: a wheel that moves between layers is not compiled again."""
+    build(tmp_path)
+    inputs: list[list[str]] = []
+
+    class Listing(LocalSteps):
+        def run_step(self, step: Any) -> Any:
+            with tarfile.open(step.inputs) as tar:
+                inputs.append([name for name in tar.getnames() if name.endswith(".py") and "/in/" in name])
+            return super().run_step(step)
+
+    more = {**WHEELS, "new-1.0-py3-none-any.whl": wheel_bytes("new", files={"new.py": "n = 1\n"})}
+    build(tmp_path, more, runner=Listing(tmp_path / "steps"))
+    assert inputs == [["build/in/0000/opt/env/lib/python3.11/site-packages/new.py"]]
+
+
+def test_the_runtime_has_bytecode_and_the_workspace(tmp_path: Path) -> None:
+    """The top layer holds guard, lock, bytecode of both, and the folder that the image starts in."""
+    built, _ = build(tmp_path)
+    with tarfile.open(built.image.layers[-1].path) as tar:
+        names = set(tar.getnames())
+    assert {"workspace", layout.LOCK_PATH.lstrip("/"), layout.EXPECT_PATH.lstrip("/")} <= names
+    assert any(name.startswith("opt/envbuild/lib/") and name.endswith(".pyc") for name in names)
+
+
+def test_conflicts_across_layers_are_told(tmp_path: Path) -> None:
+    """A file that a large and a small wheel ship with different content is named with loser and winner."""
+    wheels = {**WHEELS, "y-1.0-py3-none-any.whl": wheel_bytes("y", files={"big/__init__.py": "x = 2\n"})}
+    built, _ = build(tmp_path, wheels)
+    path = "opt/env/lib/python3.11/site-packages/big/__init__.py"
+    assert built.replaced == {path: ("big-1.0-py3-none-any.whl", "y-1.0-py3-none-any.whl")}
+
+
+def test_the_check_is_asked_once(tmp_path: Path) -> None:
+    """It sees the OS layer and all wheels, before anything is compiled; once passed it is not asked again."""
+    seen: list[tuple[bool, int]] = []
+
+    def check(os_layer: Path, wheels: Sequence[Path]) -> None:
+        seen.append((os_layer.exists(), len([path for path in wheels if path.exists()])))
+
+    build(tmp_path, check=check)
+    build(tmp_path, check=check)
+    assert seen == [(True, 3)]
+
+
+def test_a_failed_check_fails_again(tmp_path: Path) -> None:
+    """What a check refused is refused by the next build too, though the layers are kept."""
+
+    def check(os_layer: Path, wheels: Sequence[Path]) -> None:
+        raise BuildError("libfoo is missing")
+
+    for _ in range(2):
+        with pytest.raises(BuildError, match="libfoo is missing"):
+            build(tmp_path, check=check)
+
+
+def _hostile() -> dict[str, bytes]:
+    return {**WHEELS, "bad-1.0-py3-none-any.whl": wheel_bytes("bad", members=[Member(name="../x")])}
+
+
+def _engineless(path: Path) -> Layer:
+    raise EngineError("no engine")
+
+
+@pytest.mark.parametrize(
+    ("wheels", "changes", "error", "message"),
+    [
+        (_hostile(), {}, BuildError, "bad-1.0-py3-none-any.whl: '../x': the name is not a plain relative path"),
+        (WHEELS, {"build_os": _engineless}, EngineError, "no engine"),
+    ],
+)
+def test_faults_end_the_build(
+    tmp_path: Path, wheels: dict[str, bytes], changes: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    """The cause is told, no thread goes on, nothing half-made stays, and the next build works."""
+    with pytest.raises(error) as caught:
+        build(tmp_path, wheels, **changes)
+    assert str(caught.value) == message
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith(("assemble", "layer"))] == []
+    assert list((tmp_path / "store").rglob("*.tmp")) == []
+    assert build(tmp_path)[0].image.config == build(tmp_path / "fresh")[0].image.config
+
+
+def test_two_builds_at_once(tmp_path: Path) -> None:
+    """Builds that share a store do not disturb each other, and end with one image."""
+    results: list[Built] = []
+    errors: list[BaseException] = []
+
+    def one(number: int) -> None:
+        try:
+            steps = LocalSteps(tmp_path / f"steps{number}")
+            results.append(build(tmp_path, runner=steps)[0])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len({result.image.config for result in results}) == 1
+
+
+def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Configuration and layers of a tiny image never change by accident.
+
+    Bytecode and the runtime's own files are left out, as they follow the interpreter and the guard's code.
+    """
+    monkeypatch.setattr(module, "pack_bytecode", _no_bytecode(module.pack_bytecode))
+    monkeypatch.setattr(module.runtime, "runtime_files", lambda lock: {})
+    monkeypatch.setattr(module, "read_archive", lambda archive: {})
+    monkeypatch.setattr("envbuild.image.plan.lock_digest", lambda lock: "0" * 64)
+    built, _ = build(tmp_path)
+    found = {
+        "config": json.loads(built.image.config),
+        "config_digest": built.image.config_digest,
+        "manifest_digest": built.image.manifest_digest,
+        "layers": {layer.title: msgspec.to_builtins(layer.layer) for layer in built.layers},
+    }
+    golden = Path(__file__).parents[1] / "golden" / "image.json"
+    if os.environ.get("ENVBUILD_GOLDEN") == "write":
+        golden.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+    assert found == json.loads(golden.read_text())
+
+
+def _no_bytecode(original: Callable[..., Layer]) -> Callable[..., Layer]:
+    return lambda output, archives, label: original(output, [], label)

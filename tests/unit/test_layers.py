@@ -1,0 +1,79 @@
+"""Kept layers: trusted while the machine runs, read again after a restart."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from envbuild.errors import BuildError
+from envbuild.image.layer import Layer
+from envbuild.image.layers import TAR, boot_id, cached_layer, make_layer
+from envbuild.store import Store
+from tests.support.steps import write_os_layer
+
+KEY = "a" * 64
+
+
+def make(folder: Path) -> Layer:
+    """Write a tiny layer."""
+    return write_os_layer(folder / TAR)
+
+
+def forbidden(folder: Path) -> Layer:
+    """Fail: the layer is there."""
+    raise AssertionError(folder)
+
+
+def test_a_layer_is_made_once(tmp_path: Path) -> None:
+    """The second build gets the first one's file."""
+    store = Store(tmp_path)
+    assert cached_layer(store, KEY, "boot") is None
+    made = make_layer(store, KEY, "boot", make)
+    assert make_layer(store, KEY, "boot", forbidden) == made
+    assert cached_layer(store, KEY, "boot") == made
+    assert made.path.stat().st_size == made.layer.size
+    assert made.path.stat().st_mode & 0o222 == 0
+
+
+def test_a_damaged_layer_is_found_after_a_restart(tmp_path: Path) -> None:
+    """Layers are not synced, so a power cut may leave one of the right size and wrong bytes."""
+    store = Store(tmp_path)
+    made = make_layer(store, KEY, "before", make)
+    assert cached_layer(store, KEY, "after") == made
+    made.path.chmod(0o644)
+    made.path.write_bytes(bytes(made.layer.size))
+    assert cached_layer(store, KEY, "after") is not None
+    assert cached_layer(store, KEY, "later") is None
+    assert make_layer(store, KEY, "later", make).layer == made.layer
+
+
+def test_a_cut_layer_is_made_again(tmp_path: Path) -> None:
+    """A layer of another size than it was made with counts as absent at once."""
+    store = Store(tmp_path)
+    made = make_layer(store, KEY, "boot", make)
+    os.truncate(made.path, 512)
+    assert cached_layer(store, KEY, "boot") is None
+    assert make_layer(store, KEY, "boot", make) == made
+
+
+def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
+    """It is said as what it is, and the next build starts afresh."""
+
+    def full(folder: Path) -> Layer:
+        (folder / TAR).write_bytes(b"half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    store = Store(tmp_path)
+    with pytest.raises(BuildError) as caught:
+        make_layer(store, KEY, "boot", full)
+    assert caught.value.message == f"the store {tmp_path} has no space left"
+    assert cached_layer(store, KEY, "boot") is None
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_the_boot_is_known() -> None:
+    """Linux names each run of the machine with 36 characters."""
+    assert len(boot_id()) == 36
