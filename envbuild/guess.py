@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild import spec_checks
+from envbuild.errors import UsageError
 from envbuild.spec_keys import PYTHONS
 
 if sys.version_info >= (3, 11):
@@ -103,8 +104,16 @@ class Guess:
 
 
 def look(folder: Path) -> Guess:
-    """Guess what the project in ``folder`` needs; unreadable and malformed files are passed over."""
+    """Guess what the project in ``folder`` needs; unreadable and malformed files are passed over.
+
+    Raises:
+        UsageError: the folder itself cannot be read.
+    """
     folder = Path(os.path.realpath(folder))
+    try:
+        os.scandir(folder).close()
+    except OSError as error:
+        raise UsageError(f"cannot read the folder {folder}: {error.strerror}", "name the project's folder") from None
     project = _project(folder)
     release, python, python_reason = _python(folder, project)
     requirements, reason, unknown = _requirements(folder, project)

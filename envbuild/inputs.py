@@ -25,7 +25,7 @@ from pathlib import Path
 from envbuild.errors import IntegrityError, Problem, SpecError
 from envbuild.lock import Input
 from envbuild.progress import Progress, Silent
-from envbuild.suggest import perhaps, quote
+from envbuild.suggest import names_in, perhaps, quote
 
 _CHUNK = 1 << 20
 _BATCH = 8 << 20
@@ -156,8 +156,7 @@ def _scan(base: Path, path: str, roots: Sequence[Path]) -> tuple[list[_Entry], l
     if real == real_base or not real.is_relative_to(real_base):
         return [], [f"{quote(path)} leads out of the folder {base}"]
     if not os.path.lexists(root):
-        names = [other.name for other in root.parent.iterdir()] if root.parent.is_dir() else []
-        return [], [f"no file or folder {quote(path)}{perhaps(root.name, names)}"]
+        return [], [f"no file or folder {quote(path)}{perhaps(root.name, names_in(root.parent))}"]
     entries: list[_Entry] = []
     problems: list[str] = []
     for entry, problem in _walk(real, b""):

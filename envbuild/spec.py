@@ -21,6 +21,9 @@ from envbuild.spec_kinds import File
 from envbuild.spec_yaml import MAX_LENGTH, Report, read_yaml
 from envbuild.suggest import quote
 
+DETERMINISM = Determinism(seed=42, threads=2, level="ops", strict=True)
+"""What is pinned unless a spec says otherwise."""
+
 CheckEnv = Callable[[Mapping[str, str], str], Iterable[Problem]]
 
 _HINT = "every key, with its values and defaults: envbuild schema"
@@ -75,7 +78,7 @@ class Spec(Value, frozen=True, kw_only=True):
     wheels: tuple[str, ...] = ()
     cuda: str = "none"
     hardware: Hardware = Hardware()
-    determinism: Determinism = Determinism(seed=42, threads=2, level="ops", strict=True)
+    determinism: Determinism = DETERMINISM
     inputs: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
     run: RunOptions = RunOptions()
@@ -179,7 +182,7 @@ def _build(values: dict[str, Any]) -> Spec:
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
         hardware=Hardware(**values.pop("hardware", {})),
-        determinism=msgspec.structs.replace(Spec(name="x").determinism, **values.pop("determinism", {})),
+        determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
         run=RunOptions(**values.pop("run", {})),
         **values,
     )

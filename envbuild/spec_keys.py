@@ -160,8 +160,7 @@ def _run_table() -> Table:
     )
 
 
-def _fields() -> dict[str, Field]:
-    pythons = sorted(PYTHONS.values())
+def _system_fields() -> dict[str, Field]:
     return {
         "name": Field(
             kind=Text(
@@ -182,6 +181,12 @@ def _fields() -> dict[str, Field]:
             default=[],
             examples=(["git", "ffmpeg"],),
         ),
+    }
+
+
+def _python_fields() -> dict[str, Field]:
+    pythons = sorted(PYTHONS.values())
+    return {
         "python": Field(
             kind=Text(
                 expected="a Python release such as 3.11",
@@ -218,6 +223,11 @@ def _fields() -> dict[str, Field]:
         "cuda": Field(
             kind=Choice(values={"none": "no GPU"}, reserved=_cuda), doc="CUDA version; reserved.", default="none"
         ),
+    }
+
+
+def _run_fields() -> dict[str, Field]:
+    return {
         "hardware": Field(
             kind=_hardware_table(),
             doc="What a host must be for a run to start.",
@@ -256,7 +266,7 @@ def _cuda(text: str) -> str:
 
 
 def _root() -> Table:
-    fields = _fields()
+    fields = {**_system_fields(), **_python_fields(), **_run_fields()}
     elsewhere = {
         leaf: f"{key}.{leaf}"
         for key, spec in fields.items()

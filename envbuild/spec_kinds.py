@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from envbuild import spec_checks
 from envbuild.spec_fields import MISSING, Field, Schema, Table, Text, entries, wrong
 from envbuild.spec_yaml import Items, Node, Report, Scalar
 from envbuild.spec_yaml import Mapping as MappingNode
-from envbuild.suggest import perhaps, quote
+from envbuild.suggest import names_in, perhaps, quote
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,13 +28,12 @@ class FilePath:
     def read(self, node: Node, path: str, report: Report) -> Any:
         """Read a scalar."""
         value = Text(expected="a path", check=spec_checks.relative).read(node, path, report)
-        if value is MISSING or report.base is None or (report.base / value).is_file():
-            return MISSING if value is MISSING else File(path=value)
-        folder = (report.base / value).parent
-        names = [file.name for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []
-        near = perhaps(Path(value).name, names)
-        report.add(path, f"no file {quote(value)} in the spec's folder{near}", node.line)
-        return MISSING
+        if value is MISSING:
+            return MISSING
+        if report.base is not None and not os.path.isfile(report.base / value):  # noqa: PTH113 - never raises
+            near = perhaps(Path(value).name, names_in((report.base / value).parent))
+            report.add(path, f"no file {quote(value)} in the spec's folder{near}", node.line)
+        return File(path=value)
 
     def schema(self) -> Schema:
         """Return a string schema."""
@@ -47,7 +47,7 @@ class Folder:
     def read(self, node: Node, path: str, report: Report) -> Any:
         """Read a scalar."""
         value = Text(expected="a folder", check=spec_checks.folder).read(node, path, report)
-        if value is not MISSING and report.base is not None and not (report.base / value).is_dir():
+        if value is not MISSING and report.base is not None and not os.path.isdir(report.base / value):  # noqa: PTH112
             report.add(path, f"no folder {quote(value)}", node.line)
         return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 
 _SHOWN = 60
 
@@ -21,6 +22,14 @@ def perhaps(word: str, candidates: Iterable[str]) -> str:
     """Return `` — perhaps you meant X`` to end a sentence with, or an empty string if no candidate is near."""
     found = nearest(word, candidates)
     return f" — perhaps you meant {found}" if found else ""
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the names in a folder, as candidates; none if it cannot be read."""
+    try:
+        return sorted(path.name for path in folder.iterdir())
+    except (OSError, ValueError):
+        return []
 
 
 def quote(text: str) -> str:

@@ -105,9 +105,10 @@ def test_no_two_trees_share_a_manifest(tmp_path: Path) -> None:
 
 def test_missing_paths_are_all_told(base: Path) -> None:
     """Every wrong path is a problem, with a near name if there is one."""
-    assert refused(base, "dat", "data", "gone/deep") == [
+    assert refused(base, "dat", "data", "gone/deep", "x" * 300) == [
         'inputs[0]: no file or folder "dat" — perhaps you meant data',
         'inputs[2]: no file or folder "gone/deep"',
+        f'inputs[3]: no file or folder "{"x" * 60}…"',
     ]
 
 

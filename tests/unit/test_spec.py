@@ -338,6 +338,18 @@ def test_load_checks_the_files_named(tmp_path: Path) -> None:
     assert load_spec(spec).requirement_files == ("requirements.txt",)
 
 
+def test_an_impossible_path_is_a_missing_file(tmp_path: Path) -> None:
+    """A name too long for any file system is told like any other file that is not there."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(f"name: x\nrequirements: {'a' * 300}\nwheels: [{'b' * 300}]\n")
+    with pytest.raises(SpecError) as caught:
+        load_spec(spec)
+    assert [problem.message for problem in caught.value.problems] == [
+        f'no file "{"a" * 60}…" in the spec\'s folder',
+        f'no folder "{"b" * 60}…"',
+    ]
+
+
 def test_a_missing_spec_says_how_to_get_one(tmp_path: Path) -> None:
     """No file: the next command to type is told."""
     with pytest.raises(SpecError) as caught:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envbuild.errors import UsageError
 from envbuild.spec import Spec, parse_spec
 from envbuild.starter import starter_spec
 
@@ -32,6 +33,13 @@ def test_an_empty_folder_gives_a_valid_starter(tmp_path: Path) -> None:
     text = starter_spec(folder)
     assert parse_spec(text) == Spec(name="my-models-v2")
     assert '# Python packages, such as "tensorflow-cpu==2.21.*" or "-r requirements.txt".\nrequirements: []' in text
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """A slip in the folder's name is a usage error, not an empty starter."""
+    with pytest.raises(UsageError) as caught:
+        starter_spec(tmp_path / "gone")
+    assert caught.value.message == f"cannot read the folder {tmp_path}/gone: No such file or directory"
 
 
 def test_every_commented_key_works_when_uncommented(tmp_path: Path) -> None:
