@@ -112,9 +112,11 @@ def install_plan(packages: Iterable[Package]) -> tuple[Action, ...]:
     while waiting:
         ready = {name for name in waiting if relations.needs(name, "Pre-Depends") <= configured}
         # A cycle of Pre-Depends is a bug of the archive that dpkg, forced, gets over like apt does.
-        plan.append(Action(verb="unpack" if ready else "force", words=_files(relations, ready or waiting)))
-        unpacked |= ready or waiting
-        waiting -= unpacked
+        verb = "unpack" if ready else "force"
+        chosen = ready or waiting
+        plan.append(Action(verb=verb, words=_files(relations, chosen)))
+        unpacked |= chosen
+        waiting = waiting - chosen
         settled = {name for name in unpacked if relations.closure([name]) <= unpacked | configured}
         if waiting and settled:
             plan.append(Action(verb="configure", words=tuple(sorted(settled))))
