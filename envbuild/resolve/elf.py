@@ -104,8 +104,10 @@ def _segments(stream: BinaryIO, ident: bytes, wide: bool, order: str) -> Iterato
     else:
         (start,) = struct.unpack_from(f"{order}I", ident, 28)
         size, count = struct.unpack_from(f"{order}HH", ident, 42)
+    if size != (56 if wide else 32):
+        raise NotElfError("damaged ELF object: odd size of program header entries")
     data = _at(stream, start, size * count)
-    for position in range(0, size * count, size or 1):
+    for position in range(0, size * count, size):
         if wide:
             kind, _, offset, address, _, length = struct.unpack_from(f"{order}IIQQQQ", data, position)
         else:

@@ -1,0 +1,238 @@
+"""Shared libraries of wheels: what is found, what is missing, what is added."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from envbuild.digest import sha256_file
+from envbuild.errors import BuildError, IntegrityError
+from envbuild.lock import PythonPackage, Wheel
+from envbuild.resolve import sharedlibs
+from envbuild.resolve.sharedlibs import Missing, added_os_packages, missing_libraries, scan_wheel
+from tests.support.elf import make_elf
+from tests.support.wheels import make_wheel
+
+LIBC = {"libc.so.6"}
+
+
+def _package(file: str, sha256: str = "0" * 64) -> PythonPackage:
+    name, version = file.split("-")[:2]
+    return PythonPackage(
+        name=name.lower().replace("_", "-"), version=version, wheel=Wheel(name=file, size=1, sha256=sha256)
+    )
+
+
+def _scan(tmp_path: Path, name: str, files: Mapping[str, bytes]) -> sharedlibs.WheelLibraries:
+    path = make_wheel(tmp_path, name, files=dict(files), tag="cp311-cp311-manylinux_2_28_x86_64")
+    return scan_wheel(path, sha256_file(path), tmp_path / "cache")
+
+
+def test_every_object_is_found_and_nothing_else(tmp_path: Path) -> None:
+    """Objects are known by their bytes, not their names."""
+    found = _scan(
+        tmp_path,
+        "pkg",
+        {
+            "pkg/_ext.cpython-311-x86_64-linux-gnu.so": make_elf(["libinner.so.1", "libc.so.6"]),
+            "pkg.libs/libinner-1a2b.so.1": make_elf(["libm.so.6", "libc.so.6"], "libinner.so.1"),
+            "pkg/fake.so": b"INPUT(libc.so.6)" * 10,
+            "pkg/damaged.so": make_elf(["libx.so"])[:100],
+            "pkg/__init__.py": "",
+        },
+    )
+    assert [item.file for item in found.objects] == [
+        "pkg.libs/libinner-1a2b.so.1",
+        "pkg/_ext.cpython-311-x86_64-linux-gnu.so",
+    ]
+    assert {"libinner.so.1", "libinner-1a2b.so.1"} <= found.provides
+    assert found.needs == {
+        "libm.so.6": "pkg.libs/libinner-1a2b.so.1",
+        "libc.so.6": "pkg.libs/libinner-1a2b.so.1",
+        "libinner.so.1": "pkg/_ext.cpython-311-x86_64-linux-gnu.so",
+    }
+
+
+def test_a_wheel_is_read_once(tmp_path: Path) -> None:
+    """What was found is kept by digest: the wheel need not be there a second time, nor the cache be whole."""
+    path = make_wheel(tmp_path, "pkg", files={"a.so": make_elf(["libz.so.1"])})
+    digest = sha256_file(path)
+    assert sharedlibs.known_libraries(digest, tmp_path / "cache") is None
+    first = scan_wheel(path, digest, tmp_path / "cache")
+    kept = next((tmp_path / "cache/wheel-libraries").iterdir())
+    kept.write_bytes(kept.read_bytes()[:-5])
+    assert scan_wheel(path, digest, tmp_path / "cache") == first
+    path.unlink()
+    assert scan_wheel(path, digest, tmp_path / "cache") == first
+    assert sharedlibs.known_libraries(digest, tmp_path / "cache") == first
+
+
+def test_a_large_object_is_not_held_in_memory(tmp_path: Path) -> None:
+    """An object of 200 MB is read with far less memory."""
+    import tracemalloc
+
+    path = make_wheel(tmp_path, "pkg", files={"a.so": make_elf(["libz.so.1"], padding=200 << 20)})
+    tracemalloc.start()
+    found = scan_wheel(path, sha256_file(path), tmp_path / "cache")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.needs == {"libz.so.1": "a.so"}
+    assert peak < 40 << 20
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04 no zip at all"])
+def test_a_broken_wheel_is_an_integrity_error(tmp_path: Path, data: bytes) -> None:
+    """Bytes that are no zip are refused with the wheel's name."""
+    path = tmp_path / "broken-1-py3-none-any.whl"
+    path.write_bytes(data)
+    with pytest.raises(
+        IntegrityError, match=r"^broken-1-py3-none-any\.whl: not a readable wheel: File is not a zip file$"
+    ):
+        scan_wheel(path, "0" * 64, tmp_path / "cache")
+
+
+def test_missing_is_what_neither_wheels_nor_system_have(tmp_path: Path) -> None:
+    """A library in another wheel counts; one that is nowhere is named with the first file that needs it."""
+    one = _scan(
+        tmp_path, "one", {"one/b.so": make_elf(["liblost.so.3", "libtwo.so"]), "one/a.so": make_elf(["libc.so.6"])}
+    )
+    two = _scan(tmp_path, "two", {"two/libtwo.so": make_elf(["libc.so.6", "liblost.so.3"])})
+    lost = [
+        Missing(wheel="one-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", file="one/b.so", soname="liblost.so.3"),
+        Missing(wheel="two-1.0-cp311-cp311-manylinux_2_28_x86_64.whl", file="two/libtwo.so", soname="liblost.so.3"),
+    ]
+    assert missing_libraries([one, two], LIBC) == lost
+    assert missing_libraries([one, two], {*LIBC, "liblost.so.3"}) == []
+    assert [lack.soname for lack in missing_libraries([one], LIBC)] == ["liblost.so.3", "libtwo.so"]
+
+
+def test_what_is_no_error(tmp_path: Path) -> None:
+    """The driver's libraries, plugins, programs and objects of other machines are left alone."""
+    found = _scan(
+        tmp_path,
+        "pkg",
+        {
+            "pkg/gpu.so": make_elf(["libcuda.so.1", "libnvidia-ml.so.1"]),
+            "pkg/qt/plugins/platforms/libq.so": make_elf(["libwayland-client.so.0"]),
+            "pkg/bin/tool": make_elf(["libncurses.so.6"], program=True),
+            "pkg/attach_x86.so": make_elf(["ld-linux.so.2"], machine=3),
+        },
+    )
+    assert missing_libraries([found], ()) == []
+    assert [lack.soname for lack in missing_libraries([found], (), "i386")] == ["ld-linux.so.2"]
+
+
+def test_the_baseline_is_added_with_its_reason() -> None:
+    """Compiled wheels get the C++ library, said with the wheel that needs it where that is known."""
+    tensorflow = _package("tensorflow_cpu-2.21.0-cp311-cp311-manylinux_2_27_x86_64.whl")
+    strange = _package("strange-1.0-cp311-cp311-manylinux_2_28_x86_64.whl")
+    assert added_os_packages([tensorflow, strange]) == {"libstdc++6": "needed by tensorflow-cpu (libstdc++.so.6)"}
+    assert added_os_packages([strange]) == {"libstdc++6": "manylinux baseline (libstdc++.so.6)"}
+    assert added_os_packages([]) == {"libstdc++6": "manylinux baseline (libstdc++.so.6)"}
+    assert added_os_packages([_package("six-1.17.0-py2.py3-none-any.whl")]) == {}
+
+
+def test_known_wheels_bring_what_they_need() -> None:
+    """LightGBM needs OpenMP and OpenCV needs OpenGL and GLib, whose package is named otherwise from Debian 13 on."""
+    lightgbm = _package("lightgbm-4.7.0-py3-none-manylinux_2_28_x86_64.whl")
+    opencv = _package("opencv_python-4.14.0-cp37-abi3-manylinux_2_28_x86_64.whl")
+    assert added_os_packages([lightgbm, opencv]) == {
+        "libgl1": "needed by opencv-python (libGL.so.1)",
+        "libglib2.0-0": "needed by opencv-python (libgthread-2.0.so.0)",
+        "libgomp1": "needed by lightgbm (libgomp.so.1)",
+        "libstdc++6": "manylinux baseline (libstdc++.so.6)",
+    }
+    assert "libglib2.0-0t64" in added_os_packages([opencv], "debian-13")
+
+
+def test_objects_tell_more_than_the_table(tmp_path: Path) -> None:
+    """Where a wheel's objects are known, what they need is added too."""
+    found = _scan(tmp_path, "strange", {"strange/a.so": make_elf(["libodbc.so.2", "libc.so.6", "libnowhere.so"])})
+    added = added_os_packages([_package("strange-1.0-cp311-cp311-linux_x86_64.whl")], libraries=[found])
+    assert added == {
+        "libodbc2": "needed by strange (libodbc.so.2)",
+        "libstdc++6": "manylinux baseline (libstdc++.so.6)",
+    }
+
+
+def test_only_the_linkers_folders_count() -> None:
+    """A library in a private folder is not found by name, so it provides nothing."""
+    assert sharedlibs.sonames_in(
+        [
+            "./usr/lib/x86_64-linux-gnu/libz.so.1",
+            "usr/lib/libold.so",
+            "lib64/ld-linux-x86-64.so.2",
+            "usr/lib/x86_64-linux-gnu/pulseaudio/libprivate.so",
+            "usr/share/doc/libz.so.1.gz",
+            "usr/lib/x86_64-linux-gnu/libz.a",
+        ]
+    ) == {"libz.so.1", "libold.so", "ld-linux-x86-64.so.2"}
+
+
+def _tar(path: Path, names: list[str]) -> Path:
+    with tarfile.open(path, "w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    return path
+
+
+def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
+    """A build whose wheels lack a library fails with wheel, file, library, its package and the line to add."""
+    from tests.support.locks import small_lock
+
+    path = make_wheel(tmp_path, "needy", files={"needy/a.so": make_elf(["libGL.so.1", "libown.so.9", "libc.so.6"])})
+    package = _package(path.name, sha256_file(path))
+    lock = _replaced(small_lock(), package)
+    layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
+    with pytest.raises(BuildError) as caught:
+        sharedlibs.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(layer, [path])
+    assert caught.value.message == (
+        "2 shared libraries are missing from the image\n"
+        f"  {path.name}: needy/a.so needs libGL.so.1, which libgl1 ships\n"
+        f"  {path.name}: needy/a.so needs libown.so.9, which libown9 ships"
+    )
+    assert caught.value.hint == "add to the spec and lock again:  packages: [libgl1, libown9]"
+    layer = _tar(tmp_path / "os.tar", [f"usr/lib/{name}" for name in ("libc.so.6", "libGL.so.1", "libown.so.9")])
+    sharedlibs.checker(lock, tmp_path / "cache")(layer, [path])
+
+
+def _replaced(lock: object, package: PythonPackage) -> object:
+    import msgspec
+
+    return msgspec.structs.replace(lock, packages=(package,))
+
+
+def test_a_deb_tells_its_libraries(tmp_path: Path) -> None:
+    """The data archive's names are read, whatever its compression."""
+    inner = io.BytesIO()
+    with tarfile.open(fileobj=inner, mode="w:xz") as archive:
+        archive.addfile(tarfile.TarInfo("./usr/lib/x86_64-linux-gnu/libz.so.1.2.13"))
+        link = tarfile.TarInfo("./usr/lib/x86_64-linux-gnu/libz.so.1")
+        link.type, link.linkname = tarfile.SYMTYPE, "libz.so.1.2.13"
+        archive.addfile(link)
+        archive.addfile(tarfile.TarInfo("./usr/share/doc/zlib1g/copyright"))
+
+    def member(name: str, data: bytes) -> bytes:
+        return f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n".encode() + data + b"\n" * (len(data) % 2)
+
+    deb = tmp_path / "zlib1g.deb"
+    head = b"!<arch>\n" + member("debian-binary", b"2.0\n") + member("control.tar.gz", b"odd")
+    deb.write_bytes(head + member("data.tar.xz", inner.getvalue()))
+    assert sharedlibs.deb_sonames(deb) == {"libz.so.1", "libz.so.1.2.13"}
+    deb.write_bytes(head)
+    with pytest.raises(IntegrityError, match=r"^zlib1g\.deb: not a readable Debian package: no data archive$"):
+        sharedlibs.deb_sonames(deb)
+
+
+def test_the_table_is_sound() -> None:
+    """Every library of the baseline and of known wheels has a package in both releases, every exemption a reason."""
+    table = sharedlibs.table()
+    wanted = {*table.baseline, *(soname for sonames in table.known.values() for soname in sonames)}
+    for soname in wanted:
+        for release in ("debian-12", "debian-13"):
+            assert sharedlibs.package_for(soname, release), (soname, release)
+    assert all(rule.why for rule in table.exempt)
