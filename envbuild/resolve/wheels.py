@@ -149,7 +149,7 @@ def read_pylock(data: bytes, folder: Path) -> dict[str, list[Candidate]]:
         ResolveError: a package comes from a version control system or a folder, or has no wheel.
     """
     offered: dict[str, list[Candidate]] = {}
-    for package in tomllib.loads(data.decode())["packages"]:
+    for package in tomllib.loads(data.decode()).get("packages", []):
         name = package["name"]
         if "vcs" in package or "directory" in package:
             raise ResolveError(f"{name} comes from sources, but an image takes wheels only", BUILD_ONE.format(name))

@@ -1,0 +1,130 @@
+"""Resolvers' complaints, turned into errors. The texts are what uv 0.13 wrote, and 0.4 in one case."""
+# ruff: noqa: E501 - the texts are quoted as they came
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.errors import IntegrityError, ResolveError
+from envbuild.resolve.explain import clean, failure
+from envbuild.resolve.wheels import Target
+
+TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
+
+CONFLICT = """\
+error: No solution found when resolving dependencies
+  cause: Because tensorflow-cpu>=2.21.0rc0,<=2.21.0 depends on numpy>=1.26.0 and you require tensorflow-cpu==2.21.*, we can conclude that you require numpy>=1.26.0.
+         And because you require numpy<1.20, we can conclude that your requirements are unsatisfiable.
+"""
+UNKNOWN = """\
+error: No solution found when resolving dependencies
+  cause: Because tensorflo was not found in the package registry and you require tensorflo, we can conclude that your requirements are unsatisfiable.
+"""
+SOURCES = """\
+error: No solution found when resolving dependencies
+  cause: Because all versions of fasttext have no usable wheels and you require fasttext, we can conclude that your requirements are unsatisfiable.
+
+hint: Wheels are required for `fasttext` because building from source is disabled for all packages (i.e., with `--no-build`)
+"""
+WINDOWS = """\
+error: No solution found when resolving dependencies
+  cause: Because pywin32>=303 has no wheels with a matching platform tag (e.g., `manylinux_2_36_x86_64`) and you require pywin32>=303, we can conclude that your requirements are unsatisfiable.
+
+hint: Wheels are available for `pywin32` (v312) on the following platforms: `win32`, `win_amd64`, `win_arm64`
+"""
+REFUSED = """\
+error: Request failed after 3 retries in 9.9s
+  cause: Failed to fetch: http://me:secret@127.0.0.1:9/simple/six/
+  cause: error sending request for url (http://127.0.0.1:9/simple/six/)
+  cause: client error (Connect)
+  cause: tcp connect error
+  cause: Connection refused (os error 111)
+"""
+LOGIN = """\
+error: Failed to fetch: http://127.0.0.1:9/simple/six/
+  cause: HTTP status client error (401 Unauthorized) for url (http://127.0.0.1:9/simple/six/)
+"""
+FIRST_INDEX = """\
+error: No solution found when resolving dependencies
+  cause: Because there is no version of six==1.2 and you require six==1.2, we can conclude that your requirements are unsatisfiable.
+
+hint: `six` was found on http://a.invalid/, but not at the requested version (six==1.2). A compatible version may be available on a subsequent index (e.g., http://b.invalid/). By default, uv will only consider versions that are published on the first index that contains a given package, to avoid dependency confusion attacks. If all indexes are equally trusted, use `--index-strategy unsafe-best-match` to consider all versions from all indexes, regardless of the order in which they were defined.
+"""
+OLD_UV = "  × No solution found when resolving dependencies:\n  ╰─▶ Because there are no versions of\n      six==9 and you require six==9, we can conclude that\n      your requirements are unsatisfiable.\n"
+
+
+def test_a_conflict_is_told_as_the_resolver_tells_it() -> None:
+    """The resolver's reasoning is kept, on one line."""
+    error = failure(CONFLICT, TARGET)
+    assert isinstance(error, ResolveError)
+    assert error.message == (
+        "the Python requirements cannot be met: Because tensorflow-cpu>=2.21.0rc0,<=2.21.0 depends on numpy>=1.26.0 "
+        "and you require tensorflow-cpu==2.21.*, we can conclude that you require numpy>=1.26.0. And because you "
+        "require numpy<1.20, we can conclude that your requirements are unsatisfiable."
+    )
+    assert error.hint == "loosen one of the requirements, or choose another python in the spec, then lock again"
+
+
+def test_an_unknown_name_gets_a_near_one() -> None:
+    """A misspelt popular name is recognised."""
+    error = failure(UNKNOWN, TARGET)
+    assert isinstance(error, ResolveError)
+    assert error.message.startswith(
+        '"tensorflo" exists nowhere on the configured indexes — perhaps tensorflow: Because'
+    )
+    assert error.hint == "correct the name: tensorflow, or configure the index that has it for uv or pip"
+
+
+def test_an_unknown_name_like_no_other_gets_none() -> None:
+    """Nothing is suggested where nothing is near."""
+    error = failure(UNKNOWN.replace("tensorflo", "acme-internal-thing"), TARGET)
+    assert error.message.startswith('"acme-internal-thing" exists nowhere on the configured indexes: Because')
+
+
+@pytest.mark.parametrize(("text", "name"), [(SOURCES, "fasttext"), (WINDOWS, "pywin32")])
+def test_a_package_without_a_wheel_is_named_with_the_way_out(text: str, name: str) -> None:
+    """No wheel for the target: who, for what, and how to make one."""
+    error = failure(text, TARGET)
+    assert isinstance(error, ResolveError)
+    assert error.message.startswith(f"no wheel for Python 3.11 on manylinux_2_36_x86_64: {name}: Because ")
+    assert f"pip wheel --no-deps -w wheels {name} (then  wheels: [wheels])" in error.hint
+
+
+def test_where_there_are_wheels_is_said() -> None:
+    """The platforms that have wheels are part of the message."""
+    assert failure(WINDOWS, TARGET).message.endswith(
+        "(Wheels are available for `pywin32` (v312) on the following platforms: `win32`, `win_amd64`, `win_arm64`)"
+    )
+
+
+def test_an_index_that_does_not_answer_is_a_download_failure() -> None:
+    """A dead index is not an unmet requirement, and passwords are not repeated."""
+    error = failure(REFUSED, TARGET)
+    assert isinstance(error, IntegrityError)
+    assert error.message.startswith(
+        "a package index cannot be read: Request failed after 3 retries in 9.9s Failed to fetch: "
+        "http://127.0.0.1:9/simple/six/ error sending request"
+    )
+    assert "secret" not in error.message
+
+
+def test_a_refused_login_says_where_to_put_it() -> None:
+    """401 gets a hint of its own."""
+    error = failure(LOGIN, TARGET)
+    assert isinstance(error, IntegrityError)
+    assert error.hint == "put the user name and password into the index address or ~/.netrc, then lock again"
+
+
+def test_the_first_index_rule_is_explained() -> None:
+    """Where only uv's caution with several indexes stands in the way, the hint says how to lift it."""
+    error = failure(FIRST_INDEX, TARGET)
+    assert error.message.startswith("the Python requirements cannot be met: Because there is no version of six==1.2")
+    assert error.hint == ("if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock")
+
+
+def test_older_words_are_understood_too() -> None:
+    """The drawing characters of older releases vanish."""
+    assert clean(OLD_UV)[0] == (
+        "Because there are no versions of six==9 and you require six==9, we can conclude that your requirements are "
+        "unsatisfiable."
+    )
