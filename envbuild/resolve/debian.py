@@ -22,10 +22,10 @@ from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lock import Os, OsPackage
 from envbuild.lock import Suite as LockedSuite
 from envbuild.progress import Progress, Silent
-from envbuild.resolve.debian_archive import Access, Suite, load_indexes, load_suite
+from envbuild.resolve.debian_archive import Access, Suite, cache_errors, load_indexes, load_suite
 from envbuild.resolve.debian_index import Index
 from envbuild.resolve.debian_marks import mark
-from envbuild.resolve.debian_release_file import environment_keyrings
+from envbuild.resolve.debian_release_file import environment_keyrings, trusted_certificates
 from envbuild.resolve.debian_releases import Release, find_release
 from envbuild.resolve.debian_search import search
 from envbuild.resolve.debian_sources import AptConfig, archive_bases, check_snapshot, origin, read_apt_config
@@ -133,9 +133,11 @@ def open_suites(
     }
 
     def load(archive: str, name: str) -> tuple[Suite, list[Index]]:
-        suite = load_suite(archive, name, bases[archive], access, frozen=bool(request.snapshot))
-        return suite, load_indexes(suite, request.architecture, access)
+        with cache_errors(access.cache):
+            suite = load_suite(archive, name, bases[archive], access, frozen=bool(request.snapshot))
+            return suite, load_indexes(suite, request.architecture, access)
 
+    trusted_certificates(access.keyrings)  # read once, not once in each thread
     opened: list[tuple[Suite, list[Index]]] = []
     try:
         with ThreadPoolExecutor(max_workers=len(release.suites)) as pool:

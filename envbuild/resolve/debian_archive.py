@@ -9,9 +9,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import shutil
+import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from envbuild.progress import Progress, Silent
 from envbuild.resolve import debian_http
 from envbuild.resolve.debian_index import Index, open_index, write_index
 from envbuild.resolve.debian_release_file import ReleaseFile, check_release, read_release, utc_now
+from envbuild.store import ELSEWHERE
 
 FRESH = 600
 """Seconds for which an InRelease file is not asked for again; Debian's archive changes four times a day."""
@@ -75,6 +78,16 @@ class _Validators(msgspec.Struct):
 
     etag: str = ""
     modified: str = ""
+
+
+@contextmanager
+def cache_errors(cache: Path) -> Iterator[None]:
+    """Turn what the cache's file system refuses, such as a full disk, into an error a person can act on."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise IntegrityError(f"the cache {cache} cannot be used: {reason}", ELSEWHERE) from error
 
 
 def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *, frozen: bool = False) -> Suite:
@@ -160,7 +173,7 @@ class _UnreachableError(IntegrityError):
 
 def _load_release(url: str, suite: str, access: Access, *, frozen: bool) -> ReleaseFile:
     """Return the cached file while it is fresh, else what the mirror has now."""
-    path = access.cache / "debian" / "release" / f"{sha256_bytes(url.encode())[:32]}.InRelease"
+    path = access.cache / "release" / f"{sha256_bytes(url.encode())[:32]}.InRelease"
     cached = _cached_release(path, url, access)
     if cached is not None and (access.offline or _fresh(path, access, frozen=frozen)):
         with suppress(IntegrityError):
@@ -227,7 +240,7 @@ def _load_index(suite: Suite, name: str, access: Access) -> Index:
     listed = suite.release.files(name, *(f"{name}{packing}" for packing in _UNPACK))
     if not listed:
         raise IntegrityError(f"{suite.release.source}: expected an entry for {name} in its SHA256 section, found none")
-    path = access.cache / "debian" / "index" / f"{next(iter(listed.values()))[0]}.sqlite"
+    path = access.cache / "index" / f"{next(iter(listed.values()))[0]}.sqlite"
     if index := open_index(path):
         return index
     with locked(path.with_suffix(".lock")):
@@ -255,8 +268,8 @@ def _get_index(suite: Suite, name: str, listed: Mapping[str, tuple[str, int]], a
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove indexes that nothing has opened for a month."""
+    """Remove indexes that nothing has opened for a month, and what killed commands left half-made."""
     for path in folder.iterdir():
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _KEPT:
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

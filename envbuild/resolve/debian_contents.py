@@ -12,7 +12,7 @@ import re
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ from envbuild.files import locked
 from envbuild.lock import Os
 from envbuild.progress import Progress, Silent
 from envbuild.resolve.debian import OsRequest
-from envbuild.resolve.debian_archive import Access, fetch_listed, load_suite
+from envbuild.resolve.debian_archive import Access, cache_errors, fetch_listed, load_suite
 from envbuild.resolve.debian_release_file import environment_keyrings
 from envbuild.resolve.debian_releases import find_release
 from envbuild.resolve.debian_sources import AptConfig, archive_bases, read_apt_config
@@ -58,7 +58,7 @@ def package_for_library(
         ResolveError: unknown release, or no mirror is known.
         IntegrityError: a download failed, or bytes or signatures are not what they must be.
     """
-    with closing(_open(request, cache, progress or Silent(), keyrings, apt or read_apt_config())) as connection:
+    with _opened(request, cache, progress or Silent(), keyrings, apt or read_apt_config()) as connection:
         return _look_up(connection, soname)
 
 
@@ -76,9 +76,17 @@ def provides_sonames(
         release=os.release, architecture=os.architecture, packages=(), snapshot=os.snapshot, mirror=mirror
     )
     names = {package.name for package in os.packages}
-    with closing(_open(request, cache, progress or Silent(), (), apt or read_apt_config())) as connection:
+    with _opened(request, cache, progress or Silent(), (), apt or read_apt_config()) as connection:
         rows = connection.execute("SELECT soname, packages FROM library")
         return frozenset(soname for soname, packages in rows if not names.isdisjoint(packages.split()))
+
+
+@contextmanager
+def _opened(
+    request: OsRequest, cache: Path, progress: Progress, keyrings: Sequence[Path], apt: AptConfig
+) -> Iterator[sqlite3.Connection]:
+    with cache_errors(cache), closing(_open(request, cache, progress, keyrings, apt)) as connection:
+        yield connection
 
 
 def _open(
@@ -93,7 +101,7 @@ def _open(
     # Contents-all is left out: packages for all architectures hold no shared libraries.
     member = f"main/Contents-{request.architecture}.gz"
     key, _ = suite.release.files(member).get(member, ("", 0))
-    path = cache / "debian" / "contents" / f"{key}-{FORMAT}.sqlite"
+    path = cache / "contents" / f"{key}-{FORMAT}.sqlite"
     if connection := _connect(path):
         return connection
     with locked(path.with_suffix(".lock")):

@@ -79,7 +79,7 @@ def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> Rel
         )
     import pysequoia
 
-    certificates = _certificates(tuple(keyrings))
+    certificates = trusted_certificates(tuple(keyrings))
     asked: list[str] = []
 
     def store(keys: list[str]) -> list[Cert]:
@@ -159,8 +159,8 @@ def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Except
 
 
 @lru_cache(maxsize=4)
-def _certificates(keyrings: tuple[Path, ...]) -> tuple[Cert, ...]:
-    """Read Debian's own certificates and those of further keyrings."""
+def trusted_certificates(keyrings: tuple[Path, ...]) -> tuple[Cert, ...]:
+    """Read Debian's own certificates and those of further keyrings; they get faster by use, so threads share them."""
     from pysequoia import Cert
 
     return tuple(certificate for path in (*archive_keys(), *keyrings) for certificate in _read_keyring(path, Cert))

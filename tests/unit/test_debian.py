@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
@@ -190,3 +191,28 @@ def test_package_files_of_a_snapshot_come_from_the_service_only(mirror: Path) ->
     assert list(deb_urls(found, apt=apt).values()) == [
         ("http://s.invalid/archive/debian/20250101T000000Z/pool/main/b/base-files/base-files_12_amd64.deb",)
     ]
+
+
+def test_a_cache_that_cannot_be_written_is_told(mirror: Path) -> None:
+    """A full disk or a file in the way is an error that says what to do, not a traceback."""
+    (mirror.parent / "cache").write_text("in the way")
+    with pytest.raises(IntegrityError) as caught:
+        resolve(mirror)
+    assert caught.value.message == f"the cache {mirror.parent / 'cache'} cannot be used: Not a directory"
+    assert caught.value.hint == "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_made(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's word for it reaches the user, and the next command starts clean."""
+
+    def full(*arguments: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("envbuild.resolve.debian_index._fill", full)
+        with pytest.raises(IntegrityError) as caught:
+            resolve(mirror)
+    assert caught.value.message == f"the cache {mirror.parent / 'cache'} cannot be used: database or disk is full"
+    assert not list((mirror.parent / "cache/index").glob("*.sqlite"))
+    assert not list((mirror.parent / "cache/index").glob(".index*"))
+    assert len(resolve(mirror).packages) == 2

@@ -82,7 +82,7 @@ def age(access: Access) -> Callable[[float], None]:
     """Return a function that makes the cached release files look older."""
 
     def make_older(seconds: float) -> None:
-        for path in (access.cache / "debian" / "release").glob("*.InRelease"):
+        for path in (access.cache / "release").glob("*.InRelease"):
             moment = path.stat().st_mtime - seconds
             os.utime(path, (moment, moment))
 
@@ -173,7 +173,7 @@ def test_offline_the_cache_must_do(access: Access, server: Server, age: Callable
 def test_a_damaged_cache_is_got_again(access: Access, server: Server) -> None:
     """Nothing that lies in the cache is trusted: neither release file nor index."""
     load(access)
-    for path in (access.cache / "debian").glob("*/*"):
+    for path in access.cache.glob("*/*"):
         if path.suffix in (".InRelease", ".sqlite"):
             path.write_bytes(b"x" + path.read_bytes()[1:])
     assert load(access) == ["base-files", "libc6"]
@@ -186,7 +186,7 @@ def test_an_altered_release_file_is_refused(access: Access, server: Server) -> N
     message = failure(access)
     assert message.startswith("…/bookworm/InRelease: expected a good signature by a Debian archive key, found: ")
     assert f"SHA-256 of the file: {sha256_file(path)}" in message
-    assert not list(access.cache.glob("debian/release/*"))
+    assert not list(access.cache.glob("release/*"))
 
 
 def test_what_stands_outside_the_signature_is_not_read(access: Access, server: Server) -> None:
@@ -274,7 +274,7 @@ def test_an_altered_index_is_refused(access: Access, server: Server) -> None:
     message = failure(access)
     found = message.rpartition(" ")[2]
     assert any(f"expected SHA-256 {digest}, found {found}" in message for digest in digests)
-    assert not list(access.cache.glob("debian/index/*.sqlite"))
+    assert not list(access.cache.glob("index/*.sqlite"))
 
 
 def test_a_cut_off_index_is_refused(access: Access, server: Server) -> None:
@@ -327,7 +327,7 @@ def test_a_mirror_that_does_not_answer_is_told(access: Access, server: Server) -
 def test_indexes_that_nobody_opens_for_a_month_are_removed(access: Access, server: Server) -> None:
     """The cache does not grow for ever."""
     load(access)
-    (old,) = (access.cache / "debian" / "index").glob("*.sqlite")
+    (old,) = (access.cache / "index").glob("*.sqlite")
     os.utime(old, (1, 1))
     maker(server.root, stanzas=[*BASE, stanza("new")])
     fresh = Access(cache=access.cache, keyrings=access.keyrings, get=server, refresh=True)
