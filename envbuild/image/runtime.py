@@ -26,14 +26,15 @@ ENTRY = f"{layout.RUNTIME_PREFIX}/guard.py"
 STARTUP = "00-envbuild.pth"
 """Sorts before the start-up files of other distributions: the gate comes first."""
 
-# One line, as site.py wants it; it fails closed: without the hook nothing runs.
+# One line, as site.py wants it, and ASCII, since the locale decides how it is read. It fails closed: without the hook
+# nothing runs.
 _PTH = (
     "import sys; exec("
     '"try:\\n sys.path.insert(0, {library!r})\\n import {package}.hook.startup as startup\\n'
     " sys.path.remove({library!r})\\n startup.start()\\n"
     "except Exception as error:\\n import os\\n"
     " os.write(2, ('envbuild: the start-up hook of this image failed: ' + repr(error) + "
-    "' — nothing was run\\\\n').encode())\\n"
+    "' \\u2014 nothing was run\\\\n').encode())\\n"
     ' os._exit(78)")\n'
 )
 

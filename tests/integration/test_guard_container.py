@@ -1,0 +1,363 @@
+"""Guard and hook in real containers: entry point, ways around it, signals, and what is altered after the build.
+
+The image holds the interpreter that runs the tests, its standard library and the runtime layer: no network needed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild import layout
+from envbuild.image import runtime
+from envbuild.lock import Lock
+from tests.support.rootfs import write_rootfs
+from tests.support.runtime import VERSION, make_lock
+
+pytestmark = pytest.mark.engine
+
+EXECUTABLE = Path(sys.base_prefix, "bin", f"python{VERSION}")
+ENV_PYTHON = f"{layout.ENV_PREFIX}/bin/python"
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "42", "TZ": "UTC"}
+_LEFT_OUT = {"test", "site-packages", "dist-packages", "idlelib", "tkinter", "ensurepip", "lib2to3", "__pycache__"}
+
+
+def make_image_lock() -> Lock:
+    return make_lock(environment=ENVIRONMENT)
+
+
+def image_files(lock: Lock) -> Iterator[tuple[str, bytes | Path]]:
+    """The interpreter with its library, the runtime and one locked distribution; a Path is a file of this machine."""
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    yield str(EXECUTABLE), EXECUTABLE
+    libraries = [EXECUTABLE]
+    for path in sorted(stdlib.rglob("*")):
+        relative = path.relative_to(stdlib)
+        if path.is_file() and not _LEFT_OUT & set(relative.parts) and not relative.parts[0].startswith("config-"):
+            yield str(path), path
+            if path.suffix == ".so":
+                libraries.append(path)
+    listed = subprocess.run(["ldd", *map(str, libraries)], capture_output=True, text=True, check=False).stdout
+    for library in sorted(set(re.findall(r"(/\S+\.so\S*) \(", listed))):
+        yield library, Path(library)
+    for name, file in runtime.runtime_files(lock).items():
+        yield name, file.data
+    yield f"{layout.ENV_PREFIX}/pyvenv.cfg", f"home = {EXECUTABLE.parent}\nversion = {VERSION}\n".encode()
+    for part in ("METADATA", "RECORD"):
+        yield f"{runtime.site_packages(lock)}/numpy-2.4.6.dist-info/{part}", b""
+
+
+def write_image(output: Path, lock: Lock) -> None:
+    """Write the root file system as a tar."""
+    write_rootfs(output, ("sh", "cat", "sleep", "kill", "true", "env", "mkdir", "touch"))
+    with tarfile.open(output, "a") as tar:
+        held = set(tar.getnames())
+        for name, content in image_files(lock):
+            member = tarfile.TarInfo(name.lstrip("/"))
+            if member.name in held:
+                continue
+            data = content if isinstance(content, bytes) else content.read_bytes()
+            member.size, member.mode = len(data), 0o755
+            tar.addfile(member, io.BytesIO(data))
+        for name in {ENV_PYTHON, lock.python.executable} - {str(EXECUTABLE)}:
+            link = tarfile.TarInfo(name.lstrip("/"))
+            link.type, link.linkname = tarfile.SYMTYPE, str(EXECUTABLE)
+            tar.addfile(link)
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    """The docker SDK's client of the engine that the environment names."""
+    from envbuild.engine.docker import connect
+
+    return connect()._sdk_client()
+
+
+@pytest.fixture(scope="module")
+def image(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The image, removed afterwards."""
+    lock = make_image_lock()
+    tar = tmp_path_factory.mktemp("image") / "rootfs.tar"
+    write_image(tar, lock)
+    path = f"{layout.ENV_PREFIX}/bin:/bin"
+    variables = [f"ENV {name}={value}" for name, value in {"PATH": path, **lock.environment}.items()]
+    changes = [f"ENTRYPOINT {json.dumps(runtime.entrypoint(lock))}", f'CMD ["{ENV_PYTHON}"]', *variables]
+    tag = f"envbuild-guard-test:{uuid.uuid4().hex}"
+    repository, _, label = tag.partition(":")
+    client.import_image(str(tar), repository=repository, tag=label, changes=changes)
+    yield tag
+    client.remove_image(tag, force=True)
+
+
+class Box:
+    """A container that is removed at the end of its test."""
+
+    def __init__(self, client: Any, image: str, command: list[str], **options: Any) -> None:
+        self.client = client
+        host = {name: options.pop(name) for name in ("init", "binds") if name in options}
+        config = client.create_host_config(network_mode="none", **host)
+        created = client.create_container(image, command, host_config=config, **options)
+        self.identity = str(created["Id"])
+        client.start(self.identity)
+
+    def wait(self) -> tuple[int, str, str]:
+        """Wait for the end; return exit code, standard output, standard error."""
+        code = int(self.client.wait(self.identity, timeout=60)["StatusCode"])
+        out, err = (
+            self.client.logs(self.identity, stdout=stdout, stderr=not stdout).decode() for stdout in (True, False)
+        )
+        return code, out, err
+
+    def says(self, text: str) -> None:
+        """Wait until the output holds a text."""
+        deadline = time.monotonic() + 30
+        while text not in self.client.logs(self.identity).decode():
+            assert self.client.inspect_container(self.identity)["State"]["Running"], self.client.logs(self.identity)
+            assert time.monotonic() < deadline, self.client.logs(self.identity)
+            time.sleep(0.02)
+
+    def execute(self, *command: str, **variables: str) -> tuple[int, str]:
+        """``docker exec``: return exit code and output."""
+        started = self.client.exec_create(self.identity, list(command), environment=variables)
+        output = self.client.exec_start(started["Id"]).decode()
+        return int(self.client.exec_inspect(started["Id"])["ExitCode"]), output
+
+
+@pytest.fixture
+def box(client: Any, image: str) -> Iterator[Callable[..., Box]]:
+    """Starts containers of the image."""
+    boxes: list[Box] = []
+
+    def start(*command: str, **options: Any) -> Box:
+        boxes.append(Box(client, image, list(command), **options))
+        return boxes[-1]
+
+    yield start
+    for each in boxes:
+        client.remove_container(each.identity, force=True)
+
+
+def write(*parts: str) -> str:
+    """A program for ``python -c`` that prints its first random number."""
+    return "; ".join((*parts, "import random", "print(random.random())"))
+
+
+FIRST = f"{random.Random(42).random()}\n"
+CHANGED = {"environment": {"OMP_NUM_THREADS": "8"}}
+TABLE = (
+    "envbuild: the environment does not match pylock.digits.toml — nothing was run\n"
+    "  field                         locked   found   what it means\n"
+    "  environment.OMP_NUM_THREADS   1        8       changed after the lock\n"
+    "what to do:\n"
+    "  start without changing OMP_NUM_THREADS, or set it under environment in spec.yaml, then: "
+    "envbuild lock spec.yaml && envbuild build\n"
+)
+
+
+def test_entry_point_passes(box: Callable[..., Box], tmp_path: Path) -> None:
+    """A matching container runs the program: seeded, its exit code returned, verdict and record left behind."""
+    tmp_path.chmod(0o777)
+    binds = {str(tmp_path): {"bind": layout.RUN_DIR, "mode": "rw"}}
+    done = box("python", "-c", write("import sys", "sys.stdout.flush()") + "; sys.exit(7)", binds=binds).wait()
+    assert done == (7, FIRST, "")
+    verdict = json.loads((tmp_path / "verdict.json").read_text())
+    assert (verdict["ok"], verdict["gate"], verdict["controls"]) == (True, "entrypoint", True)
+    assert {check["field"] for check in verdict["checks"]} == {
+        "kernel",
+        "cpu",
+        "cpus",
+        "environment",
+        "python",
+        "packages",
+        "runtime",
+    }
+    (record,) = [json.loads(path.read_text()) for path in tmp_path.glob("process-*.json")]
+    assert record["generators"] == {"random": 42}
+
+
+def test_entry_point_refuses(box: Callable[..., Box], tmp_path: Path) -> None:
+    """A changed locked variable: exit 78, the table, the verdict, and nothing of the program."""
+    tmp_path.chmod(0o777)
+    binds = {str(tmp_path): {"bind": layout.RUN_DIR, "mode": "rw"}}
+    assert box("sh", "-c", "echo ran", binds=binds, **CHANGED).wait() == (78, "", TABLE)
+    verdict = json.loads((tmp_path / "verdict.json").read_text())
+    assert verdict["ok"] is False
+    assert [check["field"] for check in verdict["checks"] if not check["ok"]] == ["environment.OMP_NUM_THREADS"]
+
+
+@pytest.mark.parametrize("flags", [[], ["-I"], ["-E"]])
+def test_entry_point_replaced(box: Callable[..., Box], flags: list[str]) -> None:
+    """With another entry point the second gate makes the same checks, also under -I and -E."""
+    done = box(*flags, "-c", write(), entrypoint=[ENV_PYTHON]).wait()
+    assert done[:2] == (0, FIRST)
+    assert box(*flags, "-c", "print('ran')", entrypoint=[ENV_PYTHON], **CHANGED).wait() == (78, "", TABLE)
+
+
+def test_marker_of_another_container(box: Callable[..., Box]) -> None:
+    """A marker copied into another container, as schedulers do with whole environments, is worth nothing."""
+    _, marker, _ = box("python", "-c", "import os; print(os.environ['ENVBUILD_GUARD'])").wait()
+    variables = {**CHANGED["environment"], "ENVBUILD_GUARD": marker.strip()}
+    done = box("-c", "print('ran')", entrypoint=[ENV_PYTHON], environment=variables).wait()
+    assert done == (78, "", TABLE)
+
+
+def test_exec_and_alterations(box: Callable[..., Box]) -> None:
+    """``docker exec`` passes the second gate by itself; what is altered after the build is refused from then on."""
+    running = box("sleep", "60")
+    assert running.execute("python", "-c", write()) == (0, FIRST)
+    assert running.execute("python", "-c", "print('ran')", OMP_NUM_THREADS="8") == (78, TABLE)
+    site = runtime.site_packages(make_image_lock())
+    extra = f"{site}/sneaky-1.0.dist-info"
+    assert running.execute("sh", "-c", f"mkdir {extra}; touch {extra}/METADATA {extra}/RECORD")[0] == 0
+    code, output = running.execute("python", "-c", "print('ran')")
+    assert code == 78
+    assert output == (
+        "envbuild: this image does not match pylock.digits.toml — nothing was run\n"
+        "  field             locked         found   what it means\n"
+        "  packages.sneaky   (not locked)   1.0     installed after the build\n"
+        "what to do:\n"
+        "  add what you need to python.requirements in spec.yaml, then: envbuild lock spec.yaml && envbuild build\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("lib/_envbuild/hook/lineage.py", "altered after the build"),
+        ("pylock.toml", "altered after the build"),
+        ("expect.json", "expect.json cannot be read: text after the JSON value"),
+    ],
+)
+def test_runtime_files_altered(box: Callable[..., Box], path: str, words: str) -> None:
+    """An altered guard, hook, lock or expectation is refused."""
+    running = box("sleep", "60")
+    assert running.execute("sh", "-c", f"echo '# x' >> {layout.RUNTIME_PREFIX}/{path}")[0] == 0
+    code, output = running.execute("python", "-c", "print('ran')")
+    assert code == 78
+    assert words in output
+
+
+def test_children_are_not_checked_again(box: Callable[..., Box]) -> None:
+    """Spawned workers inherit the marker, and draw numbers of their own."""
+    script = """
+import multiprocessing, os, random
+def draw(_):
+    return os.environ["ENVBUILD_GUARD"], random.random()
+if __name__ == "__main__":
+    found = [draw(0)]
+    for method in ("fork", "spawn"):
+        with multiprocessing.get_context(method).Pool(1) as pool:
+            found += pool.map(draw, [0])
+    assert len({marker for marker, _ in found}) == 1 and len({number for _, number in found}) == 3, found
+    print("done")
+"""
+    program = (
+        f"open('/tmp/s.py', 'w').write({script!r}); import runpy; runpy.run_path('/tmp/s.py', run_name='__main__')"
+    )
+    shell = f"python - <<'E'\n{program}\nE\npython /tmp/s.py"
+    code, out, err = box("sh", "-c", shell).wait()
+    assert (code, out.splitlines()[-1:]) == (0, ["done"]), err
+
+
+SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
+HANDLER = (
+    "import signal, sys, time\n"
+    "signal.signal(signal.SIGTERM, lambda *_: (print('asked to stop'), sys.exit(5)))\n"
+    "print('ready', flush=True)\ntime.sleep(60)"
+)
+
+
+@pytest.mark.parametrize("init", [True, False])
+@pytest.mark.parametrize(
+    ("program", "number", "code", "words"),
+    [
+        (SLEEP, "SIGTERM", 143, ""),
+        (SLEEP, "SIGINT", 130, "KeyboardInterrupt"),
+        (HANDLER, "SIGTERM", 5, "asked to stop"),
+    ],
+)
+def test_signals(box: Callable[..., Box], program: str, number: str, code: int, words: str, init: bool) -> None:
+    """Signals reach the program as if it had been started without a container, with the engine's init or without."""
+    running = box("python", "-c", program, init=init)
+    running.says("ready")
+    running.client.kill(running.identity, number)
+    found, out, err = running.wait()
+    assert found == code
+    assert words in out + err
+
+
+def test_orphans_are_reaped(box: Callable[..., Box]) -> None:
+    """Without the engine's init the guard reaps what the program's children leave behind."""
+    shell = "(true & ); sleep 0.2; for f in /proc/[0-9]*/stat; do cat $f; done"
+    code, out, _ = box("sh", "-c", shell, init=False).wait()
+    assert code == 0
+    assert ") Z " not in out
+    assert out.startswith("1 (python")
+
+
+def test_the_guard_becomes_the_program(box: Callable[..., Box]) -> None:
+    """Under the engine's init nothing of the guard stays behind."""
+    _, out, _ = box("sh", "-c", "for f in /proc/[0-9]*/stat; do cat $f; done", init=True).wait()
+    assert "python" not in out
+
+
+def test_command_that_cannot_start(box: Callable[..., Box]) -> None:
+    """The shell's codes and a word of help."""
+    assert box("train.py").wait() == (127, "", "envbuild: train.py: command not found — perhaps: python train.py\n")
+    assert box("/etc").wait() == (126, "", "envbuild: /etc: Permission denied\n")
+
+
+def test_signals_that_python_ignores(box: Callable[..., Box]) -> None:
+    """The program does not inherit the signals that the guard's interpreter ignores (SIGPIPE, SIGXFSZ)."""
+    _, out, _ = box(
+        "sh", "-c", "while read name value; do case $name in SigIgn:) echo $value; esac; done </proc/self/status"
+    ).wait()
+    assert int(out, 16) == 0
+
+
+def test_no_shell_quotes_or_root_needed(box: Callable[..., Box]) -> None:
+    """Arguments arrive untouched and an arbitrary user id will do."""
+    arguments = ["a b", "", "$HOME", "ü", "--", "-x"]
+    program = "import os, sys; print(sys.argv[1:] == eval(os.environ['WANT']), os.getuid())"
+    done = box("python", "-c", program, *arguments, user="12345:12345", environment={"WANT": repr(arguments)}).wait()
+    assert done == (0, "True 12345\n", "")
+
+
+def test_cost(box: Callable[..., Box]) -> None:
+    """The guard costs at most 40 ms over a bare start of the interpreter (measured inside one container)."""
+    program = (
+        "import subprocess, time\n"
+        "def best(command):\n"
+        "    times = []\n"
+        "    for _ in range(15):\n"
+        "        start = time.perf_counter()\n"
+        "        subprocess.run(command, check=True)\n"
+        "        times.append(time.perf_counter() - start)\n"
+        "    return sorted(times)[3]\n"
+        f"bare = [{str(EXECUTABLE)!r}, '-I', '-S', '-B', '-c', 'pass']\n"
+        f"guard = [{str(EXECUTABLE)!r}, '-I', '-S', '-B', {runtime.ENTRY!r}, '/bin/true']\n"
+        f"true = ['/bin/true']\n"
+        f"hooked = [{ENV_PYTHON!r}, '-c', 'pass']\n"
+        f"plain = [{ENV_PYTHON!r}, '-S', '-c', 'pass']\n"
+        "print(1000 * (best(guard) - best(true) - best(bare)), 1000 * (best(hooked) - best(plain)))\n"
+    )
+    compiled = f'{EXECUTABLE} -m compileall -q {runtime.LIBRARY} && exec python -c "$0"'
+    code, out, err = box("sh", "-c", compiled, program).wait()
+    assert code == 0, err
+    guard, hook = map(float, out.split())
+    assert guard < 40
+    assert hook < 15 + (0 if os.environ.get("CI") is None else 10)

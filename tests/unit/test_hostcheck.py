@@ -1,0 +1,55 @@
+"""``envbuild check`` on the host."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild import hostcheck
+from envbuild.errors import HostMismatchError
+from envbuild.lock import Determinism, Hardware
+from envbuild.runtime.guard import probe
+from tests.support.runtime import make_lock
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "kernel", lambda: "6.1.0-40-amd64")
+    monkeypatch.setattr(probe, "cpu_level", lambda: "x86-64-v3")
+    monkeypatch.setattr(probe, "visible_cpus", lambda: 4)
+    monkeypatch.setattr(probe, "cpu_quota", lambda: None)
+
+
+def test_match() -> None:
+    """One line per field that the host has."""
+    lock = make_lock(hardware=Hardware(kernel=">=5.10,<7", cpu="x86-64-v3"))
+    verdict = hostcheck.require_host(lock)
+    assert (verdict.ok, verdict.gate) == (True, "host")
+    assert hostcheck.render(verdict) == (
+        "this host matches pylock.digits.toml\n"
+        "  kernel   ≥ 5.10, < 7   6.1.0-40-amd64\n"
+        "  cpu      x86-64-v3     x86-64-v3\n"
+        "  cpus     1 thread      4 CPUs\n"
+    )
+
+
+def test_mismatch() -> None:
+    """The guard's own table, without its words about a run."""
+    lock = make_lock(
+        hardware=Hardware(kernel=">=6.6", cpu="x86-64-v4"), determinism=Determinism(level="ops", seed=1, threads=8)
+    )
+    with pytest.raises(HostMismatchError) as caught:
+        hostcheck.require_host(lock)
+    assert str(caught.value) == (
+        "envbuild: this host does not match pylock.digits.toml\n"
+        "  field    locked      found            what it means\n"
+        "  kernel   ≥ 6.6       6.1.0-40-amd64   older than the locked range\n"
+        "  cpu      x86-64-v4   x86-64-v3        the CPU lacks instructions of the locked level\n"
+        "  cpus     8 threads   4 CPUs           libraries that count CPUs would split work otherwise: other bits\n"
+        "what to do:\n"
+        "  run on a host whose kernel is ≥ 6.6, or widen hardware.kernel in spec.yaml, then: "
+        "envbuild lock spec.yaml && envbuild build\n"
+        "  run on a x86-64-v4 host, or lower hardware.cpu in spec.yaml, then: "
+        "envbuild lock spec.yaml && envbuild build\n"
+        "  give the run 8 CPUs, or lower determinism.threads in spec.yaml, then: "
+        "envbuild lock spec.yaml && envbuild build"
+    )
