@@ -182,17 +182,12 @@ def _load_release(url: str, suite: str, access: Access, *, frozen: bool) -> Rele
         raise _UnreachableError(
             f"{url}: expected it in the cache while offline, found nothing", "lock once with network"
         )
-    return _checked(_newer(_get_release(url, path, cached, access), cached), suite, frozen=frozen)
+    return _checked(_get_release(url, path, cached, access), suite, frozen=frozen)
 
 
 def _checked(release: ReleaseFile, suite: str, *, frozen: bool) -> ReleaseFile:
     check_release(release, suite, now=utc_now(), frozen=frozen)
     return release
-
-
-def _newer(got: ReleaseFile, cached: ReleaseFile | None) -> ReleaseFile:
-    """Keep the newer of two: a mirror that lags (or an attacker) must not take the archive back in time."""
-    return cached if cached is not None and cached.date > got.date else got
 
 
 def _fresh(path: Path, access: Access, *, frozen: bool) -> bool:
@@ -228,6 +223,10 @@ def _get_release(url: str, path: Path, cached: ReleaseFile | None, access: Acces
             "check the mirror's address, and that it has this release",
         )
     release = read_release(reply.data, url, access.keyrings)
+    if cached is not None and cached.date > release.date:
+        # A mirror that lags, or an attacker, must not take the archive back in time.
+        path.touch()
+        return cached
     found = _Validators(etag=reply.headers.get("etag", ""), modified=reply.headers.get("last-modified", ""))
     atomic_write(path, reply.data)
     atomic_write(note, msgspec.json.encode(found))

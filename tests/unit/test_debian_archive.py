@@ -149,8 +149,9 @@ def test_an_archive_taken_back_in_time_is_not_followed(
     maker(server.root, stanzas=[*BASE, stanza("fix")])
     load(access)
     maker(server.root, date=datetime.now(timezone.utc) - timedelta(days=3))
-    age(FRESH + 1)
-    assert load(access) == ["base-files", "fix", "libc6"]
+    for _ in range(2):
+        age(FRESH + 1)
+        assert load(access) == ["base-files", "fix", "libc6"]
 
 
 def test_a_second_mirror_is_tried_when_the_first_does_not_answer(access: Access, server: Server) -> None:
