@@ -20,7 +20,7 @@ from typing import Any
 
 from envbuild import layout
 from envbuild.digest import sha256_file
-from envbuild.errors import IntegrityError, LockError, UsageError
+from envbuild.errors import BuildError, IntegrityError, LockError, UsageError
 from envbuild.files import clone
 from envbuild.image import runtime, seed
 from envbuild.image.environment import Made, pack_tree
@@ -32,10 +32,6 @@ from envbuild.resources import template_dir
 
 _TEMPLATE = "Dockerfile.j2"
 _TOOLS = ("wheel.py", "compile.py")
-_PLAIN = re.compile(r"[ -~]*")
-"""What a label or variable may hold here: a Dockerfile is read line by line."""
-_IMAGE = re.compile(r"[a-z0-9]+(?:[._:/-][A-Za-z0-9_]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]*)?@sha256:[0-9a-f]{64}")
-_EXECUTABLE = re.compile(r"/[A-Za-z0-9/._-]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,25 +94,31 @@ def write_context(
     Raises:
         UsageError: the directory holds something else.
         IntegrityError: a file is missing from the store or altered.
-        BuildError: a package is unsound.
+        BuildError: a package is unsound, or the folder cannot be written.
     """
     _check_replaceable(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as folder:
-        root = Path(folder) / "context"
-        _write(root / "Dockerfile", context.dockerfile)
-        for path, content in context.files.items():
-            if isinstance(content, Stored):
-                _copy(store_path(content.sha256), content.sha256, root / path)
-            else:
-                _write(root / path, content)
-        for made in ("wheels", "tools"):
-            _folder(root / made)
-        if context.lock.os.packages:
-            _write_os(context.lock, store_path, root, progress or Silent())
-        if directory.exists():
-            shutil.rmtree(directory)
-        root.rename(directory)
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as folder:
+            root = Path(folder) / "context"
+            _fill(context, store_path, root, progress or Silent())
+            if directory.exists():
+                shutil.rmtree(directory)
+            root.rename(directory)
+    except OSError as error:
+        raise BuildError(f"cannot write {directory}: {error.strerror}", "choose another folder") from error
+
+
+def _fill(context: Context, store_path: Callable[[str], Path], root: Path, progress: Progress) -> None:
+    _write(root / "Dockerfile", context.dockerfile)
+    for path, content in context.files.items():
+        if isinstance(content, Stored):
+            _copy(store_path(content.sha256), content.sha256, root / path)
+        else:
+            _write(root / path, content)
+    _folder(root / "wheels")
+    if context.lock.os.packages:
+        _write_os(context.lock, store_path, root, progress)
 
 
 def _write_os(lock: Lock, store_path: Callable[[str], Path], root: Path, progress: Progress) -> None:
@@ -172,33 +174,23 @@ def _facts(lock: Lock, labels: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 def _check(lock: Lock, labels: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Refuse what would end a line, or end a word where none ends."""
+    """Refuse what could end a line. ``lock_digest`` has refused every value that a lock must not hold."""
     values = {
-        **{f"label {name}": value for name, value in labels.items()},
-        **{f"label name {name!r}": name for name in labels},
+        **{f"label {name}": f"{name}{value}" for name, value in labels.items()},
         **{f"environment.{name}": value for name, value in environment.items()},
-        **{f"frameworks.{name}": f"{name} {value}" for name, value in lock.frameworks.items()},
-        "hardware.kernel": lock.hardware.kernel,
-        "cuda": lock.cuda,
+        **{f"frameworks.{name}": f"{name}{value}" for name, value in lock.frameworks.items()},
     }
     for field, value in values.items():
-        if not _PLAIN.fullmatch(value):
+        if not value.isprintable():
             raise LockError(
-                f"{lock.file_name}: {field}: {value!r} cannot stand in a Dockerfile: expected printable ASCII",
+                f"{lock.file_name}: {field}: {value!r} cannot stand in a Dockerfile: expected printable characters",
                 "change the value in the spec and lock again: envbuild lock spec.yaml",
             )
-    if not _EXECUTABLE.fullmatch(lock.python.executable):
-        raise LockError(f"{lock.file_name}: python.executable: not a path: {lock.python.executable!r}")
-    if lock.os.image and not _IMAGE.fullmatch(lock.os.image):
-        raise LockError(
-            f"{lock.file_name}: os.image: expected NAME@sha256:DIGEST, found {lock.os.image!r}",
-            "name the base image by its digest: docker images --digests",
-        )
 
 
 def _quote(value: str) -> str:
     """Quote one word so that the Dockerfile parser takes it literally: no variable, no escape, no end of line."""
-    if not _PLAIN.fullmatch(value):
+    if not value.isprintable():
         raise ValueError(f"cannot be quoted: {value!r}")
     return '"' + re.sub(r'([\\"$])', r"\\\1", value) + '"'
 
