@@ -169,7 +169,7 @@ class Process:
         self.path = path
         os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), path)
         for generator, reseed in self.reseeders.items():
-            self.guarded(generator, partial(reseed, self))
+            self.guarded(generator, partial(reseed, self), vital=False)
 
     def _check_hash_seed(self) -> None:
         """``-E`` and ``-I`` make the interpreter ignore PYTHONHASHSEED, which nothing can mend afterwards."""

@@ -1,0 +1,85 @@
+"""Marker and verdict file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from envbuild.runtime.guard import gate
+from envbuild.runtime.guard.checks import Check
+
+CHECK = Check("cpus", "2 threads", "1 CPU", ok=False, meaning="m", fix="f")
+
+
+def verdict(name: str = "entrypoint") -> gate.Verdict:
+    return gate.Verdict([CHECK], ok=False, gate=name, lock="pylock.digits.toml", duration_ms=1.5)
+
+
+def make_proc(root: Path, boot: str, started: int) -> str:
+    for path, text in (
+        ("proc/sys/kernel/random/boot_id", f"{boot}\n"),
+        ("proc/1/stat", f"1 (a) b) c) S {' '.join(['0'] * 18)} {started} 0 0\n"),
+    ):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    (root / "proc/self/ns").mkdir(parents=True, exist_ok=True)
+    if not (root / "proc/self/ns/pid").is_symlink():
+        (root / "proc/self/ns/pid").symlink_to("pid:[4026532281]")
+    return gate.marker("0123456789abcdef0123", str(root))
+
+
+def test_marker(tmp_path: Path) -> None:
+    """It names lock, boot, namespace and the start of its first process, whatever that one is called."""
+    assert make_proc(tmp_path, "5f1c", 117) == "1/0123456789abcdef/5f1c/pid:[4026532281]/117"
+    assert make_proc(tmp_path, "5f1c", 118) != make_proc(tmp_path, "5f1c", 117)
+    assert make_proc(tmp_path, "0000", 117) != make_proc(tmp_path, "5f1c", 117)
+
+
+def test_marker_without_proc(tmp_path: Path) -> None:
+    """Parts that cannot be read are empty: two processes of one container still agree."""
+    assert gate.marker("0123456789abcdef0123", str(tmp_path)) == "1/0123456789abcdef///"
+
+
+def test_verdict_file(tmp_path: Path) -> None:
+    """The file holds everything a program needs; a later gate's does not replace it."""
+    gate.write_verdict(verdict(), str(tmp_path))
+    gate.write_verdict(verdict("startup"), str(tmp_path), replace=False)
+    names = {path.name: json.loads(path.read_text())["gate"] for path in tmp_path.iterdir()}
+    assert names == {"verdict.json": "entrypoint", f"verdict-{os.getpid()}.json": "startup"}
+    assert json.loads((tmp_path / "verdict.json").read_text()) == {
+        "format": 1,
+        "ok": False,
+        "gate": "entrypoint",
+        "lock": "pylock.digits.toml",
+        "controls": True,
+        "duration_ms": 1.5,
+        "checks": [CHECK.as_dict()],
+    }
+
+
+def test_no_folder_no_verdict(tmp_path: Path) -> None:
+    """Without the folder nothing is written and nothing fails."""
+    gate.write_verdict(verdict(), str(tmp_path / "absent"))
+    assert gate.write_atomic(str(tmp_path / "absent" / "x"), "") is False
+
+
+def test_nothing_half_written(tmp_path: Path) -> None:
+    """If the rename fails the temporary file is gone too."""
+    (tmp_path / "x").mkdir()
+    assert gate.write_atomic(str(tmp_path / "x"), "text") is False
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_a_guard_that_fails_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever goes wrong inside the guard, nothing runs."""
+    monkeypatch.setattr(gate, "load_expectations", lambda path: {})
+    assert gate.pass_or_refuse("entrypoint", prefix=str(tmp_path), folder=str(tmp_path)) is False
+    assert capfd.readouterr().err == (
+        "envbuild: the guard failed: KeyError: 'site' — nothing was run\n"
+        "what to do:\n  run the image as it was built: envbuild build\n"
+    )
