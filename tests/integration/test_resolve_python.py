@@ -1,0 +1,375 @@
+"""Python resolution with the real resolvers, against indexes on the loopback and, marked so, the configured ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from envbuild.digest import sha256_file
+from envbuild.errors import IntegrityError, ResolveError
+from envbuild.lock import PythonPackage
+from envbuild.resolve import uv
+from envbuild.resolve.indexes import configured
+from envbuild.resolve.python import PythonRequest, ResolvedPython, resolve_python, wheel_urls
+from envbuild.resolve.wheels import Target, ranks
+from tests.support.indexes import make_index
+from tests.support.server import FileServer
+from tests.support.wheels import make_wheel
+
+FEATURE = f"{sys.version_info.major}.{sys.version_info.minor}"
+TARGET = Target(python=FEATURE, platform=f"manylinux_2_36_{platform.machine()}")
+OTHER = Target(python="3.12" if FEATURE != "3.12" else "3.13", platform="manylinux_2_36_aarch64")
+
+
+class Bench:
+    """A place to resolve in: an own home and cache, and nothing of this machine's configuration."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder / "home"),
+            "PIP_CONFIG_FILE": "/dev/null",
+            "PIP_CACHE_DIR": str(folder / "pip"),
+            "UV_CACHE_DIR": str(folder / "uv"),
+        }
+        (folder / "home").mkdir()
+        (folder / "project").mkdir()
+
+    def resolve(self, *lines: str, target: Target = TARGET, resolver: str = "uv", **request: object) -> ResolvedPython:
+        cross_check = bool(request.pop("cross_check", False))
+        asked = PythonRequest(target=target, requirements=lines, folder=self.folder / "project", **request)  # type: ignore[arg-type]
+        return resolve_python(
+            asked, cache_dir=self.folder / "cache", environ=self.environ, resolver=resolver, cross_check=cross_check
+        )
+
+    def wheels(self, *made: tuple[str, str, Sequence[str]], tag: str = "py3-none-any") -> list[Path]:
+        return [make_wheel(self.folder / "made", n, v, requires=list(r), tag=tag) for n, v, r in made]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer() as running:
+        yield running
+
+
+def _serve(server: FileServer, folder: Path, wheels: Sequence[Path], prefix: str = "", **faults: object) -> str:
+    make_index(folder, wheels)
+    server.add_tree(folder, prefix, **faults)
+    return f"{server.url}{prefix}/simple"
+
+
+def _certificates(folder: Path) -> tuple[Path, Path]:
+    """Make an authority and a server certificate signed by it (uv takes no certificate that is its own authority)."""
+
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=folder)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *curve, "-days", "9", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
+    openssl("req", *curve, "-subj", "/CN=server", "-keyout", "server.key", "-out", "server.csr")
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
+    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "9", "-extfile", "names")
+    openssl("x509", "-req", "-in", "server.csr", *signing, "-out", "server.crt")
+    both = folder / "server.pem"
+    both.write_bytes((folder / "server.key").read_bytes() + (folder / "server.crt").read_bytes())
+    return folder / "ca.pem", both
+
+
+def _versions(resolved: ResolvedPython) -> dict[str, str]:
+    return {package.name: package.version for package in resolved.packages}
+
+
+def test_a_requirement_becomes_wheels_with_digest_size_and_place(bench: Bench, server: FileServer) -> None:
+    """Dependencies are followed, each wheel is named by digest and size, and asked for once only."""
+    wheels = bench.wheels(("top", "2.0", ["low_Pkg>=1"]), ("top", "1.0", []), ("low-pkg", "1.5", []))
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
+    found = bench.resolve("top", target=OTHER)
+    assert [(p.name, p.version, p.wheel.name) for p in found.packages] == [
+        ("low-pkg", "1.5", "low_pkg-1.5-py3-none-any.whl"),
+        ("top", "2.0", "top-2.0-py3-none-any.whl"),
+    ]
+    for package in found.packages:
+        path = bench.folder / "made" / package.wheel.name
+        assert (package.wheel.sha256, package.wheel.size) == (sha256_file(path), path.stat().st_size)
+        assert found.locations[package.wheel.sha256] == (f"{server.url}/files/{package.wheel.name}",)
+    assert found.notes == ()
+    asked = len(server.requests)
+    again = bench.resolve("top", target=OTHER)
+    assert again == found
+    assert [request for request in server.requests[:asked] if request.headers.get("User-Agent") == "envbuild"]
+    assert not [request for request in server.requests[asked:] if request.headers.get("User-Agent") == "envbuild"]
+
+
+def test_a_lock_again_moves_nothing_by_itself(bench: Bench, server: FileServer) -> None:
+    """Newer versions on the index move a package only if it is named, with what that forces, or if all are."""
+    wheels = bench.wheels(("a", "1.0", ["b>=1"]), ("b", "1.0", []), ("c", "1.0", []))
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
+    first = bench.resolve("a", "c")
+    assert _versions(first) == {"a": "1.0", "b": "1.0", "c": "1.0"}
+    wheels += bench.wheels(("a", "2.0", ["b>=2"]), ("b", "2.0", []), ("b", "3.0", []), ("c", "2.0", []))
+    _serve(server, bench.folder / "index", wheels)
+    bench.environ["UV_CACHE_DIR"] += "2"  # the index has changed within uv's ten minutes
+    assert bench.resolve("a", "c", existing=first.packages).packages == first.packages
+    moved = bench.resolve("a", "c", existing=first.packages, upgrade_packages=("A",))
+    assert _versions(moved) == {"a": "2.0", "b": "3.0", "c": "1.0"}
+    assert _versions(bench.resolve("a", "c", existing=first.packages, upgrade=True)) == {
+        "a": "2.0",
+        "b": "3.0",
+        "c": "2.0",
+    }
+    assert _versions(bench.resolve("a", "c<1.5", "b<3", existing=first.packages, upgrade=True))["b"] == "2.0"
+    with pytest.raises(ResolveError, match=r'^--upgrade-package: no package "d" is locked'):
+        bench.resolve("a", "c", existing=first.packages, upgrade_packages=("d",))
+
+
+def test_a_private_index_of_pip_with_a_password(bench: Bench, server: FileServer) -> None:
+    """Who configured only pip gets the private index, also for sizes, and no password comes out."""
+    wheels = bench.wheels(("secret-pkg", "1.0", []))
+    url = _serve(server, bench.folder / "index", wheels, auth="me:p@ss")
+    bench.environ["PIP_INDEX_URL"] = url.replace("://", "://me:p%40ss@")
+    found = bench.resolve("secret-pkg")
+    (place,) = found.locations[found.packages[0].wheel.sha256]
+    assert place == f"{server.url}/files/secret_pkg-1.0-py3-none-any.whl"
+    bench.environ["PIP_INDEX_URL"] = url
+    bench.environ["UV_CACHE_DIR"] += "2"
+    with pytest.raises((IntegrityError, ResolveError)) as caught:
+        bench.resolve("secret-pkg")
+    assert "p@ss" not in caught.value.message
+
+
+def test_certificates_of_pip_hold(bench: Bench) -> None:
+    """An index behind an own certificate authority is read with pip's cert option alone."""
+    authority, certificate = _certificates(bench.folder)
+    with FileServer(certificate=certificate) as server:
+        url = _serve(server, bench.folder / "index", bench.wheels(("tls-pkg", "1.0", [])))
+        bench.environ["PIP_INDEX_URL"] = url
+        with pytest.raises(IntegrityError, match=r"^a package index cannot be read: .*certificate"):
+            bench.resolve("tls-pkg")
+        bench.environ["PIP_CERT"] = str(authority)
+        assert _versions(bench.resolve("tls-pkg")) == {"tls-pkg": "1.0"}
+
+
+def test_a_strangers_upload_does_not_replace_a_private_package(bench: Bench, server: FileServer) -> None:
+    """Of pip's indexes the extra ones come first; the main one is asked only for what they do not have."""
+    private = bench.wheels(("acme", "1.0", []), ("shared", "1.0", []))
+    public = bench.wheels(("acme", "99.0", []), ("shared", "2.0", []), ("other", "1.0", []))
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "public", public, "/public")
+    bench.environ["PIP_EXTRA_INDEX_URL"] = _serve(server, bench.folder / "private", private, "/private")
+    assert _versions(bench.resolve("acme", "other", "shared>=2")) == {"acme": "1.0", "other": "1.0", "shared": "2.0"}
+    bench.environ["UV_INDEX_STRATEGY"] = "first-index"
+    with pytest.raises(ResolveError) as caught:
+        bench.resolve("acme", "other", "shared>=2")
+    assert (
+        caught.value.hint
+        == "if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock"
+    )
+
+
+def test_local_wheels_are_paths_and_missing_folders_no_harm(bench: Bench, server: FileServer) -> None:
+    """A wheel in a folder of the spec or of pip is taken with its path; folders that are gone are told of."""
+    public = bench.wheels(("pkg", "1.0", []), ("dep", "1.0", []))
+    own = make_wheel(bench.folder / "project/wheels", "pkg", "1.0+cpu", requires=["dep"])
+    simple = make_index(bench.folder / "files-only", public)
+    bench.environ["PIP_INDEX_URL"] = simple.as_uri()
+    bench.environ["PIP_FIND_LINKS"] = "/no/such/folder"
+    bench.environ["PIP_EXTRA_INDEX_URL"] = "file:///no/such/index"
+    found = bench.resolve("pkg", wheels=(Path("wheels"),))
+    assert _versions(found) == {"dep": "1.0", "pkg": "1.0+cpu"}
+    assert found.locations[sha256_file(own)] == (str(own),)
+    assert found.locations[sha256_file(public[1])] == (str(simple.parent / "files" / public[1].name),)
+    assert found.notes == (
+        "find-links /no/such/folder: does not exist, left out",
+        "extra-index-url file:///no/such/index: does not exist, left out",
+    )
+    urls = wheel_urls(
+        found.packages, TARGET, wheels=[Path("wheels")], folder=bench.folder / "project", environ=bench.environ
+    )
+    assert urls == dict(found.locations)
+
+
+def test_an_index_without_digests_has_its_files_hashed(bench: Bench, server: FileServer) -> None:
+    """The digest in a lock is that of the bytes if the index gives none."""
+    (wheel,) = bench.wheels(("bare", "1.0", []))
+    make_index(bench.folder / "index", [wheel], {wheel.name: ""})
+    server.add_tree(bench.folder / "index")
+    bench.environ["UV_DEFAULT_INDEX"] = f"{server.url}/simple"
+    (package,) = bench.resolve("bare").packages
+    assert (package.wheel.sha256, package.wheel.size) == (sha256_file(wheel), wheel.stat().st_size)
+
+
+def test_what_cannot_be_met_is_explained(bench: Bench, server: FileServer) -> None:
+    """Conflicts, unknown names and packages without a wheel for the target are told apart."""
+    wheels = bench.wheels(("a", "1.0", ["b<1"]), ("b", "1.0", []))
+    wheels += bench.wheels(("winonly", "1.0", []), tag="py3-none-win_amd64")
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
+    with pytest.raises(ResolveError, match=r"^the Python requirements cannot be met: Because .*b<1.*unsatisfiable\.$"):
+        bench.resolve("a")
+    with pytest.raises(
+        ResolveError, match=r'^"tensorfow" exists nowhere on the configured indexes — perhaps tensorflow: '
+    ):
+        bench.resolve("tensorfow")
+    with pytest.raises(
+        ResolveError, match=rf"^no wheel for Python {FEATURE} on {TARGET.platform}: winonly: "
+    ) as caught:
+        bench.resolve("winonly")
+    assert "pip wheel --no-deps -w wheels winonly" in caught.value.hint
+
+
+def test_requirements_files_and_markers(bench: Bench, server: FileServer) -> None:
+    """Files are read with what they include, and markers are judged for the target, not for the host."""
+    wheels = bench.wheels(("a", "1.0", []), ("b", "1.0", []), ("arm", "1.0", []), ("nobody", "1.0", []))
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
+    project = bench.folder / "project"
+    (project / "more.txt").write_text("b\narm; platform_machine == 'aarch64'\nnobody; sys_platform == 'win32'\n")
+    (project / "requirements.txt").write_text("a  # first\n-r more.txt\n")
+    assert _versions(bench.resolve(target=OTHER, files=(Path("requirements.txt"),))) == {
+        "a": "1.0",
+        "b": "1.0",
+        "arm": "1.0",
+    }
+    assert bench.resolve() == ResolvedPython()
+
+
+def test_a_locked_wheel_that_is_gone_or_other_is_named(bench: Bench, server: FileServer) -> None:
+    """Finding a lock's wheels again fails with the file's name if the index lost it or changed its bytes."""
+    (wheel,) = bench.wheels(("pkg", "1.0", []))
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", [wheel])
+    packages = bench.resolve("pkg").packages
+    other = make_wheel(bench.folder / "made", "pkg", "1.0", {"new.py": "x"})
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index2", [other], "/2")
+    with pytest.raises(IntegrityError) as caught:
+        wheel_urls(packages, TARGET, folder=bench.folder, environ=bench.environ)
+    assert caught.value.message == f"no configured index has {wheel.name} with sha256 {packages[0].wheel.sha256}"
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index3", bench.wheels(("pkg", "2.0", [])), "/3")
+    with pytest.raises(IntegrityError, match=r"^the configured indexes do not have the locked wheels: .*pkg==1\.0"):
+        wheel_urls(packages, TARGET, folder=bench.folder, environ=bench.environ)
+
+
+def test_a_dead_index_is_no_unmet_requirement(bench: Bench) -> None:
+    """An index that cannot be reached is a download failure."""
+    bench.environ |= {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"}
+    with pytest.raises(IntegrityError, match=r"^a package index cannot be read: "):
+        bench.resolve("anything")
+
+
+def test_pip_tools_gives_the_same_lock(bench: Bench, server: FileServer) -> None:
+    """Either resolver gives the same packages, digests and sizes, and each confirms the other."""
+    wheels = bench.wheels(("top", "2.0", ["low-pkg>=1"]), ("low-pkg", "1.5", []))
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "index", wheels)
+    by_pip = bench.resolve("top", resolver="pip-tools", cross_check=True)
+    assert by_pip == bench.resolve("top", cross_check=True)
+    assert _versions(by_pip) == {"top": "2.0", "low-pkg": "1.5"}
+    with pytest.raises(
+        ResolveError, match=r"^the Python requirements cannot be met, says pip-tools: .*top==3"
+    ) as caught:
+        bench.resolve("top==3", resolver="pip-tools")
+    assert "Traceback" not in caught.value.message
+
+
+def test_resolvers_that_disagree_are_refused(bench: Bench, server: FileServer) -> None:
+    """A pin that the other resolver cannot keep is listed with both versions."""
+    new, old = bench.wheels(("pkg", "2.0", []), ("pkg", "1.0", []))
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "uv-index", [new], "/uv")
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "pip-index", [old], "/pip")
+    with pytest.raises(ResolveError) as caught:
+        bench.resolve("pkg", cross_check=True)
+    assert caught.value.message == "uv and pip-tools disagree on 1 of 1 packages: pkg: uv 2.0, pip-tools 1.0"
+
+
+def test_pip_tools_needs_the_targets_machine_and_interpreter(bench: Bench) -> None:
+    """pip resolves only for where it runs: another machine, or an interpreter that is not here, is refused."""
+    machine = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    elsewhere = Target(python=FEATURE, platform=f"manylinux_2_36_{machine}")
+    with pytest.raises(ResolveError, match=r"^pip-tools can only resolve for the machine it runs on: this is "):
+        bench.resolve("pkg", target=elsewhere, resolver="pip-tools")
+    unheard = Target(python="3.99", platform=TARGET.platform)
+    with pytest.raises(
+        ResolveError, match=r"^pip-tools resolves only for the interpreter it runs in, and there is no python3.99"
+    ):
+        bench.resolve("pkg", target=unheard, resolver="pip-tools")
+
+
+def _overlap(packages: Sequence[PythonPackage], report: dict[str, object]) -> tuple[dict[str, str], dict[str, str]]:
+    ours = {package.name: package.wheel.sha256 for package in packages}
+    installed: list[dict[str, dict[str, dict[str, dict[str, str]]]]] = report["install"]  # type: ignore[assignment]
+    theirs = {}
+    for item in installed:
+        name = str(item["metadata"]["name"]).lower().replace("_", "-")
+        theirs[name] = item["download_info"]["archive_info"]["hashes"]["sha256"]
+    return ours, theirs
+
+
+@pytest.mark.network
+def test_tensorflow_for_debian_12_on_the_configured_indexes(tmp_path: Path) -> None:
+    """The example resolves for Python 3.11 on Debian 12 whatever this host is, in little more than uv's own time."""
+    target = Target(python="3.11", platform="manylinux_2_36_x86_64")
+    lines = ("tensorflow-cpu==2.21.*", "scikit-learn")
+    request = PythonRequest(target=target, requirements=lines, folder=tmp_path)
+    found = resolve_python(request, cache_dir=tmp_path / "cache")
+    versions = _versions(found)
+    assert versions["tensorflow-cpu"].startswith("2.21.")
+    assert {"numpy", "keras", "scikit-learn", "scipy"} <= set(versions)
+    assert list(versions) == sorted(versions)
+    assert sum(package.wheel.size for package in found.packages) > 250 << 20
+    assert set(found.locations) == {package.wheel.sha256 for package in found.packages}
+    times: dict[str, list[float]] = {"uv": [], "ours": []}
+    question = uv.Question(lines=lines, folder=tmp_path)
+    for _ in range(5):
+        start = time.perf_counter()
+        uv.ask(question, target, configured(os.environ, tmp_path), os.environ)
+        times["uv"].append(time.perf_counter() - start)
+        start = time.perf_counter()
+        assert resolve_python(request, cache_dir=tmp_path / "cache") == found
+        times["ours"].append(time.perf_counter() - start)
+    assert min(times["ours"]) <= 1.3 * min(times["uv"]) + 0.1, times
+
+
+@pytest.mark.network
+def test_wheels_are_those_that_pip_takes(tmp_path: Path) -> None:
+    """Where a release has several fitting wheels, the choice is pip's for the same target."""
+    target = Target(python="3.12", platform="manylinux_2_36_x86_64")
+    lines = ("charset-normalizer", "protobuf", "markupsafe")
+    packages = resolve_python(
+        PythonRequest(target=target, requirements=lines, folder=tmp_path), cache_dir=tmp_path / "cache"
+    ).packages
+    platforms = dict.fromkeys(tag.platform for tag in ranks(target) if tag.platform != "any")
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--no-deps", "--only-binary=:all:"]
+    command += ["--target", str(tmp_path / "t"), "--python-version=3.12", "--implementation=cp", "--abi=cp312"]
+    command += [
+        "--abi=abi3",
+        "--abi=none",
+        *(f"--platform={name}" for name in platforms),
+        "--report",
+        str(tmp_path / "r"),
+    ]
+    command += [f"{package.name}=={package.version}" for package in packages]
+    subprocess.run(command, check=True, capture_output=True)
+    ours, theirs = _overlap(packages, json.loads((tmp_path / "r").read_text()))
+    assert ours == theirs
+
+
+@pytest.mark.network
+def test_impossible_on_the_configured_indexes(tmp_path: Path) -> None:
+    """The real index's answer to an impossible wish names both sides of the conflict."""
+    lines = ("tensorflow-cpu==2.21.*", "numpy<1.20")
+    request = PythonRequest(
+        target=Target(python="3.11", platform="manylinux_2_36_x86_64"), requirements=lines, folder=tmp_path
+    )
+    with pytest.raises(ResolveError) as caught:
+        resolve_python(request, cache_dir=tmp_path / "cache")
+    assert "tensorflow-cpu" in caught.value.message
+    assert "numpy<1.20" in caught.value.message
