@@ -97,6 +97,7 @@ def assemble(
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
+        IntegrityError: a wheel is missing from the store or damaged there.
         EngineError: the engine is not reachable or refused.
     """
     return _Assembly(plan, cache, runner, progress).run(lock, build_os, check)
@@ -198,7 +199,7 @@ class _Assembly:
         return layer
 
     def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
-        return [WheelFile(name=wheel.name, path=self.cache.path(wheel.sha256)) for wheel in wheels]
+        return [WheelFile(name=wheel.name, path=self.cache.path(wheel.sha256), sha256=wheel.sha256) for wheel in wheels]
 
     def _contents(self) -> Contents:
         """What the wheels install, checked across layers."""

@@ -6,6 +6,7 @@ as in an installation one after the other; the plan's order is what "later" mean
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from envbuild.errors import BuildError
+from envbuild.digest import sha256_file
+from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.layer import Entry, Layer, LayerWriter
 from envbuild.image.wheel import File, Wheel, WheelError, is_module, parents, skeleton
 from envbuild.progress import Advance
@@ -27,10 +29,11 @@ COMPILE_OUT = f"/{COMPILE_DIR}/out"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WheelFile:
-    """A wheel on this machine: the file, and the name to tell the user."""
+    """A wheel on this machine: the file, the name to tell the user, and the digest it must have (empty: any)."""
 
     name: str
     path: Path
+    sha256: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,12 +89,29 @@ def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Wheel]]:
 
     Raises:
         BuildError: one of them is not safe or not well-formed; also for what is found while reading them.
+        IntegrityError: a file is missing, or has other bytes than the lock says.
     """
+    wheels = list(wheels)
+    for wheel in wheels:
+        _verify(wheel)
     try:
         with ExitStack() as stack:
             yield [stack.enter_context(Wheel(str(wheel.path), python, wheel.name)) for wheel in wheels]
     except WheelError as error:
         raise BuildError(str(error), "use another release of this package, or tell its makers") from None
+
+
+def _verify(wheel: WheelFile) -> None:
+    """Compare a wheel with its digest: it was right when it came, but lay in a writable place since."""
+    try:
+        found = sha256_file(wheel.path) if wheel.sha256 else ""
+    except FileNotFoundError:
+        raise IntegrityError(f"{wheel.name} is not in the store", "bring it in: envbuild fetch") from None
+    if found != wheel.sha256:
+        raise IntegrityError(
+            f"{wheel.name}: {wheel.path} is damaged: expected sha256 {wheel.sha256}, found {found}",
+            f"remove it and build again: rm -f {shlex.quote(str(wheel.path))}",
+        )
 
 
 def pack_wheels(
@@ -107,7 +127,7 @@ def pack_wheels(
         advance: is told of packed bytes.
 
     Raises:
-        BuildError: as ``opened`` does.
+        BuildError, IntegrityError: as ``opened`` does.
     """
     label = wheels[0].name if len(wheels) == 1 else "the layer of small wheels"
     folders, links, made = skeleton(python, executable) if executable else ([], {}, {})

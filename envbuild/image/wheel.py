@@ -192,7 +192,7 @@ class Wheel:
         """Digests by member name; those too weak or absent are left out."""
         name = f"{self._info}/RECORD"
         digests: dict[str, str] = {}
-        for row in csv.reader(self._text(name).splitlines()):
+        for row in self._rows(name):
             if len(row) < 2 or not row[1]:
                 continue
             algorithm, _, value = row[1].partition("=")
@@ -200,6 +200,12 @@ class Wheel:
                 raise self.wrong(name, f"the hash of {row[0]!r} must be SHA-2, found {algorithm!r}")
             digests[row[0]] = f"{algorithm}={value.rstrip('=')}"
         return digests
+
+    def _rows(self, name: str) -> list[list[str]]:
+        try:
+            return list(csv.reader(io.StringIO(self._text(name), newline="")))
+        except csv.Error as error:
+            raise self.wrong(name, f"not a CSV file: {error}") from None
 
     def _plan(self) -> list[File]:
         files: dict[str, File] = {}

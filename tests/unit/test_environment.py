@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.errors import BuildError
+from envbuild.digest import sha256_file
+from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.compile import compile_tree
 from envbuild.image.environment import (
     Contents,
@@ -119,6 +120,25 @@ def test_unsafe_wheels_are_build_errors(tmp_path: Path) -> None:
         pack(path)
     assert caught.value.message == "a-1.0-py3-none-any.whl: '../x': the name is not a plain relative path"
     assert caught.value.hint == "use another release of this package, or tell its makers"
+
+
+def test_files_of_the_store_are_checked(tmp_path: Path) -> None:
+    """A wheel that was altered or removed after it came in is not used."""
+    path = make_wheel(tmp_path, "a")
+    digest = sha256_file(path)
+    wheel = WheelFile(name=path.name, path=path, sha256=digest)
+    pack_wheels(io.BytesIO(), [wheel], "3.11", advance=lambda amount: None)
+    path.write_bytes(path.read_bytes() + b"x")
+    with pytest.raises(IntegrityError) as caught:
+        pack_wheels(io.BytesIO(), [wheel], "3.11", advance=lambda amount: None)
+    assert caught.value.message == (
+        f"{path.name}: {path} is damaged: expected sha256 {digest}, found {sha256_file(path)}"
+    )
+    assert caught.value.hint == f"remove it and build again: rm -f {path}"
+    path.unlink()
+    with pytest.raises(IntegrityError) as caught:
+        pack_sources(io.BytesIO(), [wheel], "3.11")
+    assert caught.value.message == f"{path.name} is not in the store"
 
 
 def test_sources_and_bytecode(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import csv
 import hashlib
 import io
 import os
 import stat
+import sys
 import zipfile
 from pathlib import Path
 
@@ -40,6 +42,22 @@ def refused(path: Path) -> str:
 def test_constants_agree_with_the_layout() -> None:
     """The script cannot import envbuild, so it repeats the prefix."""
     assert f"/{module.PREFIX}" == layout.ENV_PREFIX
+
+
+@pytest.mark.parametrize("script", ["wheel.py", "compile.py"])
+def test_scripts_run_on_old_interpreters(script: str) -> None:
+    """What runs inside an image is Python 3.9 and imports the standard library only."""
+    source = Path(module.__file__).with_name(script).read_text()
+    tree = ast.parse(source, feature_version=(3, 9))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_records_that_are_no_csv(tmp_path: Path) -> None:
+    """A RECORD that cannot be read is named."""
+    path = make_wheel(tmp_path, "a", record="x" * 200_000 + ",sha256=AAAA,1\n")
+    assert refused(path).startswith("a-1.0-py3-none-any.whl: 'a-1.0.dist-info/RECORD': not a CSV file: ")
 
 
 def test_schemes(tmp_path: Path) -> None:
