@@ -100,7 +100,8 @@ def added_os_packages(
     Args:
         packages: the wheels of a lock; none at all: what any wheel with compiled code would need.
         release: such as ``debian-12``.
-        libraries: what is known of the wheels' objects; it goes beyond the table of known wheels.
+        libraries: what is known of the wheels' objects. It adds packages, but changes no reason that stands without
+            it, since a lock must not depend on which wheels happen to be at hand.
     """
     compiled = {p.name for p in packages if not p.wheel.name.endswith("-any.whl")}
     if packages and not compiled:
@@ -110,11 +111,11 @@ def added_os_packages(
         if name in compiled:
             for soname in sonames:
                 reasons.setdefault(package_for(soname, release), f"needed by {name} ({soname})")
+    for soname in table().baseline:
+        reasons.setdefault(package_for(soname, release), f"manylinux baseline ({soname})")
     for lack in missing_libraries(libraries, table().assumed):
         name = lack.wheel.split("-", 1)[0].replace("_", "-").lower()
         reasons.setdefault(package_for(lack.soname, release), f"needed by {name} ({lack.soname})")
-    for soname in table().baseline:
-        reasons.setdefault(package_for(soname, release), f"manylinux baseline ({soname})")
     reasons.pop("", None)
     return dict(sorted(reasons.items()))
 

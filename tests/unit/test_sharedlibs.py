@@ -151,7 +151,7 @@ def test_known_wheels_bring_what_they_need() -> None:
 
 def test_objects_tell_more_than_the_table(tmp_path: Path) -> None:
     """Where a wheel's objects are known, what they need is added too."""
-    found = _scan(tmp_path, "strange", {"strange/a.so": make_elf(["libodbc.so.2", "libc.so.6", "libnowhere.so"])})
+    found = _scan(tmp_path, "strange", {"strange/a.so": make_elf(["libodbc.so.2", "libstdc++.so.6", "libnowhere.so"])})
     added = added_os_packages([_package("strange-1.0-cp311-cp311-linux_x86_64.whl")], libraries=[found])
     assert added == {
         "libodbc2": "needed by strange (libodbc.so.2)",
