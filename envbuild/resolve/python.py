@@ -132,7 +132,7 @@ def wheel_urls(
     pins = tuple(f"{package.name}=={package.version}" for package in packages)
     question = uv.Question(lines=pins, folder=folder, dependencies=False)
     try:
-        answer = uv.ask(question, target, indexes.configured(environ, folder, wheels), environ)
+        answer = uv.ask(question, target, _anywhere(indexes.configured(environ, folder, wheels)), environ)
     except ResolveError as error:
         raise IntegrityError(
             f"the configured indexes do not have the locked wheels: {error.message}",
@@ -172,9 +172,8 @@ def _ask_pip_tools(
     """Let pip-tools decide the versions, then find their wheels, whose digests both must know."""
     pins = piptools.compile_pins(question, request.target, _folders(request), cache_dir, environ)
     lines = tuple(f"{name}=={version}" for name, version in pins.versions.items())
-    # pip mixes all indexes, so its pins may come from any of them: nothing is chosen here, only found again.
-    mixed = replace(places, environment={**places.environment, "UV_INDEX_STRATEGY": "unsafe-best-match"})
-    answer = uv.ask(uv.Question(lines=lines, folder=request.folder, dependencies=False), request.target, mixed, environ)
+    again = uv.Question(lines=lines, folder=request.folder, dependencies=False)
+    answer = uv.ask(again, request.target, _anywhere(places), environ)
     offered = {
         name: [c for c in candidates if not c.sha256 or c.sha256 in pins.hashes.get(name, frozenset())]
         for name, candidates in answer.offered.items()
@@ -182,6 +181,11 @@ def _ask_pip_tools(
     if strange := sorted(name for name, candidates in offered.items() if not candidates):
         raise ResolveError(f"uv and pip-tools were given different files for: {', '.join(strange)}")
     return replace(answer, offered=offered)
+
+
+def _anywhere(places: indexes.Indexes) -> indexes.Indexes:
+    """Look into every index alike: safe where digests are known already, so that nothing is chosen, only found."""
+    return replace(places, environment={**places.environment, "UV_INDEX_STRATEGY": "unsafe-best-match"})
 
 
 def _cross_check(
