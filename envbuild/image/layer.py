@@ -11,10 +11,7 @@ directory is an entry of its own, since an engine would otherwise make it up wit
 
 from __future__ import annotations
 
-import hashlib
-import queue
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType, TracebackType
@@ -22,6 +19,7 @@ from typing import BinaryIO, Literal
 
 from envbuild import layout
 from envbuild.errors import BuildError
+from envbuild.image.sink import Sink
 
 Kind = Literal["file", "dir", "symlink", "hardlink", "char", "block", "fifo"]
 
@@ -91,7 +89,7 @@ class LayerWriter:
 
     def __init__(self, output: BinaryIO, name: str = "layer") -> None:
         self._name = name
-        self._sink = _Sink(output)
+        self._sink = Sink(output)
         self._pending = bytearray()
         self._last = b""
         self._kinds: dict[str, bool] = {}
@@ -200,56 +198,6 @@ class LayerWriter:
 
     def _wrong(self, entry: Entry, message: str) -> BuildError:
         return BuildError(f"{self._name}: {entry.path!r}: {message}")
-
-
-class _Sink:
-    """Hashes and writes chunks in a thread of its own, so that unpacking and writing overlap; holds a few MiB."""
-
-    def __init__(self, output: BinaryIO) -> None:
-        self.hash = hashlib.sha256()
-        self._output = output
-        self._queue: queue.Queue[bytes | bytearray | None] = queue.Queue(maxsize=4)
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-
-    def put(self, chunk: bytes | bytearray) -> None:
-        """Take a chunk, which must not be changed any more; raises what an earlier write raised."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._drain, name="layer-sink", daemon=True)
-            self._thread.start()
-        self._queue.put(chunk)
-        if self._error is not None:
-            raise self._error
-
-    def finish(self) -> None:
-        """Wait for the last write; raises what it raised."""
-        self.stop()
-        if self._error is not None:
-            raise self._error
-
-    def stop(self) -> None:
-        """End the thread."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-            self._thread = None
-
-    def _drain(self) -> None:
-        while (chunk := self._queue.get()) is not None:
-            if self._error is None:
-                try:
-                    self.hash.update(chunk)
-                    write_all(self._output, chunk)
-                except BaseException as error:
-                    self._error = error
-
-
-def write_all(output: BinaryIO, chunk: bytes | bytearray) -> None:
-    """Write everything: an unbuffered file may take only a part, as it does just before a disk is full."""
-    view = memoryview(chunk)
-    while view:
-        written = output.write(view)
-        view = view[len(view) if written is None else written :]
 
 
 def check_path(path: str, where: str = "layer") -> str:

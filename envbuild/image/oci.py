@@ -21,8 +21,9 @@ from typing import Any
 from envbuild.digest import canonical_json, sha256_bytes
 from envbuild.errors import BuildError
 from envbuild.files import atomic_file
-from envbuild.image.layer import BLOCK, Entry, Layer, header, write_all
+from envbuild.image.layer import BLOCK, Entry, Layer, header
 from envbuild.image.plan import CREATED, Plan
+from envbuild.image.sink import write_all
 
 _INDEX = "application/vnd.oci.image.index.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"

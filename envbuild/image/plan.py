@@ -40,7 +40,8 @@ _ARCHITECTURES: Mapping[str, tuple[str, str]] = {
 }
 
 # Which of this folder's files decide the bytes of which kind of layer; the OS layer takes all that no other names.
-_WHEEL_CODE = frozenset({"layer.py", "wheel.py", "environment.py"})
+_TAR_CODE = frozenset({"layer.py", "sink.py"})
+_WHEEL_CODE = _TAR_CODE | {"wheel.py", "environment.py"}
 _BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
 _NOT_OS_CODE = (_BYTECODE_CODE | {"plan.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}) - {
     "layer.py"
