@@ -1,0 +1,138 @@
+"""The OS layer, made for real: the same bytes every time, whoever makes it, and a clear word if a package fails."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envbuild.engine.docker import connect
+from envbuild.errors import BuildError
+from envbuild.image.rootfs import build_os_layer
+from envbuild.lock import Os, OsPackage
+from envbuild.progress import Silent
+from tests.support.debs import make_deb
+from tests.support.oslocks import real_os, shared_store
+
+pytestmark = [pytest.mark.engine, pytest.mark.network]
+
+ROOT = Path(__file__).parents[2]
+
+# A process of its own: time zone, locale and umask belong to a process.
+BUILDER = """
+import sys, msgspec
+from pathlib import Path
+from envbuild.engine.docker import connect
+from envbuild.image.rootfs import build_os_layer
+from envbuild.lock import Os
+from envbuild.progress import Silent
+from envbuild.store import Store
+os = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Os)
+print(build_os_layer(os, Store(Path(sys.argv[2])).path, connect(), Path(sys.argv[3]), Silent()).diff_id)
+"""
+
+
+@pytest.mark.parametrize(("release", "python"), [("debian-12", "python3.11"), ("debian-13", "python3.13")])
+def test_two_builds_are_one_layer(tmp_path: Path, release: str, python: str) -> None:
+    """Another time zone, locale, umask, home and order of packages give the same bytes."""
+    system = real_os(release, python, "libstdc++6", "ca-certificates", "passwd")
+    first = _build(system, tmp_path / "1", {"TZ": "Pacific/Kiritimati", "LC_ALL": "C"}, 0o022)
+    backwards = msgspec.structs.replace(system, packages=system.packages[::-1])
+    changed = {"TZ": "America/St_Johns", "LC_ALL": "C.UTF-8", "HOME": str(tmp_path), "PYTHONHASHSEED": "7"}
+    assert _build(backwards, tmp_path / "2", changed, 0o077) == first
+    assert hashlib.sha256((tmp_path / "1" / "os.tar").read_bytes()).hexdigest() == first
+    _check_layer(tmp_path / "1" / "os.tar", python)
+
+
+def test_a_failing_package_is_named(tmp_path: Path) -> None:
+    """A maintainer script that fails is an error with its package and its output, and no layer."""
+    with pytest.raises(BuildError) as caught:
+        _broken(tmp_path, {"postinst": "#!/bin/sh\necho no licence for you\nexit 3\n"})
+    assert caught.value.message.startswith("the OS package broken could not be installed: /bin/sh ")
+    assert "no licence for you" in caught.value.message
+    assert [path.name for path in (tmp_path / "out").iterdir()] == []
+
+
+def test_scripts_see_no_network_no_service_and_a_fixed_world(tmp_path: Path) -> None:
+    """No address, no start of services, no question, a fixed host name, time and hash order."""
+    script = """#!/bin/sh
+set -e
+{ echo "$LC_ALL $TZ $SOURCE_DATE_EPOCH $DEBIAN_FRONTEND $PYTHONHASHSEED"; uname -n
+sed 1,2d /proc/net/dev | cut -d: -f1
+/usr/sbin/policy-rc.d || echo "services: $?"; } >/usr/share/seen
+"""
+    _broken(tmp_path, {"postinst": script})
+    with tarfile.open(tmp_path / "out" / "os.tar") as layer:
+        content = layer.extractfile("usr/share/seen")
+        assert content is not None
+        seen = content.read().decode().split("\n")
+    assert [line.strip() for line in seen] == [
+        "C UTC 315532800 noninteractive 0",
+        "envbuild",
+        "lo",
+        "services: 101",
+        "",
+    ]
+
+
+def _broken(folder: Path, scripts: dict[str, str]) -> None:
+    """Build Debian 12 with one more package."""
+    system = real_os("debian-12")
+    path = make_deb(folder, "broken", files={"/usr/share/broken": "x"}, scripts=scripts)
+    data = path.read_bytes()
+    sha256 = hashlib.sha256(data).hexdigest()
+    package = OsPackage(
+        name="broken", version="1.0", architecture="all", archive="debian", path="pool/broken_1.0_all.deb",
+        size=len(data), sha256=sha256,
+    )  # fmt: skip
+    store = shared_store()
+    build_os_layer(
+        msgspec.structs.replace(system, packages=(*system.packages, package)),
+        lambda digest: path if digest == sha256 else store.path(digest),
+        connect(),
+        folder / "out" / "os.tar",
+        Silent(),
+    )
+
+
+def _build(system: Os, folder: Path, environment: dict[str, str], mask: int) -> str:
+    folder.mkdir()
+    (folder / "os.json").write_bytes(msgspec.json.encode(system))
+    command = [
+        sys.executable, "-c", BUILDER, str(folder / "os.json"), str(shared_store().root), str(folder / "os.tar"),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **environment}, umask=mask, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def _check_layer(path: Path, python: str) -> None:
+    """What an image needs is there, what would vary is not."""
+    with tarfile.open(path) as layer:
+        names = set(layer.getnames())
+        status = layer.extractfile("var/lib/dpkg/status")
+        shadow = layer.extractfile("etc/shadow")
+        assert status is not None
+        assert shadow is not None
+        assert b"Status: install ok installed" in (text := status.read())
+        assert text.count(b"\nStatus: ") == text.count(b"\nStatus: install ok installed\n")
+        assert {line.split(b":")[2] for line in shadow.read().splitlines()} == {b"3652"}
+        assert layer.getmember(f"usr/bin/{python}").isreg()
+        assert layer.getmember("bin").linkname == "usr/bin"
+    library = f"usr/lib/{python}"
+    assert f"{library}/__pycache__/os.cpython-{python.removeprefix('python').replace('.', '')}.pyc" in names
+    assert not {
+        "usr/sbin/policy-rc.d", "var/log/dpkg.log", "var/cache/ldconfig/aux-cache", "var/lib/dpkg/status-old",
+        "tmp/envbuild-os", ".dockerenv", "etc/passwd-",
+    } & names  # fmt: skip
+    assert "var/lib/dpkg/updates" in names
+    assert json.dumps(sorted(name for name in names if name.startswith(("tmp/", "dev/", "proc/", "sys/")))) == "[]"
