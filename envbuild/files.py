@@ -18,12 +18,14 @@ _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 
 @contextmanager
-def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator[BinaryIO]:
     """Open a temporary file that takes ``path``'s name when the block ends well, and vanishes otherwise.
 
     Args:
         path: final name; its folder is made if need be.
         mode: permission bits of the final file, whatever the umask.
+        sync: wait for the disk, so that the file is whole after a power cut too; not worth its time for what is
+            checked before use or can be made again.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
@@ -32,7 +34,8 @@ def atomic_file(path: Path, *, mode: int = 0o644) -> Iterator[BinaryIO]:
             yield stream
             stream.flush()
             os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
+            if sync:
+                os.fsync(stream.fileno())
         Path(name).replace(path)
     except BaseException:
         with suppress(FileNotFoundError):

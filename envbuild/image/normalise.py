@@ -95,7 +95,7 @@ def normalise(stream: BinaryIO, output: Path, label: str = "root file system") -
         while stream.read(1 << 20):  # engines want their stream read to the end
             pass
         add_constants(tree)
-        with atomic_file(output) as result:
+        with atomic_file(output, sync=False) as result:
             return tree.write(result)
 
 

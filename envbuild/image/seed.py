@@ -118,7 +118,7 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
         IntegrityError: a package's bytes are not what the lock says.
     """
     sources = tuple(sources)
-    with atomic_file(inputs) as output, LayerWriter(output, "the OS inputs") as writer:
+    with atomic_file(inputs, sync=False) as output, LayerWriter(output, "the OS inputs") as writer:
         for path, mode in (("tmp", 0o1777), (WORK, 0o755), (f"{WORK}/debs", 0o755)):
             writer.add(Entry(path=path, kind="dir", mode=mode))
         layer = _write(os, sources, seed, writer, advance)
@@ -138,7 +138,7 @@ def _write(os: Os, sources: tuple[Source, ...], seed: Path, inputs: LayerWriter 
                 _repack(inputs, source, data)
             advance(1)
         _skeleton(tree, os.architecture)
-        with atomic_file(seed) as output:
+        with atomic_file(seed, sync=False) as output:
             return tree.write(output)
 
 
