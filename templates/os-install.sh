@@ -87,9 +87,8 @@ clean() {
     # Identities and keys that must be a machine's own.
     : >/etc/machine-id
     rm -f /var/lib/dbus/machine-id
-    for folder in /etc/ssh /etc/ssl/private; do
-        [ ! -d "$folder" ] || find "$folder" -type f \( -name 'ssh_host_*' -o -name '*snakeoil*' \) -exec rm -f {} +
-    done
+    [ ! -d /etc/ssh ] || find /etc/ssh -name 'ssh_host_*' -exec rm -f {} +
+    [ ! -d /etc/ssl ] || find /etc/ssl \( -name '*snakeoil*' -o -lname '*snakeoil*' \) -exec rm -f {} +
     # What lives only while a machine runs. Mount points cannot be removed and are skipped.
     find /run /tmp /var/tmp -xdev -mindepth 1 -delete 2>/dev/null || true
     mkdir -p /run/lock
