@@ -13,7 +13,7 @@ epoch_days=3652 # 1980-01-01 in days since 1970, as /etc/shadow counts
 [ "${ENVBUILD_CLEAN:-}" = 1 ] || exec env -i ENVBUILD_CLEAN=1 /bin/sh "$0"
 
 export PATH="$work/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-export HOME=/root LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=315532800
+export HOME=/root LC_ALL=C TZ=UTC SOURCE_DATE_EPOCH=315532800 FORCE_SOURCE_DATE=1
 export DEBIAN_FRONTEND=noninteractive DEBCONF_NONINTERACTIVE_SEEN=true DEBCONF_NOWARNINGS=yes
 # Perl and Python order their hashes at random otherwise.
 export PERL_HASH_SEED=0 PERL_PERTURB_KEYS=0 PYTHONHASHSEED=0
@@ -71,6 +71,7 @@ clean() {
     # Logs and caches that hold times, inode numbers or the machine's name.
     find /var/log -type f \( -name dpkg.log -o -name alternatives.log -o -name fontconfig.log \) -exec rm -f {} +
     find /var/log -type f -size +0 -exec truncate -s 0 {} +
+    [ ! -d /var/lib/texmf ] || find /var/lib/texmf -name '*.log' -exec rm -f {} +
     rm -f /var/cache/ldconfig/aux-cache /etc/apt/apt.conf.d/01autoremove-kernels /var/lib/systemd/random-seed
     rm -f /var/lib/dpkg/lock /var/lib/dpkg/lock-frontend /var/lib/dpkg/triggers/Lock /etc/.pwd.lock
     for folder in /var/cache/debconf /var/lib/dpkg; do

@@ -247,7 +247,9 @@ def _skeleton(tree: Tree, architecture: str) -> None:
     links["usr/bin/awk"] = "mawk"
     for path, target in links.items():
         tree.add(Entry(path=path, kind="symlink", mode=0o777, target=target))
-    for folder in [f"usr/{name}" for name in links if "/" not in name]:
+    # update-alternatives puts links into these folders and fails without, as Java's packages show; see dpkg.cfg.
+    manuals = [f"usr/share/man/man{section}" for section in range(1, 9)]
+    for folder in [*manuals, *(f"usr/{name}" for name in links if "/" not in name)]:
         if folder not in tree:
             tree.add(Entry(path=folder, kind="dir", mode=0o755))
     for path, data in {

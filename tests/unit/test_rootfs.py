@@ -121,6 +121,12 @@ def test_essential_packages_are_seeded_with_merged_usr(archive: Archive, tmp_pat
     engine = FakeEngine()
     build(archive, engine, tmp_path)
     found = {path: value for path, value in engine.seed.items() if path.startswith(("bin", "lib", "usr", "dev"))}
+    manuals = {path: found.pop(path) for path in sorted(found) if path.startswith("usr/share")}
+    assert list(manuals) == [
+        "usr/share",
+        "usr/share/man",
+        *(f"usr/share/man/man{section}" for section in range(1, 9)),
+    ]
     assert found == {
         "bin": ("usr/bin", b""),
         "dev": ("", b""),
