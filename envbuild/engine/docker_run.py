@@ -15,7 +15,7 @@ from typing import Any
 
 from envbuild.engine.docker_attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
 from envbuild.engine.endpoint import is_rootless
-from envbuild.engine.http import ApiError, EngineClient, Hijacked, engine_refused
+from envbuild.engine.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.protocol import ContainerExit, ContainerRun
 from envbuild.errors import EngineError
 
@@ -43,9 +43,11 @@ def _run(client: EngineClient, request: ContainerRun, *, init: bool) -> Containe
     since = time.time()
     identity = _create(client, request, init)
     with _removed_unless_started(client, identity) as mark_started, ExitStack() as stack:
-        stream = stack.enter_context(_attached(client, identity, request))
-        pending = client.begin("POST", f"/containers/{identity}/wait", {"condition": "removed"})
-        stack.callback(pending.close)
+        with _refused("attach to the container"):
+            attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))
+            stream = stack.enter_context(attached)
+            wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": "removed"})
+            pending = stack.enter_context(wait)
         relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
         _start(client, identity)
         mark_started()
@@ -151,18 +153,18 @@ def _removed_unless_started(client: EngineClient, identity: str) -> Iterator[Any
                 client.call("DELETE", f"/containers/{identity}", {"force": 1, "v": 1})
 
 
+def _attachment(request: ContainerRun) -> dict[str, Any]:
+    """Ask for all streams from the start on."""
+    return {"stream": 1, "stdout": 1, "stderr": 1, "stdin": int(request.interactive), "detachKeys": _NO_DETACH}
+
+
 @contextmanager
-def _attached(client: EngineClient, identity: str, request: ContainerRun) -> Iterator[Hijacked]:
-    """Attach to the container that is about to start."""
-    query = {"stream": 1, "stdout": 1, "stderr": 1, "stdin": int(request.interactive), "detachKeys": _NO_DETACH}
+def _refused(doing: str) -> Iterator[None]:
+    """Turn an error status into ``EngineError``."""
     try:
-        stream = client.hijack(f"/containers/{identity}/attach", query)
+        yield
     except ApiError as error:
-        raise engine_refused("attach to the container", error.message) from None
-    try:
-        yield stream
-    finally:
-        stream.close()
+        raise engine_refused(doing, error.message) from None
 
 
 def _kill(client: EngineClient, identity: str, signal_name: str) -> None:

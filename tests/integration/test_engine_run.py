@@ -50,9 +50,12 @@ def image(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def label() -> str:
-    """A label value of this test's own."""
-    return uuid.uuid4().hex
+def label(engine: DockerEngine) -> Iterator[str]:
+    """A label value of this test's own; what a failed test left behind is removed."""
+    label = uuid.uuid4().hex
+    yield label
+    for container in containers(engine, label):
+        engine._sdk_client().remove_container(container, force=True)
 
 
 @pytest.fixture
