@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from envbuild.errors import IntegrityError
+from envbuild.files import ELSEWHERE
 from envbuild.net import Http, HttpError, explain
 from envbuild.netconfig import NetworkConfig, redacted
 from envbuild.part import Part, copy_into
-from envbuild.store import ELSEWHERE, NO_SPACE, Store, WrongBytesError
+from envbuild.store import NO_SPACE, Store, WrongBytesError
 
 if TYPE_CHECKING:
     import urllib3

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 from envbuild.download import Download, Item, UnavailableError
 from envbuild.errors import EnvbuildError, IntegrityError
+from envbuild.files import ELSEWHERE
 from envbuild.lock import Lock
 from envbuild.net import Http
 from envbuild.netconfig import NetworkConfig
 from envbuild.progress import Progress
-from envbuild.store import ELSEWHERE, Store
+from envbuild.store import Store
 
 __all__ = ["FetchResult", "Item", "fetch", "lock_items"]
 

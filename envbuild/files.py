@@ -16,6 +16,9 @@ from typing import BinaryIO
 
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
+ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
+"""The way out when the store's disk takes no more."""
+
 
 @contextmanager
 def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator[BinaryIO]:

@@ -22,14 +22,13 @@ from pathlib import Path
 
 from envbuild.digest import SHA256, canonical_json, sha256_bytes, sha256_file
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
-from envbuild.files import atomic_write, claimed, is_named
+from envbuild.files import ELSEWHERE, atomic_write, claimed, is_named
 from envbuild.part import Part, copy_into
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SIZES = ".sizes.json"
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
-ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 
 
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:

@@ -21,12 +21,11 @@ import msgspec
 
 from envbuild.digest import sha256_bytes
 from envbuild.errors import IntegrityError
-from envbuild.files import atomic_write, locked
+from envbuild.files import ELSEWHERE, atomic_write, locked
 from envbuild.progress import Progress, Silent
 from envbuild.resolve import debian_http
 from envbuild.resolve.debian_index import Index, open_index, write_index
 from envbuild.resolve.debian_release_file import ReleaseFile, check_release, read_release, utc_now
-from envbuild.store import ELSEWHERE
 
 FRESH = 600
 """Seconds for which an InRelease file is not asked for again; Debian's archive changes four times a day."""
