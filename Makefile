@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine demo test unit integration gpu lint format pins lockfiles benchmark clean
+.PHONY: help venv engine demo test unit integration lint format pins lockfiles benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -22,7 +22,7 @@ engine: ## a container engine that answers (installs and starts Docker if there 
 demo: venv engine ## lock, build, run twice, compare: the main job on real data
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/demo.sh
 
-test: lint unit integration gpu ## everything CI runs
+test: lint unit integration ## everything CI runs
 	@echo "all suites passed"
 
 unit: venv ## fast tests: no network, no engine
@@ -30,9 +30,6 @@ unit: venv ## fast tests: no network, no engine
 
 integration: venv engine ## tests with the real engine, the real indexes and mirrors
 	$(BIN)/python -m pytest tests/integration -q --durations=10
-
-gpu: venv ## tests for a GPU host; elsewhere collected and skipped with the reason
-	$(BIN)/python -m pytest tests/gpu -q || [ $$? -eq 5 ]
 
 lint: venv ## ruff, mypy --strict
 	$(BIN)/ruff check .
