@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from envbuild.digest import sha256_json
-from envbuild.errors import EnvbuildError
+from envbuild.errors import UsageError
 
 FORMAT = 1
 
@@ -144,10 +144,8 @@ class Record(_Value, frozen=True, kw_only=True):
     differs_in: tuple[str, ...] = ()
 
 
-class RecordError(EnvbuildError):
+class RecordError(UsageError):
     """A record is missing, ambiguous or unreadable."""
-
-    exit_code = 2
 
 
 def dumps(record: Record) -> bytes:

@@ -155,7 +155,7 @@ def fetch(
     """Download every locked file, verified.
 
     Afterwards nothing needs the network."""
-    from envbuild.cli.building import fetch_files
+    from envbuild.cli.fetching import fetch_files
 
     fetch_files(lock, vendor, sources or [], Console(quiet=quiet, verbose=verbose, as_json=as_json))
 

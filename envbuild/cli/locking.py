@@ -50,8 +50,9 @@ def write_starter(folder: Path, force: bool, console: Console) -> None:
 def write_lock(path: Path, options: LockOptions, console: Console) -> None:
     """Resolve a spec and write the lock and its Dockerfile; an old lock stays whole until the new one is."""
     from envbuild.image.dockerfile import render
+    from envbuild.resolve import policy
 
-    spec = load_spec(path)
+    spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
     old = _existing(target)
     lock, notes = resolve(spec, path, old, options, console)
@@ -70,8 +71,9 @@ def write_lock(path: Path, options: LockOptions, console: Console) -> None:
 def check_lock(path: Path, options: LockOptions, console: Console) -> None:
     """Raise ``LockError`` (exit 11) unless the lock is what the spec beside it asks for; asks no index."""
     from envbuild.image.dockerfile import render
+    from envbuild.resolve import policy
 
-    spec = load_spec(path)
+    spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
     lock = locks.load(target)
     stale = stale_inputs(lock.resolution, resolution_inputs(spec, path, options))
@@ -162,8 +164,10 @@ def resolve(
 
 def resolution_inputs(spec: Spec, path: Path, options: LockOptions) -> dict[str, str]:
     """Return the SHA-256 of everything the resolution depends on that lies beside the lock, by name."""
+    from envbuild.requirement_files import included
+
     inputs = {path.name: spec_digest(spec)}
-    for name in spec.requirement_files:
+    for name in included(path.parent, spec.requirement_files, path.name):
         inputs[name] = sha256_file(path.parent / name)
     for name in spec.wheels:
         wheels = sorted((path.parent / name).glob("*.whl"))

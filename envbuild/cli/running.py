@@ -11,10 +11,10 @@ import msgspec
 
 from envbuild import lock as locks
 from envbuild import runs
-from envbuild.cli.building import BuildOptions, build_image, open_lock, read_identity, refuse_stale
+from envbuild.cli.building import BuildOptions, build_image, read_identity
 from envbuild.cli.console import Console
+from envbuild.cli.opening import open_lock
 from envbuild.errors import HostMismatchError, UsageError
-from envbuild.project import find_lock
 from envbuild.record import Record, summary
 
 
@@ -42,9 +42,8 @@ def run_program(options: RunOptions, console: Console) -> int:
     from envbuild.run import RunRequest, run
 
     arguments = _arguments(options)
-    path = options.lock or find_lock(_start(arguments))
-    lock = locks.load(path)
-    refuse_stale(path, lock)
+    opened = open_lock(options.lock, _start(arguments))
+    path, lock = opened.path, opened.lock
     _refuse_changed_inputs(path, lock)
     engine = connect()
     recorded = read_identity(path, lock)
@@ -74,8 +73,7 @@ def check_this_host(path: Path | None, console: Console) -> int:
     """Print the verdict on this host; returns 0 or 78."""
     from envbuild.hostcheck import check_host, render
 
-    _, lock = open_lock(path)
-    verdict = check_host(lock)
+    verdict = check_host(open_lock(path).lock)
     if console.as_json:
         console.result(verdict.as_dict())
     elif not console.quiet:

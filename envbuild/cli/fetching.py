@@ -1,0 +1,141 @@
+"""``fetch``: a lock's files into the store, from wherever they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.opening import Opened, open_lock
+from envbuild.errors import BuildError, IntegrityError
+from envbuild.store import Store
+
+if TYPE_CHECKING:
+    from envbuild.fetch import FetchResult, Item
+    from envbuild.lock import Lock
+
+
+def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path], console: Console) -> None:
+    """Bring all files of a lock into the store, and into a folder if asked for; damaged ones are brought in again."""
+    from envbuild import vendor as vendoring
+
+    opened = open_lock(path)
+    store = Store()
+    _drop_damaged(opened.lock, store, console)
+    ensure_files(opened, store, sources, offline=False, console=console)
+    if vendor is not None:
+        written = vendoring.vendor(opened.lock, store, vendor, console)
+        console.line("vendor", str(vendor), plural(written.written + written.kept, "file"))
+    console.result({"lock": opened.lock.file_name, "store": str(store.root), "vendor": str(vendor) if vendor else None})
+
+
+def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> None:
+    """Fetch what the store lacks; asks no index when it lacks nothing."""
+    from envbuild.fetch import lock_items
+
+    items = lock_items(opened.lock)
+    missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}
+    if not missing:
+        console.detail(f"fetch: {plural(len(items), 'file')} in the store already")
+        return
+    result = _fetch(opened, store, folders, missing, offline=offline, console=console)
+    console.line(
+        "fetch",
+        f"{plural(len(items), 'file'):<18}",
+        f"{human_bytes(result.bytes):<12}",
+        f"{result.rate:.0f} MB/s" if result.bytes else "",
+        elapsed=True,
+    )
+    for warning in result.warnings:
+        console.line("note", warning)
+
+
+def _fetch(
+    opened: Opened, store: Store, folders: Sequence[Path], missing: set[str], *, offline: bool, console: Console
+) -> FetchResult:
+    """Fetch from folders, mirrors, and where wheels were when they were locked; else ask the indexes where they are."""
+    from envbuild.fetch import fetch, lock_items
+    from envbuild.netconfig import network_config
+    from envbuild.vendor import vendored_sources
+
+    lock, network = opened.lock, network_config(offline=offline)
+    known: list[Mapping[str, Sequence[str]]] = [vendored_sources(lock, folder) for folder in folders]
+    wanted = set() if offline else missing - {sha256 for mapping in known for sha256 in mapping}
+    known.append(_deb_sources(opened, wanted))
+    remembered = _remembered(lock, store, wanted)
+    try:
+        wheels = _wheels_now(opened, wanted - remembered.keys())
+        return fetch(lock_items(lock, *known, remembered, wheels), store, console, network)
+    except IntegrityError as error:
+        # A remembered place may be gone, or have other bytes by now.
+        left = {sha256 for sha256 in remembered if not store.has(sha256)}
+        if not left:
+            raise
+        try:
+            wheels = _wheels_now(opened, left)
+        except IntegrityError:
+            raise error from None
+        return fetch(lock_items(lock, *known, wheels), store, console, network)
+
+
+@contextmanager
+def naming_damaged_files(lock: Lock, store: Store, console: Console) -> Iterator[None]:
+    """Tell files that were damaged in the store from other failures, and remove them, so that a fetch heals it."""
+    try:
+        yield
+    except (IntegrityError, BuildError) as error:
+        damaged = _drop_damaged(lock, store, console)
+        if not damaged:
+            raise
+        names = "".join(f"\n  {item.name}: expected sha256 {item.sha256}" for item in damaged)
+        raise IntegrityError(
+            f"{plural(len(damaged), 'file')} in the store {store.root} had other bytes than locked; removed{names}",
+            "bring them in again: envbuild fetch",
+        ) from error
+
+
+def _drop_damaged(lock: Lock, store: Store, console: Console) -> list[Item]:
+    """Read all of a lock's files that the store holds; those with other bytes are removed and returned."""
+    from envbuild.fetch import lock_items
+
+    held = [item for item in lock_items(lock) if store.has(item.sha256)]
+    damaged = []
+    with console.phase("verify", sum(item.size for item in held)) as advance:
+        for item in held:
+            if not store.verify(item.sha256):
+                damaged.append(item)
+            advance(item.size)
+    return damaged
+
+
+def _deb_sources(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:
+    """Return where the locked OS packages are; asks no one if none is missing."""
+    from envbuild.resolve.debian import deb_urls
+
+    wanted = any(package.sha256 in missing for package in opened.lock.os.packages)
+    return deb_urls(opened.lock.os, opened.mirror) if wanted else {}
+
+
+def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequence[str]]:
+    """Return where missing wheels were when they were locked, as far as that is still known."""
+    folder = store.cache_dir("locations")
+    places = {package.wheel.sha256: folder / package.wheel.sha256 for package in lock.packages}
+    return {
+        sha256: place.read_text().splitlines()
+        for sha256, place in places.items()
+        if sha256 in missing and place.is_file()
+    }
+
+
+def _wheels_now(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:
+    """Ask the indexes where missing wheels are; asks no one if none is missing."""
+    from envbuild.resolve.python import wheel_urls
+    from envbuild.resolve.wheels import Target
+
+    lock = opened.lock
+    wanted = [package for package in lock.packages if package.wheel.sha256 in missing]
+    target = Target(python=lock.python.version, platform=lock.python.platform)
+    wheels = tuple(map(Path, opened.spec.wheels)) if opened.spec else ()
+    return wheel_urls(wanted, target, wheels=wheels, folder=opened.folder)
