@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -33,6 +34,8 @@ HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file sys
 USER = "envbuild"
 """Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
 
+_PATIENCE = 30.0
+"""Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 
@@ -260,22 +263,26 @@ class _Facts:
 
     def __init__(self, project: Path, record: Record, engine: RunEngine) -> None:
         self._found: dict[str, Any] = {}
+        self._given = False
+        self._turn = threading.Lock()
         self._work = threading.Thread(target=self._gather, args=(project, record, engine), name="facts", daemon=True)
         self._work.start()
 
     def result(self) -> dict[str, Any]:
-        """Wait for the facts; those that could not be had are absent."""
-        self._work.join()
-        return dict(self._found)
+        """Wait for the facts; those that could not be had, or not in time, are absent."""
+        self._work.join(_PATIENCE)
+        with self._turn:
+            self._given = True
+            return dict(self._found)
 
     def _gather(self, project: Path, record: Record, engine: RunEngine) -> None:
         self._found["git"] = git_state(project)
         self._found["host"] = host_facts()
-        try:
+        with suppress(EnvbuildError):
             self._found["engine"] = dict(engine.describe())
-        except EnvbuildError:
-            return
-        runs.save(project, msgspec.structs.replace(record, **self._found))
+        with self._turn, suppress(OSError):
+            if not self._given:
+                runs.save(project, msgspec.structs.replace(record, **self._found))
 
 
 def _observations(folder: Path) -> dict[str, Any]:

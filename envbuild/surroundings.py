@@ -10,9 +10,6 @@ from pathlib import Path
 from envbuild.record import Git, Gpu, Host
 from envbuild.runtime.guard import probe
 
-_GIT_TIMEOUT = 120
-"""Seconds; a diff of a large project is read while the program runs."""
-
 
 def git_state(project: Path) -> Git | None:
     """Ask git, in three processes at once; None outside a repository, before its first commit, or without git."""
@@ -42,8 +39,8 @@ def git_state(project: Path) -> Git | None:
     while diff.stdout is not None and (chunk := diff.stdout.read(1 << 16)):
         digest.update(chunk)
         size += len(chunk)
-    listed, _ = others.communicate(timeout=_GIT_TIMEOUT)
-    names, _ = head.communicate(timeout=_GIT_TIMEOUT)
+    listed, _ = others.communicate()
+    names, _ = head.communicate()
     words = names.decode(errors="replace").split()
     if diff.wait() != 0 or head.returncode != 0 or len(words) != 2:
         return None

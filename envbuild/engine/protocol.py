@@ -52,7 +52,14 @@ class StepRunner(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageInfo:
-    """An image as its engine holds it: config digest (hex), tags, and uncompressed layer digests (hex)."""
+    """An image as its engine holds it.
+
+    Attributes:
+        config: the engine's own name of the image in hex: the digest of its config, or, where the engine keeps images
+            in containerd's store, of its manifest.
+        tags: its references.
+        diff_ids: uncompressed layer digests (hex), bottom first.
+    """
 
     config: str
     tags: tuple[str, ...]
