@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.fetching import ensure_files, naming_damaged_files
+from envbuild.cli.identity import (
+    check_reproduced,
+    image_tag,
+    is_recorded,
+    make_identity,
+    read_identity,
+    write_identity,
+)
 from envbuild.cli.opening import Opened, open_lock
-from envbuild.errors import NotReproducibleError, UsageError
-from envbuild.files import atomic_write
+from envbuild.digest import sha256_json
+from envbuild.errors import UsageError
 from envbuild.store import Store
 
 if TYPE_CHECKING:
@@ -38,44 +45,33 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
         NotReproducibleError: the image is not the one recorded beside the lock.
     """
     opened = open_lock(path)
-    found, lock = opened.path, opened.lock
-    if options.output is not None:
-        built = assemble_image(opened, options, None, console)
-        _write_output(built, lock, options.output)
-        return _finish(found, lock, built, console)
-    engine = _connect()
-    recorded = read_identity(found, lock)
-    if recorded and (held := engine.find_image(recorded["reference"])) and held.config == recorded["config"]:
-        console.line("image", lock.name, f"sha256:{held.config[:12]}…", "nothing to do", elapsed=True)
-        console.result(recorded)
-        return recorded
+    lock, recipe = opened.lock, recipe_of(opened.lock)
+    recorded = read_identity(opened.path, lock)
+    engine = None if options.output is not None else _connect()
+    if engine is not None and recorded and recorded["recipe"] == recipe:
+        held = engine.find_image(recorded["reference"])
+        if is_recorded(held, recorded):
+            console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
+            console.result(recorded)
+            return recorded
     built = assemble_image(opened, options, engine, console)
-    began = time.monotonic()
-    tag = image_tag(lock)
-    load(built, tag, engine)
-    console.line("load", f"{engine.describe().get('name', 'engine'):<18}", f"{time.monotonic() - began:.1f} s")
-    return _finish(found, lock, built, console)
+    identity = make_identity(lock, built.image, recipe)
+    check_reproduced(opened.path, recorded, identity)
+    if options.output is not None:
+        _write_output(built, lock, options.output)
+    elif engine is not None:
+        _load(built, lock, engine, console)
+    write_identity(opened.path, identity)
+    _report(built, lock, recorded == identity, console)
+    console.result(identity)
+    return identity
 
 
-def image_tag(lock: locks.Lock) -> str:
-    """Return the tag an image gets in an engine: its name, and enough of its lock's digest to tell locks apart."""
-    return f"envbuild/{lock.name}:{locks.lock_digest(lock)[:12]}"
+def recipe_of(lock: locks.Lock) -> str:
+    """Return the digest of everything that decides an image's layers: the lock, and envbuild's own code."""
+    from envbuild.image.plan import plan
 
-
-def identity_path(path: Path) -> Path:
-    """Return the file beside a lock that holds the image's digests."""
-    return path.with_suffix(".image.json")
-
-
-def read_identity(path: Path, lock: locks.Lock) -> dict[str, Any] | None:
-    """Return what is recorded beside the lock about its image, or None if nothing is, or if it is of another lock."""
-    try:
-        recorded = json.loads(identity_path(path).read_bytes())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(recorded, dict) or recorded.get("lock") != locks.lock_digest(lock):
-        return None
-    return recorded
+    return sha256_json([layer.key for layer in plan(lock).layers])
 
 
 def assemble_image(opened: Opened, options: BuildOptions, engine: Engine | None, console: Console) -> Built:
@@ -105,18 +101,25 @@ def assemble_image(opened: Opened, options: BuildOptions, engine: Engine | None,
     return built
 
 
-def load(built: Built, tag: str, engine: Engine) -> None:
+def _load(built: Built, lock: locks.Lock, engine: Engine, console: Console) -> None:
     """Send an image to the engine, without the layers it holds already."""
     from envbuild.image.oci import docker_archive
 
+    began = time.monotonic()
     chain = tuple(blob.layer.diff_id for blob in built.image.layers)
-    shared = 0
-    for held in engine.held_layers():
-        common = 0
-        while common < min(len(held), len(chain)) and held[common] == chain[common]:
-            common += 1
-        shared = max(shared, common)
-    engine.load(docker_archive(built.image, tag, skip=set(chain[:shared])))
+    shared = max((_common(held, chain) for held in engine.held_layers()), default=0)
+    engine.load(docker_archive(built.image, image_tag(lock), skip=set(chain[:shared])))
+    kept = f"{shared} of {plural(len(chain), 'layer')} held already" if shared else ""
+    seconds = f"{time.monotonic() - began:.1f} s"
+    console.line("load", f"{engine.describe().get('name', 'engine'):<18}", seconds, kept)
+
+
+def _common(held: Sequence[str], chain: Sequence[str]) -> int:
+    """Return how many layers two chains share from the bottom."""
+    for count, (one, other) in enumerate(zip(held, chain, strict=False)):
+        if one != other:
+            return count
+    return min(len(held), len(chain))
 
 
 def write_docker_context(folder: Path, path: Path | None, options: BuildOptions, console: Console) -> None:
@@ -141,31 +144,12 @@ def _write_output(built: Built, lock: locks.Lock, output: str) -> None:
     write(built.image, image_tag(lock), Path(place))
 
 
-def _finish(path: Path, lock: locks.Lock, built: Built, console: Console) -> dict[str, Any]:
-    """Compare with the recorded digest, record, and say so."""
-    image = built.image
-    recorded = read_identity(path, lock)
-    if recorded and recorded["config"] != image.config_digest:
-        raise NotReproducibleError(
-            f"the image is not the one recorded in {identity_path(path).name}\n"
-            f"  recorded  sha256:{recorded['config']}\n  built     sha256:{image.config_digest}",
-            "compare both with diffoscope, and report it: the same lock must give the same image",
-        )
-    identity = {
-        "config": image.config_digest,
-        "image": f"sha256:{image.config_digest}",
-        "layout": lock.layout,
-        "lock": locks.lock_digest(lock),
-        "manifest": image.manifest_digest,
-        "reference": image_tag(lock),
-    }
-    atomic_write(identity_path(path), (json.dumps(identity, indent=2, sort_keys=True) + "\n").encode())
+def _report(built: Built, lock: locks.Lock, reproduced: bool, console: Console) -> None:
+    """Say what was built."""
     size = sum(layer.layer.size for layer in built.layers)
-    said = "(reproduces the recorded digest)" if recorded else ""
     made = f"{human_bytes(size)} in {plural(len(built.layers), 'layer')}"
-    console.line("image", lock.name, f"sha256:{image.config_digest[:12]}…", made, said, elapsed=True)
-    console.result(identity)
-    return identity
+    said = "(reproduces the recorded digest)" if reproduced else ""
+    console.line("image", lock.name, f"sha256:{built.image.config_digest[:12]}…", made, said, elapsed=True)
 
 
 def _package_finder(opened: Opened, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:

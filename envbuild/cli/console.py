@@ -49,11 +49,13 @@ class Console:
         quiet: print nothing but results asked for with ``--json`` and errors.
         verbose: also print details.
         as_json: the result is one JSON document on standard output; the lines for people go to standard error.
+        beside: standard output belongs to another program; all lines go to standard error.
     """
 
     quiet: bool = False
     verbose: bool = False
     as_json: bool = False
+    beside: bool = False
     started: float = field(default_factory=time.monotonic)
     _bars: progress.Progress | None = field(default=None, repr=False)
     _open: int = 0
@@ -63,7 +65,7 @@ class Console:
         """Print one aligned line: a label, then columns; ``elapsed`` adds the seconds since the command began."""
         if self.quiet:
             return
-        stream = sys.stderr if self.as_json else sys.stdout
+        stream = sys.stderr if self.as_json or self.beside else sys.stdout
         text = "  ".join(column for column in columns if column)
         if elapsed:
             text = f"{text:<70}{time.monotonic() - self.started:.1f} s"

@@ -11,8 +11,9 @@ import msgspec
 
 from envbuild import lock as locks
 from envbuild import runs
-from envbuild.cli.building import BuildOptions, build_image, read_identity
+from envbuild.cli.building import BuildOptions, build_image
 from envbuild.cli.console import Console
+from envbuild.cli.identity import read_identity
 from envbuild.cli.opening import open_lock
 from envbuild.errors import HostMismatchError, UsageError
 from envbuild.record import Record, summary
@@ -47,15 +48,14 @@ def run_program(options: RunOptions, console: Console) -> int:
     _refuse_changed_inputs(path, lock)
     engine = connect()
     recorded = read_identity(path, lock)
-    held = engine.find_image(str(recorded["reference"])) if recorded else None
-    if recorded is None or held is None or held.config != recorded["config"]:
-        quiet = Console(quiet=console.quiet, verbose=console.verbose, as_json=True)
-        recorded = build_image(path, BuildOptions(offline=options.offline), quiet)
+    if recorded is None or not is_recorded(engine.find_image(recorded["reference"]), recorded):
+        beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
+        recorded = build_image(path, BuildOptions(offline=options.offline), beside)
     request = RunRequest(
         lock_path=path,
         lock=lock,
-        image=str(recorded["reference"]),
-        config=str(recorded["config"]),
+        image=recorded["reference"],
+        config=recorded["config"],
         arguments=arguments,
         environment=parse.parse_environment(options.environment, os.environ),
         mounts=tuple(parse.parse_mount(text, Path.cwd()) for text in options.mounts),
