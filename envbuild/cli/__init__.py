@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -13,38 +15,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: the command line without the program's name; this process's own by default.
     """
-    import errno
-
     from envbuild.errors import EnvbuildError
 
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
         from envbuild.cli.app import invoke
 
-        return invoke(arguments)
+        code = invoke(arguments)
+        sys.stdout.flush()
+        return code
     except EnvbuildError as error:
-        from envbuild.cli.console import print_error
-
-        print_error(error.message, error.hint)
+        _tell(error.message, error.hint)
         return error.exit_code
     except KeyboardInterrupt:
         print("envbuild: interrupted; nothing half-written was kept", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader went away (`envbuild runs | head`): that is no fault of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+        return 128 + signal.SIGPIPE
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            return _unexpected(error)
-        from envbuild.cli.console import print_error
-
-        print_error(
-            f"no space left on device{f': {error.filename}' if error.filename else ''}", "free some, then rerun"
-        )
-        return 14
+        return _refused(error)
     except Exception as error:
         return _unexpected(error)
+
+
+def _tell(message: str, hint: str) -> None:
+    from envbuild.cli.console import print_error
+
+    print_error(message, hint)
+
+
+def _refused(error: OSError) -> int:
+    """Report what the file system refused; any other fault of the system is unexpected."""
+    from envbuild.errors import BuildError, UsageError
+
+    name = error.filename2 or error.filename
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        _tell(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
+        return BuildError.exit_code
+    if name and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
+        _tell(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
+        return UsageError.exit_code
+    return _unexpected(error)
 
 
 def _unexpected(error: Exception) -> int:

@@ -59,6 +59,11 @@ def invoke(arguments: Sequence[str]) -> int:
             raise
         error.show()  # type: ignore[attr-defined]
         return 2
+    except SystemExit as request:
+        # Typer ends the process by itself when the reader of standard output has gone away.
+        if isinstance(request.__context__, BrokenPipeError):
+            raise request.__context__ from None
+        raise
     return result if isinstance(result, int) else 0
 
 
@@ -225,7 +230,6 @@ def run(
     cpus: Annotated[float | None, typer.Option("--cpus", help="How many CPUs' time it may use.")] = None,
     memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")] = None,
     shell: Annotated[bool, typer.Option("--shell", help="Open a shell in the image instead.")] = False,
-    module: Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Run a module, as python -m.")] = None,
     controls: Annotated[
         bool,
         typer.Option("--controls/--no-controls", help="Seeds and determinism on, or off to see what they do."),
@@ -242,7 +246,6 @@ def run(
 
     options = RunOptions(
         command=tuple(command or ()),
-        module=module,
         lock=lock,
         environment=tuple(environment or ()),
         mounts=tuple(mount or ()),

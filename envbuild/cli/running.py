@@ -13,7 +13,7 @@ from envbuild import lock as locks
 from envbuild import runs
 from envbuild.cli.building import BuildOptions, build_image
 from envbuild.cli.console import Console
-from envbuild.cli.identity import read_identity
+from envbuild.cli.identity import is_recorded, read_identity
 from envbuild.cli.opening import open_lock
 from envbuild.errors import HostMismatchError, UsageError
 from envbuild.record import Record, summary
@@ -24,7 +24,6 @@ class RunOptions:
     """Options of ``envbuild run`` as typed."""
 
     command: tuple[str, ...]
-    module: str | None = None
     lock: Path | None = None
     environment: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
@@ -100,18 +99,22 @@ def print_record(prefix: str, folder: Path) -> None:
 
 
 def _arguments(options: RunOptions) -> tuple[str, ...]:
-    """Join what was typed into one argument list; empty asks for a shell."""
+    """Check what was typed as the program and its arguments; empty asks for a shell."""
+    command = options.command
     if options.shell:
-        if options.command or options.module:
+        if command:
             raise UsageError("--shell runs no program", "leave out either --shell or the program")
         return ()
-    if options.module:
-        return ("-m", options.module, *options.command)
-    if not options.command:
+    if not command:
         raise UsageError(
             "nothing to run", "name a script: envbuild run train.py; or open a shell: envbuild run --shell"
         )
-    return options.command
+    # Python's own -m and -c come through with the program, since what follows them is the program's.
+    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
+        raise UsageError(f"run has no option {command[0]}", "see them all: envbuild run --help")
+    if command[0] in ("-m", "-c") and len(command) == 1:
+        raise UsageError(f"nothing to run after {command[0]}", "name a module: envbuild run -m MODULE")
+    return command
 
 
 def _start(arguments: tuple[str, ...]) -> Path:
