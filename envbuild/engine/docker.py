@@ -44,10 +44,13 @@ class DockerEngine:
                 return None
             raise EngineError(f"cannot look up the image {reference}: {error.message}") from None
         layers = found.get("RootFS", {}).get("Layers") or ()
+        variables = (found.get("Config") or {}).get("Env") or ()
         return ImageInfo(
             config=str(found["Id"]).removeprefix("sha256:"),
             tags=tuple(found.get("RepoTags") or ()),
             diff_ids=tuple(str(layer).removeprefix("sha256:") for layer in layers),
+            architecture=str(found.get("Architecture") or ""),
+            environment=dict(entry.split("=", 1) for entry in variables if "=" in entry),
         )
 
     def held_layers(self) -> tuple[tuple[str, ...], ...]:
@@ -61,6 +64,18 @@ class DockerEngine:
         from envbuild.engine.docker_images import load
 
         load(self._sdk_client(), archive)
+
+    def pull_image(self, reference: str, architecture: str) -> None:
+        """Bring an image from its registry; see ``BaseImages``."""
+        from envbuild.engine.docker_base import pull_image
+
+        pull_image(self._sdk_client(), reference, architecture)
+
+    def export_image(self, reference: str, architecture: str) -> AbstractContextManager[BinaryIO]:
+        """Give an image's file system; see ``BaseImages``."""
+        from envbuild.engine.docker_base import export_image
+
+        return export_image(self._sdk_client(), reference, architecture)
 
     def run_container(self, request: ContainerRun) -> ContainerExit:
         """Run an image in the foreground; see ``ContainerRunner``."""

@@ -43,7 +43,8 @@ def run_step(client: docker.APIClient, step: Step) -> Iterator[BinaryIO]:
             with engine_errors("copy the step's inputs"), step.inputs.open("rb") as tar:
                 client.put_archive(container, "/", tar)
         _execute(client, container, step)
-        stream = BufferedReader(_ChunkReader(_result(client, container, step)), buffer_size=_CHUNK)
+        chunks = ChunkReader(_result(client, container, step), "read the step's result")
+        stream = BufferedReader(chunks, buffer_size=_CHUNK)
         yield cast(BinaryIO, stream)
     finally:
         if stream is not None:
@@ -134,11 +135,12 @@ def _execute(client: docker.APIClient, container: str, step: Step) -> None:
     raise BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
 
 
-class _ChunkReader(RawIOBase):
-    """A raw stream over an iterator of byte chunks; engine faults while reading become ``EngineError``."""
+class ChunkReader(RawIOBase):
+    """A raw stream over an iterator of byte chunks; engine faults while reading become ``EngineError`` (``doing``)."""
 
-    def __init__(self, chunks: Iterator[bytes]) -> None:
+    def __init__(self, chunks: Iterator[bytes], doing: str) -> None:
         self._chunks = chunks
+        self._doing = doing
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -147,7 +149,7 @@ class _ChunkReader(RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill ``buffer`` with the next bytes; 0 at the end."""
-        with engine_errors("read the step's result"):
+        with engine_errors(self._doing):
             while not self._rest:
                 chunk = next(self._chunks, None)
                 if chunk is None:

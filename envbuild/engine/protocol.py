@@ -59,24 +59,52 @@ class ImageInfo:
             in containerd's store, of its manifest.
         tags: its references.
         diff_ids: uncompressed layer digests (hex), bottom first.
+        architecture: as the OCI image configuration writes it, such as ``amd64``.
+        environment: variables that the image sets.
     """
 
     config: str
     tags: tuple[str, ...]
     diff_ids: tuple[str, ...]
+    architecture: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 class ImageStore(Protocol):
     """Holds images."""
 
     def find_image(self, reference: str) -> ImageInfo | None:
-        """Look an image up by tag or ``sha256:`` identity; None if the engine lacks it."""
+        """Look an image up by tag, ``repository@sha256:…`` or ``sha256:`` identity; None if the engine lacks it."""
 
     def held_layers(self) -> tuple[tuple[str, ...], ...]:
         """The diff-ID chains (hex, bottom first) the engine need not be sent again; may be empty."""
 
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker archive (``manifest.json`` inside) streamed as tar; raises ``EngineError``."""
+
+
+class BaseImages(Protocol):
+    """Brings images made elsewhere, and gives their file systems."""
+
+    def pull_image(self, reference: str, architecture: str) -> None:
+        """Bring an image from its registry into the engine, with the credentials the user's engine has.
+
+        Args:
+            reference: ``repository@sha256:…``; the engine checks what it gets against the digest.
+            architecture: as the OCI image configuration writes it; chooses among the images of an index.
+
+        Raises:
+            EngineError: the registry does not answer or refuses, or has no such image.
+        """
+
+    def export_image(self, reference: str, architecture: str) -> AbstractContextManager[BinaryIO]:
+        """Give the file system of an image the engine holds as a tar stream; nothing of the image is started.
+
+        Member names are relative to the root. What engines put into every container may be among them.
+
+        Raises:
+            EngineError: the engine lacks the image or refused.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +179,7 @@ class ContainerRunner(Protocol):
         """
 
 
-class Engine(StepRunner, ImageStore, ContainerRunner, Protocol):
+class Engine(StepRunner, ImageStore, BaseImages, ContainerRunner, Protocol):
     """Everything together, and what the engine says of itself."""
 
     def describe(self) -> Mapping[str, str]:
