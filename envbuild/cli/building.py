@@ -44,10 +44,11 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     Raises:
         NotReproducibleError: the image is not the one recorded beside the lock.
     """
+    target = None if options.output is None else _target(options.output)
     opened = open_lock(path)
     lock, recipe = opened.lock, recipe_of(opened.lock)
     recorded = read_identity(opened.path, lock)
-    engine = None if options.output is not None else _connect()
+    engine = _connect() if target is None else None
     if engine is not None and recorded and recorded["recipe"] == recipe:
         held = engine.find_image(recorded["reference"])
         if is_recorded(held, recorded):
@@ -57,8 +58,8 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     built = assemble_image(opened, options, engine, console)
     identity = make_identity(lock, built.image, recipe)
     check_reproduced(opened.path, recorded, identity)
-    if options.output is not None:
-        _write_output(built, lock, options.output)
+    if target is not None:
+        _write_output(built, lock, target)
     elif engine is not None:
         _load(built, lock, engine, console)
     write_identity(opened.path, identity)
@@ -134,14 +135,19 @@ def write_docker_context(folder: Path, path: Path | None, options: BuildOptions,
     console.line("next", f"docker build --network=none {folder}")
 
 
-def _write_output(built: Built, lock: locks.Lock, output: str) -> None:
-    from envbuild.image.oci import write_layout_dir, write_tar
-
+def _target(output: str) -> Path:
+    """Return the place that ``--output`` names."""
     scheme, _, place = output.partition(":")
     if scheme != "oci" or not place:
         raise UsageError(f"--output {output}: expected oci:DIR or oci:FILE.tar", "e.g. --output oci:image.tar")
-    write = write_tar if place.endswith(".tar") else write_layout_dir
-    write(built.image, image_tag(lock), Path(place))
+    return Path(place)
+
+
+def _write_output(built: Built, lock: locks.Lock, target: Path) -> None:
+    from envbuild.image.oci import write_layout_dir, write_tar
+
+    write = write_tar if target.suffix == ".tar" else write_layout_dir
+    write(built.image, image_tag(lock), target)
 
 
 def _report(built: Built, lock: locks.Lock, reproduced: bool, console: Console) -> None:

@@ -58,8 +58,8 @@ def write_lock(path: Path, options: LockOptions, console: Console) -> None:
     lock, notes = resolve(spec, path, old, options, console)
     data = locks.dumps(lock)
     dockerfile = render(lock).dockerfile
-    atomic_write(target, data)
     atomic_write(path.parent / "Dockerfile", dockerfile)
+    atomic_write(target, data)
     _report(spec, lock, notes, console)
     console.line("wrote", f"{target.name}, Dockerfile", elapsed=True)
     moved = differences(old, lock) if old else []
