@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.fetching import ensure_files, naming_damaged_files
 from envbuild.cli.identity import (
+    Identity,
     check_reproduced,
     image_tag,
     is_recorded,
@@ -19,6 +20,7 @@ from envbuild.cli.identity import (
     read_identity,
     write_identity,
 )
+from envbuild.cli.loading import Loading
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.digest import sha256_json
 from envbuild.errors import UsageError
@@ -27,6 +29,7 @@ from envbuild.store import Store
 if TYPE_CHECKING:
     from envbuild.engine.protocol import Engine
     from envbuild.image.assemble import Built
+    from envbuild.image.oci import Blob
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,23 +52,33 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     lock, recipe = opened.lock, recipe_of(opened.lock)
     recorded = read_identity(opened.path, lock)
     engine = _connect() if target is None else None
-    if engine is not None and recorded and recorded["recipe"] == recipe:
-        held = engine.find_image(recorded["reference"])
-        if is_recorded(held, recorded):
-            console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
-            console.result(recorded)
-            return recorded
-    built = assemble_image(opened, options, engine, console)
-    identity = make_identity(lock, built.image, recipe)
-    check_reproduced(opened.path, recorded, identity)
-    if target is not None:
-        _write_output(built, lock, target)
-    elif engine is not None:
-        _load(built, lock, engine, console)
+    if engine is not None and _is_there(engine, recorded, recipe):
+        assert recorded is not None  # noqa: S101 - or it would not be there
+        console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
+        console.result(recorded)
+        return recorded
+    with Loading(engine, image_tag(lock)) if engine is not None else nullcontext() as loading:
+        built = assemble_image(opened, options, engine, console, loading.ready if loading else None)
+        identity = make_identity(lock, built.image, recipe)
+        check_reproduced(opened.path, recorded, identity)
+        if target is not None:
+            _write_output(built, lock, target)
+        if loading is not None and engine is not None:
+            loading.finish(built.image)
+            kept = f"{loading.shared} of {plural(len(built.layers), 'layer')} held already" if loading.shared else ""
+            name = engine.describe().get("name", "engine")
+            console.line("load", f"{name:<18}", f"{loading.seconds:.1f} s more", kept)
     write_identity(opened.path, identity)
     _report(built, lock, recorded == identity, console)
     console.result(identity)
     return identity
+
+
+def _is_there(engine: Engine, recorded: Identity | None, recipe: str) -> bool:
+    """Whether the engine holds the recorded image, and nothing that decides it has changed since."""
+    if recorded is None or recorded["recipe"] != recipe:
+        return False
+    return is_recorded(engine.find_image(recorded["reference"]), recorded)
 
 
 def recipe_of(lock: locks.Lock) -> str:
@@ -75,7 +88,13 @@ def recipe_of(lock: locks.Lock) -> str:
     return sha256_json([layer.key for layer in plan(lock).layers])
 
 
-def assemble_image(opened: Opened, options: BuildOptions, engine: Engine | None, console: Console) -> Built:
+def assemble_image(
+    opened: Opened,
+    options: BuildOptions,
+    engine: Engine | None,
+    console: Console,
+    ready: Callable[[int, Blob], None] | None = None,
+) -> Built:
     """Make a lock's image from the store, fetching what is missing first."""
     from envbuild.image.assemble import assemble
     from envbuild.image.plan import plan
@@ -93,6 +112,7 @@ def assemble_image(opened: Opened, options: BuildOptions, engine: Engine | None,
             build_os=lambda output: build_os_layer(lock.os, store.path, engine or _connect(), output, console),
             progress=console,
             check=sharedlibs.checker(lock, store.cache_dir("libraries"), _package_finder(opened, store, options)),
+            ready=ready or (lambda index, blob: None),
         )
     for layer in built.layers:
         state = "reused" if layer.reused else "built"
@@ -100,27 +120,6 @@ def assemble_image(opened: Opened, options: BuildOptions, engine: Engine | None,
     for path, (loser, winner) in sorted(built.replaced.items()):
         console.line("note", f"/{path.lstrip('/')} of {loser} is replaced by that of {winner}")
     return built
-
-
-def _load(built: Built, lock: locks.Lock, engine: Engine, console: Console) -> None:
-    """Send an image to the engine, without the layers it holds already."""
-    from envbuild.image.oci import docker_archive
-
-    began = time.monotonic()
-    chain = tuple(blob.layer.diff_id for blob in built.image.layers)
-    shared = max((_common(held, chain) for held in engine.held_layers()), default=0)
-    engine.load(docker_archive(built.image, image_tag(lock), skip=set(chain[:shared])))
-    kept = f"{shared} of {plural(len(chain), 'layer')} held already" if shared else ""
-    seconds = f"{time.monotonic() - began:.1f} s"
-    console.line("load", f"{engine.describe().get('name', 'engine'):<18}", seconds, kept)
-
-
-def _common(held: Sequence[str], chain: Sequence[str]) -> int:
-    """Return how many layers two chains share from the bottom."""
-    for count, (one, other) in enumerate(zip(held, chain, strict=False)):
-        if one != other:
-            return count
-    return min(len(held), len(chain))
 
 
 def write_docker_context(folder: Path, path: Path | None, options: BuildOptions, console: Console) -> None:

@@ -49,6 +49,10 @@ _STEP_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin
 Check = Callable[[Path, Sequence[Path]], None]
 """Called with the OS layer's tar and all wheels; raises ``BuildError`` if a shared library is missing."""
 
+Ready = Callable[[int, oci.Blob], None]
+"""Called with each layer's number (0 is the bottom) and file as soon as it is there, from any thread: first those of
+earlier builds, from the bottom up, then the others as they are made."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BuiltLayer:
@@ -84,6 +88,7 @@ def assemble(
     build_os: Callable[[Path], Layer],
     progress: Progress,
     check: Check | None = None,
+    ready: Ready = lambda index, blob: None,
 ) -> Built:
     """Make the image.
 
@@ -94,20 +99,22 @@ def assemble(
         build_os: writes the OS layer's tar to a path.
         progress: told of phases.
         check: see ``Check``; called once for each combination of OS layer and wheels, before anything is compiled.
+        ready: see ``Ready``.
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
         IntegrityError: a wheel is missing from the store or damaged there.
         EngineError: the engine is not reachable or refused.
     """
-    return _Assembly(plan, cache, runner, progress).run(lock, build_os, check)
+    return _Assembly(plan, cache, runner, progress, ready).run(lock, build_os, check)
 
 
 class _Assembly:
     """What the steps of one assembly share."""
 
-    def __init__(self, plan: Plan, cache: Cache, runner: StepRunner, progress: Progress) -> None:
+    def __init__(self, plan: Plan, cache: Cache, runner: StepRunner, progress: Progress, ready: Ready) -> None:
         self.plan = plan
+        self.ready = ready
         self.cache = cache
         self.runner = runner
         self.progress = progress
@@ -118,6 +125,9 @@ class _Assembly:
         found = {spec.key: cached_layer(cache, spec.key, self.boot) for spec in cacheable}
         self.blobs = {key: blob for key, blob in found.items() if blob is not None}
         self.reused = frozenset(self.blobs)
+        for index, spec in enumerate(plan.layers):
+            if spec.key in self.blobs:
+                ready(index, self.blobs[spec.key])
         self.groups = self._missing_bytecode()
 
     def run(self, lock: Lock, build_os: Callable[[Path], Layer], check: Check | None) -> Built:
@@ -140,7 +150,8 @@ class _Assembly:
             for future in futures:
                 future.result()
         replaced = self._contents().replaced
-        self.blobs[self.plan.layers[-1].key] = self._runtime(lock)
+        top = self.blobs[self.plan.layers[-1].key] = self._runtime(lock)
+        self.ready(len(self.plan.layers) - 1, top)
         blobs = [self.blobs[spec.key] for spec in self.plan.layers]
         layers = tuple(
             BuiltLayer(kind=spec.kind, title=spec.title, layer=blob.layer, reused=spec.key in self.reused)
@@ -164,6 +175,7 @@ class _Assembly:
     def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> oci.Blob:
         if spec.key not in self.blobs:
             self.blobs[spec.key] = make_layer(self.cache, spec.key, self.boot, make)
+            self.ready(self.plan.layers.index(spec), self.blobs[spec.key])
         return self.blobs[spec.key]
 
     def _start_wheels(self, pool: ThreadPoolExecutor) -> list[Future[None]]:

@@ -13,7 +13,7 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,17 +95,26 @@ def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterat
         BuildError: the tag is not one, or a layer's file is not as it was made (said at its end, since it is hashed
             while it is sent).
     """
-    files = _files(image, tag)
+    layers = (blob for blob in image.layers if blob.layer.diff_id not in skip)
+    return growing_archive(layers, lambda: image, tag)
+
+
+def growing_archive(layers: Iterable[Blob], finish: Callable[[], Image], tag: str) -> Iterator[bytes]:
+    """Stream an image while it is being made: layers as they come, then what names them.
+
+    Args:
+        layers: the layers to send, in any order; those the engine holds may be left out.
+        finish: called after the last layer; returns the whole image, or raises, which ends the stream too early for an
+            engine to have loaded anything.
+        tag: as for ``docker_archive``.
+    """
     yield _directory("blobs")
     yield _directory("blobs/sha256")
-    for path in sorted(files):
-        content = files[path]
-        if isinstance(content, Blob):
-            if content.layer.diff_id not in skip:
-                yield from _member(path, content)
-        else:
-            entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
-            yield header(entry) + content + bytes(-len(content) % BLOCK)
+    for blob in layers:
+        yield from _member(_blob(blob.layer.diff_id), blob)
+    for path, content in sorted(_documents(finish(), tag).items()):
+        entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
+        yield header(entry) + content + bytes(-len(content) % BLOCK)
     yield bytes(2 * BLOCK)
 
 
@@ -150,6 +159,11 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
 
 def _files(image: Image, tag: str) -> dict[str, bytes | Blob]:
     """Every file of the layout by path."""
+    return {**{_blob(blob.layer.diff_id): blob for blob in image.layers}, **_documents(image, tag)}
+
+
+def _documents(image: Image, tag: str) -> dict[str, bytes]:
+    """Every file of the layout but the layers, by path."""
     if not _TAG.fullmatch(tag):
         raise BuildError(f"expected an image name such as 'digits:latest', found {tag!r}")
     config = _blob(image.config_digest)
@@ -166,7 +180,6 @@ def _files(image: Image, tag: str) -> dict[str, bytes | Blob]:
     }
     legacy = [{"Config": config, "Layers": [_blob(blob.layer.diff_id) for blob in image.layers], "RepoTags": [tag]}]
     return {
-        **{_blob(blob.layer.diff_id): blob for blob in image.layers},
         config: image.config,
         _blob(image.manifest_digest): image.manifest,
         "index.json": canonical_json(index),
