@@ -62,15 +62,16 @@ def _refused(error: OSError) -> int:
 
 def _unexpected(error: Exception) -> int:
     """Report a bug: the traceback, and what to send to whom."""
-    import platform
     import traceback
 
     from envbuild import __version__
 
+    kernel = os.uname()
+    host = f"Python {'.'.join(map(str, sys.version_info[:3]))}, {kernel.sysname} {kernel.release} {kernel.machine}"
     traceback.print_exception(error)
     print(
         f"envbuild: unexpected fault: {type(error).__name__}: {error}\n"
-        f"  This is a bug in envbuild {__version__} (Python {platform.python_version()}, {platform.platform()}).\n"
+        f"  This is a bug in envbuild {__version__} ({host}).\n"
         "  → report it with the lines above and the command you typed",
         file=sys.stderr,
     )

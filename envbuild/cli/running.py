@@ -147,7 +147,7 @@ def _project(folder: Path) -> Path:
     for candidate in (folder.absolute(), *folder.absolute().parents):
         if (candidate / ".envbuild").is_dir() or any(candidate.glob("pylock.*.toml")):
             return candidate
-    return folder
+    return folder.absolute()
 
 
 def _run_line(record: Record) -> str:

@@ -1,0 +1,276 @@
+"""The command line in-process: what is typed, what is printed where, and which exit code comes back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import typer
+
+from envbuild import __version__, cli, errors
+from envbuild.cli import app
+from envbuild.cli.console import Console
+from envbuild.cli.running import RunOptions
+from envbuild.errors import EnvbuildError, Problem, SpecError
+from envbuild.spec import json_schema, load_spec
+
+ARROW = "\n  → "
+CHECK = "check what it is and who may write it"
+
+
+def _commands() -> dict[str, typer.core.TyperCommand]:
+    return dict(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "kind", [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, EnvbuildError)]
+)
+def test_every_error_becomes_its_exit_code(
+    kind: type[EnvbuildError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Message and next step go to standard error, nothing to standard output, and the class decides the code."""
+    error = SpecError("s.yaml", [Problem(path="os", message="m")], "h") if kind is SpecError else kind("m", "h")
+
+    def fail(arguments: Sequence[str]) -> int:
+        raise error
+
+    monkeypatch.setattr(app, "invoke", fail)
+    assert cli.main(["lock"]) == kind.exit_code
+    assert capsys.readouterr() == ("", f"envbuild: {error.message}{ARROW}h\n")
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "told"),
+    [
+        (OSError(errno.ENOSPC, "x"), 14, f"envbuild: no space left on device{ARROW}free some, then rerun\n"),
+        (OSError(errno.EDQUOT, "x", "f"), 14, f"envbuild: no space left on device: f{ARROW}free some, then rerun\n"),
+        (
+            OSError(errno.EACCES, "Permission denied", "lock.toml"),
+            2,
+            f"envbuild: cannot read or write lock.toml: Permission denied{ARROW}{CHECK}\n",
+        ),
+        (
+            OSError(errno.EISDIR, "Is a directory", ".Dockerfile.tmp", None, "Dockerfile"),
+            2,
+            f"envbuild: cannot read or write Dockerfile: Is a directory{ARROW}{CHECK}\n",
+        ),
+        (KeyboardInterrupt(), 130, "envbuild: interrupted; nothing half-written was kept\n"),
+    ],
+)
+def test_what_the_system_refuses_is_no_bug(
+    fault: BaseException,
+    code: int,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A full disk, a file that may not be written and Ctrl-C are told in one sentence, without a traceback."""
+
+    def fail(arguments: Sequence[str]) -> int:
+        raise fault
+
+    monkeypatch.setattr(app, "invoke", fail)
+    assert cli.main([]) == code
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("fault", [ValueError("boom"), OSError(errno.EBADF, "boom"), OSError(errno.EACCES, "boom")])
+def test_an_unexpected_fault_asks_for_a_report(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bug shows its traceback, says that it is one, and which versions to report."""
+
+    def fail(arguments: Sequence[str]) -> int:
+        raise fault
+
+    monkeypatch.setattr(app, "invoke", fail)
+    assert cli.main([]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback (most recent call last):\n")
+    assert f"\nenvbuild: unexpected fault: {type(fault).__name__}: {fault}\n" in told
+    assert f"  This is a bug in envbuild {__version__} (Python 3." in told
+    assert told.endswith("  → report it with the lines above and the command you typed\n")
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize("command", [["runs"], ["schema"], ["--help"]])
+def test_a_reader_that_goes_away_is_no_fault(command: list[str], tmp_path: Path) -> None:
+    """``envbuild … | true`` ends as tools do whose pipe breaks (128 + SIGPIPE), without a word."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"input(); from envbuild.cli import main; raise SystemExit(main({command!r}))"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    _, told = process.communicate(b"\n", timeout=30)
+    assert (process.returncode, told) == (141, b"")
+
+
+@pytest.mark.subprocess
+def test_a_full_standard_output_is_told(tmp_path: Path) -> None:
+    """Output that could not be written is a failure, even when all of it waits in a buffer until the end."""
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "envbuild", "schema"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            check=False,
+            env={"PATH": "/usr/bin", "PYTHONPATH": str(Path(cli.__file__).parents[2])},
+        )
+    assert done.returncode == 14
+    assert done.stderr.decode().startswith("envbuild: no space left on device")
+
+
+# What is typed
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--version`` prints name and version."""
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr() == (f"envbuild {__version__}\n", "")
+
+
+@pytest.mark.parametrize("name", _commands())
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--help`` of each command shows its first sentence, and every option and argument says what it is for."""
+    assert cli.main([name, "--help"]) == 0
+    out, err = capsys.readouterr()
+    command = _commands()[name]
+    assert err == ""
+    assert out.startswith(f"Usage: envbuild {name} ")
+    first = (command.help or "").split("\n")[0]
+    assert first.endswith(".")
+    assert first in re.sub(r"\s+", " ", out)
+    undescribed = [parameter.name for parameter in command.params if not (getattr(parameter, "help", "") or "").strip()]
+    assert undescribed == []
+
+
+def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """``envbuild --help`` lists all commands and how to start."""
+    assert cli.main(["--help"]) == 0
+    out = capsys.readouterr().out
+    listed = re.findall(r"^  (\w+) {2,}\S", out.partition("Commands:")[2], re.M)
+    assert listed == ["init", "schema", "lock", "fetch", "build", "context", "run", "check", "runs", "show"]
+    assert "envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py" in re.sub(r"\n\s*", " ", out)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["--nope"], "Error: No such option: --nope"),
+        (["lokc"], "Error: No such command 'lokc'."),
+        (["lock", "--chekc"], "Error: No such option: --chekc"),
+        (["lock", "--resolver", "conda"], "Error: Invalid value for '--resolver': 'conda' is not one of"),
+        (["show"], "Error: Missing argument 'RUN'."),
+        (["run", "--cpu", "2", "t.py"], "envbuild: run has no option --cpu\n  → see them all: envbuild run --help\n"),
+        (["run", "--cpus", "two", "t.py"], "Error: Invalid value for '--cpus': 'two' is not a valid float."),
+        (["run", "-m"], "envbuild: nothing to run after -m\n  → name a module: envbuild run -m MODULE\n"),
+        (
+            ["run"],
+            "envbuild: nothing to run\n"
+            "  → name a script: envbuild run train.py; or open a shell: envbuild run --shell\n",
+        ),
+        (
+            ["run", "--shell", "t.py"],
+            "envbuild: --shell runs no program\n  → leave out either --shell or the program\n",
+        ),
+        (
+            ["run", "nope.py"],
+            "envbuild: no script nope.py here\n  → name a file; for another program: envbuild run -- PROGRAM\n",
+        ),
+        (
+            ["build", "--output", "image.tar"],
+            "envbuild: --output image.tar: expected oci:DIR or oci:FILE.tar\n  → e.g. --output oci:image.tar\n",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_2(
+    typed: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip on the command line is exit 2 and says which word it is; nothing else happens."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(typed) == 2
+    out, err = capsys.readouterr()
+    assert (out, told in err) == ("", True), err
+
+
+@pytest.mark.parametrize(
+    ("typed", "arguments"),
+    [
+        (["t.py", "--quiet", "-q", "-e", "A"], ("t.py", "--quiet", "-q", "-e", "A")),
+        (["-m", "pkg", "-q", "--help"], ("-m", "pkg", "-q", "--help")),
+        (["-q", "-c", "print(1)", "-v"], ("-c", "print(1)", "-v")),
+        (["--", "ls", "-l"], ("ls", "-l")),
+        (["t.py", "--", "--x"], ("t.py", "--", "--x")),
+    ],
+)
+def test_the_programs_arguments_are_untouched(
+    typed: list[str], arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the program on, every word is the program's, also what looks like an option of envbuild."""
+    seen: list[RunOptions] = []
+
+    def run_program(options: RunOptions, console: Console) -> int:
+        seen.append(options)
+        return 5
+
+    monkeypatch.setattr("envbuild.cli.running.run_program", run_program)
+    assert cli.main(["run", *typed]) == 5
+    assert seen[0].command == arguments
+
+
+def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``init`` writes a valid spec and says what comes next; a spec that is there is replaced by ``--force`` only."""
+    target = tmp_path / "spec.yaml"
+    assert cli.main(["init", str(tmp_path)]) == 0
+    load_spec(target)
+    assert capsys.readouterr() == (
+        f"wrote     {target}\nnext      read it, then: envbuild lock spec.yaml\n",
+        "",
+    )
+    target.write_text("mine\n")
+    assert cli.main(["init", str(tmp_path)]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"envbuild: {target} exists already\n  → edit it, or replace it: envbuild init --force\n",
+    )
+    assert target.read_text() == "mine\n"
+    assert cli.main(["init", str(tmp_path), "--force", "--quiet"]) == 0
+    load_spec(target)
+    assert capsys.readouterr() == ("", "")
+    assert cli.main(["init", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err == (
+        f"envbuild: {tmp_path}/nowhere is not a folder\n  → name the folder of your project\n"
+    )
+
+
+def test_schema_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """``schema`` prints the JSON Schema and nothing else."""
+    assert cli.main(["schema"]) == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out), err) == (json_schema(), "")
+
+
+def test_no_runs_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty list says how to start one; as JSON it is an empty list; an unknown run is exit 2."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["runs"]) == 0
+    assert capsys.readouterr().out == "runs      none yet  start one: envbuild run train.py\n"
+    assert cli.main(["runs", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+    assert cli.main(["show", "01"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"envbuild: no runs begin with '01' in {tmp_path}{ARROW}list them: envbuild runs\n",
+    )

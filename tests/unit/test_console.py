@@ -1,0 +1,119 @@
+"""What people see: lines, numbers, colour, and which stream they go to."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from envbuild.cli import console
+from envbuild.cli.console import Console, human_bytes, plural, wants_colour
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (1949, "1.9 kB"),
+        (9949, "9.9 kB"),
+        (9950, "10 kB"),
+        (999_499, "999 kB"),
+        (999_500, "1.0 MB"),
+        (359_000_000, "359 MB"),
+        (1_900_000_000, "1.9 GB"),
+        (5_000_000_000_000_000, "5000 TB"),
+    ],
+)
+def test_human_bytes(count: int, text: str) -> None:
+    """Decimal units, two or three digits, never ``1000 kB``."""
+    assert human_bytes(count) == text
+
+
+def test_plural() -> None:
+    """Counts agree with their noun, and thousands are set off."""
+    assert [plural(count, "file") for count in (0, 1, 2, 1234)] == ["0 files", "1 file", "2 files", "1,234 files"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colour_only_where_it_is_wanted(
+    settings: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal takes colour unless NO_COLOR (not empty, as no-color.org says) or TERM=dumb; a file never does."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    assert wants_colour(_Terminal()) is expected
+    assert wants_colour(io.StringIO()) is False
+
+
+def test_errors_are_red_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first line of an error is coloured, the rest and the hint are not."""
+    for name in ("NO_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    console.print_error("first\nsecond", "hint")
+    assert terminal.getvalue() == "envbuild: \033[31mfirst\033[0m\nsecond\n  → hint\n"
+
+
+def test_lines_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    """A label of ten columns, then what is not empty, nothing at the end."""
+    Console().line("os", "debian-12", "", "82 packages", "")
+    Console().line("elapsed", "x", elapsed=True)
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "os        debian-12  82 packages"
+    assert re.fullmatch(r"elapsed   x {69}0\.\d s", out[1])
+
+
+def test_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    """Standard output is for what was asked for: with ``--json`` lines go to standard error, with ``--quiet`` none."""
+    for speaker in (Console(as_json=True), Console(quiet=True), Console(quiet=True, as_json=True), Console()):
+        speaker.line("a", "b")
+        speaker.detail("detail")
+        speaker.note("note")
+        speaker.result({"ü": 1, "a": [2]})
+        said = capsys.readouterr()
+        told = "" if speaker.quiet else "envbuild: note\n"
+        line = "" if speaker.quiet else "a         b\n"
+        result = '{\n  "a": [\n    2\n  ],\n  "ü": 1\n}\n'
+        assert said.out == (result if speaker.as_json else line)
+        assert said.err == (line if speaker.as_json else "") + told
+    Console(verbose=True).detail("detail")
+    assert capsys.readouterr() == ("", "          detail\n")
+
+
+def test_a_phase_says_nothing_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Progress is for terminals: a log has no bars in it."""
+    with Console().phase("fetch", 10) as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_phases_share_a_display_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bars of several phases at once are taken down with the last of them, leaving nothing but control characters."""
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    speaker = Console()
+    with speaker.phase("one", 2000) as one, speaker.phase("two", unit="packages") as two:
+        one(1500)
+        two(3)
+        assert speaker._bars is not None
+        assert [task.fields["amount"].split("  ")[0] for task in speaker._bars.tasks] == [
+            "1.5 kB of 2.0 kB",
+            "3 packages",
+        ]
+    assert speaker._bars is None
