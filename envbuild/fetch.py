@@ -24,6 +24,9 @@ from envbuild.store import Store
 
 __all__ = ["FetchResult", "Item", "fetch", "lock_items"]
 
+BASE_IMAGE = "base.tar"
+"""What messages call a base image's file system; only a vendored folder or the engine has it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FetchResult:
@@ -60,6 +63,8 @@ def lock_items(lock: Lock, *sources: Mapping[str, Sequence[str]]) -> tuple[Item,
         sources: URLs or paths by SHA-256; of several mappings the earlier one's are tried first.
     """
     files = [(package.file, package.size, package.sha256) for package in lock.os.packages]
+    if lock.os.image:
+        files.append((BASE_IMAGE, lock.os.image_size, lock.os.image_rootfs))
     files += [(package.wheel.name, package.wheel.size, package.wheel.sha256) for package in lock.packages]
     return tuple(
         Item(

@@ -96,13 +96,19 @@ class Suite(Value, frozen=True, kw_only=True):
 
 
 class Os(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """The operating system: Debian packages, or a base image by digest with the digest of its file system."""
+    """The operating system: Debian packages, or a base image by digest.
+
+    Attributes:
+        image_rootfs: SHA-256 of the base image's normalised file system, an uncompressed tar.
+        image_size: its size in bytes.
+    """
 
     release: Release
     architecture: DebArch
     snapshot: Snapshot = ""
     image: ImageName = ""
     image_rootfs: OptionalSha256 = ""
+    image_size: Size = 0
     suites: tuple[Suite, ...] = ()
     packages: tuple[OsPackage, ...] = ()
 

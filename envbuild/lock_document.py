@@ -67,9 +67,12 @@ def check_unique(table: Mapping[str, Any]) -> None:
     """Check what no single field shows.
 
     Raises:
-        ValueError: two packages of one name, two files of one name, or a GPU value that JSON cannot hold.
+        ValueError: a base image without its file system's digest, two packages of one name, two files of one name,
+            or a GPU value that JSON cannot hold.
     """
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]
+    if table["os"].get("image", "") and not table["os"].get("image-rootfs", ""):
+        raise ValueError("tool.envbuild.os.image-rootfs: missing: a base image needs the digest of its file system")
     system = table["os"].get("packages", ())
     files = [(f"tool.envbuild.os.packages[{i}].path", p["path"].rsplit("/", 1)[-1]) for i, p in enumerate(system)]
     inputs = [(f"tool.envbuild.inputs[{i}].path", entry["path"]) for i, entry in enumerate(table.get("inputs", ()))]

@@ -37,7 +37,7 @@ class Os(Value, frozen=True, kw_only=True):
         architecture: Debian architecture.
         mirror: address of a Debian mirror; empty: the machine's apt configuration.
         snapshot: time to take the archive at, ``20260711T000000Z``; empty: now.
-        image: base image by digest instead of packages; empty: none.
+        image: base image by digest instead of packages; empty: none. Then ``release`` says nothing.
     """
 
     release: str = "debian-12"
@@ -67,6 +67,7 @@ class Spec(Value, frozen=True, kw_only=True):
         wheels: folders of wheels, relative to the spec's folder or absolute.
         inputs: data paths, relative to the spec's folder.
         env: environment variables of the image.
+        python: feature release; empty: the only one that the base image has.
     """
 
     name: LockName
@@ -159,17 +160,34 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     system = values.get("os", {})
     if any(problem.path.split(".")[0] == "os" for problem in report.problems):
         return values
-    release = system.get("release", "debian-12")
-    own = PYTHONS[release]
-    python = values.get("python", own)
-    if python != own and not system.get("image"):
-        other = next((name for name, version in PYTHONS.items() if version == python), "")
-        way = f"write {own}, or os: {other}" if other else f"write {own}, or leave python out"
-        report.add("python", f"{release} has Python {own}, found {quote(python)} — {way}")
+    python = _python_over_image(values, report) if system.get("image") else _python_of_release(values, report)
     level = values.get("hardware", {}).get("cpu", "any")
     if level in LEVELS and level != "any" and system.get("architecture", "amd64") != "amd64":
         report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
     return {**values, "python": python}
+
+
+def _python_of_release(values: dict[str, Any], report: Report) -> str:
+    """Return the feature release of Python, which must be the Debian release's own."""
+    release = values.get("os", {}).get("release", "debian-12")
+    own = PYTHONS[release]
+    python: str = values.get("python", own)
+    if python != own:
+        other = next((name for name, version in PYTHONS.items() if version == python), "")
+        way = f"write {own}, or os: {other}" if other else f"write {own}, or leave python out"
+        report.add("python", f"{release} has Python {own}, found {quote(python)} — {way}")
+    return python
+
+
+def _python_over_image(values: dict[str, Any], report: Report) -> str:
+    """Return the feature release of Python; empty: what the image has. Refuse what only packages can have."""
+    for key in ("mirror", "snapshot"):
+        if values["os"].get(key):
+            report.add(f"os.{key}", "says where Debian packages come from, but os.image takes none — leave one out")
+    if values.get("packages"):
+        way = "install them in that image and name its new digest, or leave os.image out"
+        report.add("packages", f"nothing is installed into a base image — {way}")
+    return str(values.get("python", ""))
 
 
 def _build(values: dict[str, Any]) -> Spec:

@@ -67,7 +67,7 @@ def _os_table() -> Table:
                 kind=Text(
                     expected="an image by digest", check=spec_checks.image, rules={"pattern": "@sha256:[0-9a-f]{64}$"}
                 ),
-                doc="Base image to start from instead of Debian packages, by digest.",
+                doc="Base image to start from instead of Debian packages, by digest. It must hold glibc and Python.",
                 default=None,
                 default_doc="none: the system is built from packages",
                 examples=(f"debian@sha256:{'0123456789abcdef' * 4}",),
@@ -201,7 +201,7 @@ def _python_fields() -> dict[str, Field]:
             ),
             doc="Feature release of Python; the operating system's own.",
             default=None,
-            default_doc="the operating system's own: 3.11 on debian-12, 3.13 on debian-13",
+            default_doc="the operating system's own: 3.11 on debian-12, 3.13 on debian-13; what a base image has",
             examples=("3.11",),
         ),
         "requirements": Field(

@@ -33,13 +33,21 @@ def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path],
 
 def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> None:
     """Fetch what the store lacks; asks no index when it lacks nothing."""
+    from envbuild.cli import base_image
     from envbuild.fetch import lock_items
+    from envbuild.vendor import vendored_sources
 
     items = lock_items(opened.lock)
     missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}
     if not missing:
         console.detail(f"fetch: {plural(len(items), 'file')} in the store already")
         return
+    system = opened.lock.os
+    if system.image_rootfs in missing and not any(
+        system.image_rootfs in vendored_sources(opened.lock, folder) for folder in folders
+    ):
+        base_image.bring(system, store, console, offline=offline)
+        missing.remove(system.image_rootfs)
     result = _fetch(opened, store, folders, missing, offline=offline, console=console)
     console.line(
         "fetch",

@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from envbuild import lock as locks
+from envbuild.cli import base_image, debian_system
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.digest import sha256_file, sha256_json
-from envbuild.errors import LockError, ResolveError, UsageError
+from envbuild.errors import LockError, UsageError
 from envbuild.files import atomic_write
 from envbuild.spec import Spec, load_spec, spec_digest
 from envbuild.store import Store
 
 if TYPE_CHECKING:
     from envbuild.resolve.wheel_libraries import WheelLibraries
-
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,16 +94,15 @@ def resolve(
 ) -> tuple[locks.Lock, tuple[str, ...]]:
     """Resolve a spec to a lock; returns it with sentences worth telling."""
     from envbuild.inputs import digest_inputs
-    from envbuild.resolve import cuda, debian, debian_releases, policy, python, sharedlibs
+    from envbuild.resolve import cuda, policy, python, sharedlibs
     from envbuild.resolve.wheels import Target
 
     cuda.check_cuda(spec.cuda)
     store = Store()
-    release = debian_releases.find_release(spec.os.release)
-    interpreter = debian_releases.system_python(spec.os.release, spec.python)
-    platform = f"manylinux_{release.glibc[0]}_{release.glibc[1]}_{_MACHINES[spec.os.architecture]}"
+    base = base_image.lock_base(spec, store, console) if spec.os.image else None
+    interpreter = base.python if base else debian_system.system_python(spec)
     request = python.PythonRequest(
-        target=Target(python=spec.python, platform=platform),
+        target=Target(python=interpreter.version, platform=interpreter.platform),
         requirements=spec.requirements,
         files=tuple(map(Path, spec.requirement_files)),
         wheels=tuple(map(Path, spec.wheels)),
@@ -113,19 +113,14 @@ def resolve(
     )
 
     def resolve_os(added: Iterable[str]) -> locks.Os:
-        names = {*interpreter.packages, *added, *(package.name for package in spec.packages)}
-        wanted = debian.OsRequest(
-            release=spec.os.release,
-            architecture=spec.os.architecture,
-            packages=tuple(sorted(names)),
-            snapshot=spec.os.snapshot,
-            mirror=spec.os.mirror,
-        )
-        return debian.resolve_os(wanted, store.cache_dir("debian"), console, refresh=options.refresh)
+        if base:
+            return base.os
+        return debian_system.resolve_system(spec, added, store, console, refresh=options.refresh)
 
-    # What wheels may assume of every system is known beforehand, so both resolvers can run at once.
-    has_wheels = bool(spec.requirements or spec.requirement_files)
-    assumed = set(sharedlibs.added_os_packages((), release.name)) if has_wheels else set()
+    # What wheels may assume of every system is known beforehand, so both resolvers can run at once. Nothing is added
+    # to a base image: what it lacks is told when it is built.
+    adds = bool(spec.requirements or spec.requirement_files) and not base
+    assumed = set(sharedlibs.added_os_packages((), spec.os.release)) if adds else set()
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(resolve_os, assumed)
         resolved = python.resolve_python(
@@ -136,12 +131,13 @@ def resolve(
             progress=console,
         )
         added: dict[str, str] = {}
-        if resolved.packages:
-            added = sharedlibs.added_os_packages(resolved.packages, release.name, _libraries(resolved.packages, store))
+        if resolved.packages and adds:
+            known = _libraries(resolved.packages, store)
+            added = sharedlibs.added_os_packages(resolved.packages, spec.os.release, known)
         system = first.result() if set(added) == assumed else resolve_os(added)
-    if old and (old.os.packages, old.os.snapshot) == (system.packages, system.snapshot):
+    if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
-    _check_pins(spec, system)
+    debian_system.check_pins(spec, system)
     remember_locations(store, resolved.locations)
     frameworks = policy.frameworks_of(resolved.packages)
     environment = policy.environment(frameworks, spec.determinism, spec.os.architecture)
@@ -150,13 +146,13 @@ def resolve(
         name=spec.name,
         resolution=resolution_inputs(spec, path, options),
         os=system,
-        python=locks.Python(version=spec.python, executable=interpreter.executable, platform=platform),
+        python=interpreter,
         packages=resolved.packages,
         frameworks=frameworks,
         cuda=spec.cuda,
         hardware=spec.hardware,
         determinism=spec.determinism,
-        environment=dict(sorted({**environment, **spec.env}.items())),
+        environment=dict(sorted({**(base.environment if base else {}), **environment, **spec.env}.items())),
         added={name: reason for name, reason in added.items() if name not in wanted_by_spec},
         inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=console) if spec.inputs else (),
         run=spec.run,
@@ -230,25 +226,10 @@ def _existing(path: Path) -> locks.Lock | None:
         return None
 
 
-def _check_pins(spec: Spec, system: locks.Os) -> None:
-    """Refuse a pinned OS package whose version the archive does not have."""
-    found = {package.name: package.version for package in system.packages}
-    for index, package in enumerate(spec.packages):
-        if package.version and found.get(package.name) != package.version:
-            raise ResolveError(
-                f"packages[{index}]: {package.name} {package.version} is not in the archive, which has "
-                f"{found.get(package.name, 'none')}",
-                f"write {package.name}={found.get(package.name, '…')}, or pin the archive: os.snapshot",
-            )
-
-
 def _report(spec: Spec, lock: locks.Lock, notes: Sequence[str], console: Console) -> None:
     """Print what was locked, as people want to read it."""
-    os_bytes = sum(package.size for package in lock.os.packages)
-    signed = f"signatures verified (Debian {lock.os.release.rpartition('-')[2]} archive keys)"
-    origin = f"snapshot {lock.os.snapshot}" if lock.os.snapshot else ""
-    packages = plural(len(lock.os.packages), "package")
-    console.line("os", f"{lock.os.release:<18}", f"{packages:<12}", f"{human_bytes(os_bytes):<8}", signed, origin)
+    report_system = base_image.report if lock.os.image else debian_system.report
+    report_system(lock.os, console)
     if lock.packages:
         wheel_bytes = sum(package.wheel.size for package in lock.packages)
         wheels = plural(len(lock.packages), "wheel")

@@ -69,6 +69,8 @@ def render(lock: Lock) -> Context:
     files |= {f"wheels/{name}": stored for name, stored in wheels.items()}
     files |= {f"tools/{name}": Path(__file__).with_name(name).read_bytes() for name in _TOOLS}
     files["tools/SHA256SUMS"] = _sums(wheels)
+    if lock.os.image:
+        files["base.tar"] = Stored(sha256=lock.os.image_rootfs, size=lock.os.image_size)
     if lock.os.packages:
         debs = {package.file: Stored(sha256=package.sha256, size=package.size) for package in lock.os.packages}
         files |= {f"os/debs/{name}": stored for name, stored in debs.items()}
@@ -222,7 +224,7 @@ def _check_replaceable(directory: Path) -> None:
     except OSError:
         ours = False
     # Beside a lock there is such a Dockerfile too, and the user's own files with it.
-    known = {"Dockerfile", "modules.tar", "os", "runtime.tar", "seed.tar", "tools", "wheels"}
+    known = {"Dockerfile", "base.tar", "modules.tar", "os", "runtime.tar", "seed.tar", "tools", "wheels"}
     if not ours or {path.name for path in directory.iterdir()} - known:
         raise UsageError(f"{directory} holds files that are no context of envbuild", "name a new or empty folder")
 

@@ -43,9 +43,9 @@ _ARCHITECTURES: Mapping[str, tuple[str, str]] = {
 _TAR_CODE = frozenset({"layer.py", "sink.py"})
 _WHEEL_CODE = _TAR_CODE | {"wheel.py", "environment.py"}
 _BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
-_NOT_OS_CODE = (_BYTECODE_CODE | {"plan.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}) - {
-    "layer.py"
-}
+_NOT_OS_CODE = (
+    _BYTECODE_CODE | {"plan.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py", "base.py"}
+) - {"layer.py"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,8 +141,16 @@ def labels(lock: Lock) -> dict[str, str]:
         "envbuild.cuda": lock.cuda,
         "envbuild.python": python or lock.python.version,
         **frameworks,
+        **_base_labels(lock),
     }
     return dict(sorted(texts.items()))
+
+
+def _base_labels(lock: Lock) -> dict[str, str]:
+    """Name the base image, if there is one."""
+    name, _, digest = lock.os.image.partition("@")
+    keys = "org.opencontainers.image.base.name", "org.opencontainers.image.base.digest"
+    return dict(zip(keys, (name, digest), strict=True)) if name else {}
 
 
 def interpreter(lock: Lock) -> str:

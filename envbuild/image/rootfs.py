@@ -18,6 +18,7 @@ from envbuild import layout
 from envbuild.digest import sha256_bytes, sha256_json
 from envbuild.engine.protocol import Step, StepRunner
 from envbuild.errors import BuildError
+from envbuild.image.base import base_layer
 from envbuild.image.layer import Layer
 from envbuild.image.normalise import FILES, FOLDERS, LINKS, normalise
 from envbuild.image.seed import WORK, dpkg_config, install_script, open_packages, write_seed_and_inputs
@@ -48,7 +49,7 @@ def os_key(os: Os) -> str:
 def build_os_layer(
     os: Os, store_path: Callable[[str], Path], runner: StepRunner, output: Path, progress: Progress
 ) -> Layer:
-    """Build the OS layer from packages in the store; the output is whole or absent.
+    """Build the OS layer from what is in the store, packages or a base image; the output is whole or absent.
 
     Args:
         os: the locked packages; any order gives the same layer.
@@ -62,6 +63,8 @@ def build_os_layer(
         BuildError: a package is unsound, or its installation fails; names the package.
         EngineError: no container engine.
     """
+    if os.image:
+        return base_layer(os, store_path, output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".os-", dir=output.parent) as folder:
         work = Path(folder)

@@ -169,19 +169,19 @@ def checker(
             scanned.append(scan_wheel(path, digest, cache_dir, names.get(digest, path.name)))
         lacks = missing_libraries(scanned, there, lock.os.architecture)
         if lacks:
-            raise _missing_error(lacks, lock.os.release, find_package)
+            raise _missing_error(lacks, lock, find_package)
 
     return check
 
 
 def _missing_error(
-    lacks: Sequence[Missing], release: str, find_package: Callable[[str], Sequence[str]] | None
+    lacks: Sequence[Missing], lock: Lock, find_package: Callable[[str], Sequence[str]] | None
 ) -> BuildError:
     """Name each library, who needs it, and the packages to add."""
     packages: list[str] = []
     lines = []
     for lack in lacks:
-        package = package_for(lack.soname, release)
+        package = package_for(lack.soname, lock.os.release)
         if not package and find_package is not None:
             package = next(iter(find_package(lack.soname)), "")
         if package and package not in packages:
@@ -190,6 +190,8 @@ def _missing_error(
         lines.append(f"  {lack.wheel}: {lack.file} needs {lack.soname}{shipped}")
     count = len(lacks)
     hint = f"add to the spec and lock again:  packages: [{', '.join(packages)}]" if packages else ""
+    if lock.os.image and packages:
+        hint = f"install them in the base image, and lock its new digest: {', '.join(packages)}"
     other = "put the libraries into a wheel of your own, or use another wheel of these packages"
     head = f"{count} shared librar{'y is' if count == 1 else 'ies are'} missing from the image"
     return BuildError("\n".join([head, *lines]), hint or other)

@@ -70,11 +70,23 @@ def test_the_dockerfile_needs_nothing_new_and_nothing_remote() -> None:
     ]
 
 
-def test_a_base_image_is_named_by_digest() -> None:
-    """A lock over a base image starts from it and brings no OS packages."""
-    image = f"registry.example.invalid:5000/team/base:1@sha256:{'a' * 64}"
-    context = render(lock(os=Os(release="debian-12", architecture="amd64", image=image, image_rootfs="b" * 64)))
-    assert f"FROM {image} AS os\n" in context.dockerfile.decode()
+def test_a_base_image_comes_as_the_file_that_the_lock_names() -> None:
+    """A lock over a base image brings its file system, not OS packages, and asks no registry: it may be gone."""
+    name = "registry.example.invalid:5000/team/base:1"
+    system = Os(
+        release="debian-12",
+        architecture="amd64",
+        image=f"{name}@sha256:{'a' * 64}",
+        image_rootfs="b" * 64,
+        image_size=7,
+    )
+    context = render(lock(os=system))
+    text = context.dockerfile.decode()
+    assert "FROM scratch AS os\nADD base.tar /\n" in text
+    assert f"#    {system.image}\n#    as locked, sha256:{'b' * 64}: no registry is asked" in text
+    assert f'"org.opencontainers.image.base.name"="{name}"' in text
+    assert f'"org.opencontainers.image.base.digest"="sha256:{"a" * 64}"' in text
+    assert context.files["base.tar"] == Stored(sha256="b" * 64, size=7)
     assert not [path for path in context.files if path.startswith("os/")]
 
 

@@ -292,6 +292,21 @@ def test_a_base_image_may_have_any_python() -> None:
     assert (spec.python, spec.os.image) == ("3.12", f"ghcr.example.invalid/a/b:1@sha256:{digest}")
 
 
+def test_without_python_a_base_image_decides() -> None:
+    """The Python of a Debian release is no default for an image that may have another."""
+    assert parse_spec(f"name: x\nos: {{image: 'a@sha256:{'0' * 64}'}}\n").python == ""
+
+
+def test_packages_have_no_place_in_a_base_image() -> None:
+    """What only a system made from packages can have is refused, all at once, with the way out."""
+    text = f"name: x\npackages: [git]\nos:\n  image: a@sha256:{'0' * 64}\n  snapshot: 2026-07-11\n"
+    assert problems(text) == [
+        "2 packages: nothing is installed into a base image — install them in that image and name its new digest, "
+        "or leave os.image out",
+        "5 os.snapshot: says where Debian packages come from, but os.image takes none — leave one out",
+    ]
+
+
 def test_an_unknown_release_brings_no_second_problem() -> None:
     """What follows from a mistake is not told as another mistake."""
     assert problem("os: debian-14\npython: 3.13") == (

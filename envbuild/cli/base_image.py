@@ -1,0 +1,207 @@
+"""Base images: the engine gives the file system, the store keeps it, the lock names both digests."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from envbuild import __version__, layout
+from envbuild import lock as locks
+from envbuild.cli.console import Console, human_bytes
+from envbuild.cli.debian_system import MACHINES
+from envbuild.digest import sha256_json
+from envbuild.errors import EngineError, IntegrityError, ResolveError
+from envbuild.image.base import Facts, read_facts
+from envbuild.spec import Spec
+from envbuild.spec_env import refuse
+from envbuild.store import Store
+from envbuild.suggest import either
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import Engine, ImageInfo
+
+_KIND = "base-images"
+_FACTS = "facts.json"
+
+_NOT_INHERITED = frozenset({"HOME", "HOSTNAME", "PWD", "PYTHONPATH", "TERM"})
+"""Variables of the image that are the engine's or the run's, or let in modules that no lock names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Base:
+    """What a lock takes from a base image."""
+
+    os: locks.Os
+    python: locks.Python
+    environment: dict[str, str]
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of an exported image: the file system's digest and size in bytes, and what it holds."""
+
+    rootfs: str
+    size: int
+    facts: Facts
+    environment: dict[str, str]
+
+
+def lock_base(spec: Spec, store: Store, console: Console) -> Base:
+    """Look into the spec's base image, bringing it into the store if need be.
+
+    Raises:
+        ResolveError: the registry does not give the image, or it is of no use: another architecture, no such Python,
+            no GNU C library, or envbuild's own folders in it.
+        EngineError: no container engine answers.
+    """
+    export = _exported(spec.os.image, spec.os.architecture, store, console, offline=False)
+    facts = export.facts
+    if facts.taken:
+        raise ResolveError(
+            f"os.image: {spec.os.image} has {either(facts.taken)} already, which envbuild makes",
+            "use an image without it; what envbuild built is no base image",
+        )
+    if facts.glibc < (2, 5):
+        raise ResolveError(
+            f"os.image: {spec.os.image} has no GNU C library, which manylinux wheels need",
+            "use an image of Debian, Ubuntu, Fedora or another system with glibc",
+        )
+    version = _choose_python(spec, facts)
+    glibc = f"{facts.glibc[0]}_{facts.glibc[1]}"
+    return Base(
+        os=locks.Os(
+            release=facts.release,
+            architecture=spec.os.architecture,
+            image=spec.os.image,
+            image_rootfs=export.rootfs,
+            image_size=export.size,
+        ),
+        python=locks.Python(
+            version=version,
+            executable=facts.pythons[version],
+            platform=f"manylinux_{glibc}_{MACHINES[spec.os.architecture]}",
+        ),
+        environment=export.environment,
+    )
+
+
+def report(system: locks.Os, console: Console) -> None:
+    """Print which base image was locked."""
+    name, _, digest = system.image.partition("@")
+    image = f"{name}@{digest[:19]}…"
+    console.line("os", f"{system.release:<18}", "base image  ", f"{human_bytes(system.image_size):<8}", image)
+
+
+def bring(system: locks.Os, store: Store, console: Console, *, offline: bool) -> None:
+    """Have a locked base image's file system in the store.
+
+    Raises:
+        IntegrityError: the registry does not give the image, or its file system is not the one locked.
+        EngineError: no container engine answers.
+    """
+    if store.has(system.image_rootfs, system.image_size):
+        return
+    try:
+        export = _exported(system.image, system.architecture, store, console, offline=offline)
+    except ResolveError as error:
+        raise IntegrityError(error.message, error.hint) from None
+    if export.rootfs != system.image_rootfs:
+        raise IntegrityError(
+            f"the file system of {system.image} is not the one locked\n"
+            f"  expected  sha256:{system.image_rootfs}\n  found     sha256:{export.rootfs}",
+            "the lock was made by another version of envbuild, or altered; lock again: envbuild lock spec.yaml",
+        )
+    console.line("fetch", "base image        ", f"{human_bytes(export.size):<12}", system.image.partition("@")[0])
+
+
+def _choose_python(spec: Spec, facts: Facts) -> str:
+    """Return the feature release to use: the spec's, or the only one the image has."""
+    has = f"has Python {either(facts.pythons)}" if facts.pythons else "has no Python (/usr/bin/python3.11 or the like)"
+    if spec.python in facts.pythons:
+        return spec.python
+    if not spec.python and len(facts.pythons) == 1:
+        return next(iter(facts.pythons))
+    if not facts.pythons:
+        hint = "use an image with Python, or one of envbuild's own systems: os: debian-12"
+    else:
+        hint = f'write in the spec: python: "{next(iter(facts.pythons))}"'
+    wanted = f"not {spec.python}" if spec.python and facts.pythons else ""
+    if not spec.python and facts.pythons:
+        wanted = "and the spec does not say which"
+    raise ResolveError(", ".join(filter(None, [f"python: {spec.os.image} {has}", wanted])), hint)
+
+
+def _exported(image: str, architecture: str, store: Store, console: Console, *, offline: bool) -> Export:
+    """Return what is known of an image; its file system is in the store afterwards.
+
+    An image by digest never changes, so that the engine is asked once.
+    """
+    reference = _reference(image)
+    key = sha256_json([reference, architecture, layout.VERSION, __version__])
+
+    def make(folder: Path) -> None:
+        from envbuild.engine.docker import connect
+
+        engine = connect()
+        held = _held(engine, reference, architecture, console, offline=offline)
+        export = _export(engine, held, reference, architecture, folder / "base.tar", store, console)
+        (folder / _FACTS).write_bytes(msgspec.json.encode(export))
+
+    for attempt in (1, 2):
+        folder = store.derive(_KIND, key, make)
+        export = msgspec.json.decode((folder / _FACTS).read_bytes(), type=Export)
+        if attempt == 2 or store.has(export.rootfs, export.size):
+            return export
+        store.forget(_KIND, key)  # its file system was removed from the store
+    raise AssertionError("unreachable")
+
+
+def _held(engine: Engine, reference: str, architecture: str, console: Console, *, offline: bool) -> ImageInfo:
+    """Return the image as the engine holds it, pulled if need be."""
+    held = engine.find_image(reference)
+    if held is None or held.architecture != architecture:
+        if offline:
+            raise IntegrityError(
+                f"neither store nor engine has {reference}", "run it once without --offline, or: docker pull it before"
+            )
+        try:
+            with console.phase("base image: pull"):
+                engine.pull_image(reference, architecture)
+        except EngineError as error:
+            hint = f"check the digest, and that the engine may read that registry: docker pull {reference}"
+            raise ResolveError(f"os.image: {error.message}", error.hint or hint) from None
+        held = engine.find_image(reference)
+    if held is None or held.architecture != architecture:
+        raise ResolveError(
+            f"os.image: {reference}: expected an image for {architecture}, "
+            f"found {held.architecture if held else 'none'}",
+            f"use the digest of its image for {architecture}",
+        )
+    return held
+
+
+def _export(
+    engine: Engine, held: ImageInfo, reference: str, architecture: str, path: Path, store: Store, console: Console
+) -> Export:
+    """Normalise the image's file system into the store."""
+    from envbuild.image.rootfs import image_layer_from_export
+
+    with console.phase("base image: export"), engine.export_image(reference, architecture) as stream:
+        layer = image_layer_from_export(stream, path)
+    facts = read_facts(path)
+    store.add_file(path, layer.diff_id)
+    path.unlink()
+    environment = {
+        name: value
+        for name, value in sorted(held.environment.items())
+        if name not in _NOT_INHERITED and value.isprintable() and not refuse(name, value)
+    }
+    return Export(rootfs=layer.diff_id, size=layer.size, facts=facts, environment=environment)
+
+
+def _reference(image: str) -> str:
+    """Drop the tag: the digest says it all, and engines disagree on names with both."""
+    return re.sub(r":[^/:@]*@", "@", image)
