@@ -1,9 +1,9 @@
-"""Bytes to and from an engine: sockets of all kinds, and one HTTP/1.1 request on each (RFC 9112)."""
+"""Connections to an engine: ``http.client`` over sockets of all kinds, and the raw stream that one can become."""
 
 from __future__ import annotations
 
+import http.client
 import socket
-from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -13,63 +13,44 @@ from envbuild.engine.endpoint import Endpoint
 if TYPE_CHECKING:
     import subprocess
 
-_LINE = 1 << 16
-"""Longest header line accepted, in bytes."""
 
-
-class ProtocolError(Exception):
-    """What came back is not HTTP."""
-
-
-class Connection:
-    """A connection for one request: a socket, TCP with or without TLS, or a relay over ssh.
-
-    Attributes:
-        status: of the answer.
-        headers: of the answer, names in lower case.
-
-    Raises:
-        OSError: nothing answers there.
-    """
+class Connection(http.client.HTTPConnection):
+    """A connection for one request: a socket, TCP with or without TLS, or a relay over ssh."""
 
     def __init__(self, endpoint: Endpoint, timeout: float | None = None) -> None:
+        super().__init__("docker", timeout=timeout)
+        self._endpoint = endpoint
         self._helper: subprocess.Popen[bytes] | None = None
-        if endpoint.scheme == "unix":
-            self._socket = _connect_unix(endpoint, timeout)
-        elif endpoint.scheme == "tcp":
-            self._socket = _connect_tcp(endpoint, timeout)
+
+    def connect(self) -> None:
+        """Open the connection; raises ``OSError`` if nothing answers there."""
+        if self._endpoint.scheme == "unix":
+            self.sock = _connect_unix(self._endpoint, self.timeout)
+        elif self._endpoint.scheme == "tcp":
+            self.sock = _connect_tcp(self._endpoint, self.timeout)
         else:
-            self._socket, self._helper = _connect_ssh(endpoint)
-        self._reader = self._socket.makefile("rb")
-        self.status = 0
-        self.headers: dict[str, str] = {}
+            self.sock, self._helper = _connect_ssh(self._endpoint)
 
-    def request(self, method: str, target: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> None:
-        """Send a request and read the answer's head; raises ``ProtocolError`` or ``OSError``."""
-        fields = {"Host": "docker", "Content-Type": "application/json", "Content-Length": str(len(body))}
-        lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in {**fields, **(headers or {})}.items())]
-        self._socket.sendall("\r\n".join((*lines, "", "")).encode("ascii") + body)
-        version, _, rest = self._line().partition(" ")
-        if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
-            raise ProtocolError(f"expected an HTTP status, found {version[:40]!r}")
-        self.status = int(rest[:3])
-        while line := self._line():
-            name, _, value = line.partition(":")
-            self.headers[name.strip().lower()] = value.strip()
+    def end(self) -> None:
+        """Close it and end the ssh helper, if any; ``close`` alone is also ``http.client``'s, long before the end."""
+        self.close()
+        if self._helper is not None:
+            self._helper.terminate()
+            self._helper.wait()
 
-    def body(self) -> bytes:
-        """Read the answer's body; RFC 9112 section 6.3 says where it ends."""
-        if self.status in (204, 304):
-            return b""
-        if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            return b"".join(self._chunks())
-        length = self.headers.get("content-length")
-        return self._reader.read() if length is None else self._exactly(int(length))
+
+class RawStream:
+    """The two-way stream that a connection is after the answer to an upgrade (101, or 200 from some proxies)."""
+
+    def __init__(self, sock: socket.socket, response: http.client.HTTPResponse) -> None:
+        self._socket = sock
+        # http.client gives the socket up if an answer has no length; the answer's own file keeps it open.
+        self._response = response
 
     def read(self, limit: int) -> bytes:
-        """Wait for the next bytes of a raw stream, at most ``limit``; empty at the end."""
+        """Wait for the next bytes, at most ``limit``; empty at the end."""
         try:
-            return self._reader.read1(limit)
+            return self._response.fp.read1(limit)  # not the answer's own read1, to which a 101 has no body
         except ConnectionResetError:
             return b""
 
@@ -84,44 +65,11 @@ class Connection:
                 self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Close both directions and end the ssh helper, if any."""
+        """Close both directions."""
         with suppress(OSError):  # wakes a thread that waits to send
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._reader.close()
+        self._response.close()
         self._socket.close()
-        if self._helper is not None:
-            self._helper.terminate()
-            self._helper.wait()
-
-    def _line(self) -> str:
-        """Read one line of a head."""
-        line = self._reader.readline(_LINE)
-        if not line.endswith(b"\n"):
-            raise ProtocolError("the answer ended too early" if len(line) < _LINE else "a header line is too long")
-        return line.decode("latin-1").rstrip("\r\n")
-
-    def _exactly(self, size: int) -> bytes:
-        """Read ``size`` bytes."""
-        data = self._reader.read(size)
-        if len(data) < size:
-            raise ProtocolError("the answer ended too early")
-        return data
-
-    def _chunks(self) -> Iterator[bytes]:
-        """Read a chunked body (RFC 9112, section 7.1)."""
-        while size := _chunk_size(self._line()):
-            yield self._exactly(size)
-            self._line()
-        while self._line():
-            pass
-
-
-def _chunk_size(line: str) -> int:
-    """Read a chunk's head."""
-    try:
-        return int(line.partition(";")[0], 16)
-    except ValueError:
-        raise ProtocolError(f"expected the size of a chunk, found {line[:40]!r}") from None
 
 
 def _connect_unix(endpoint: Endpoint, timeout: float | None) -> socket.socket:

@@ -13,9 +13,11 @@ import termios
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import docker.errors
 import pytest
 
 from envbuild.engine.docker import DockerEngine, connect
@@ -55,7 +57,8 @@ def label(engine: DockerEngine) -> Iterator[str]:
     label = uuid.uuid4().hex
     yield label
     for container in containers(engine, label):
-        engine._sdk_client().remove_container(container, force=True)
+        with suppress(docker.errors.APIError):  # it may be going by itself
+            engine._sdk_client().remove_container(container, force=True)
 
 
 @pytest.fixture
