@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import random
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,6 +19,7 @@ from envbuild.image.rootfs import build_os_layer
 from envbuild.lock import Hardware, Lock, PythonPackage, Wheel
 from envbuild.progress import Silent
 from envbuild.store import Store
+from tests.support.images import assembled_tree, differences, docker_build
 from tests.support.oslocks import os_lock, real_os, shared_store
 from tests.support.wheels import Member, make_wheel
 
@@ -29,21 +27,6 @@ docker = pytest.importorskip("docker")
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
 TAG = "envbuild-test-context:latest"
-ALLOWED = {
-    "etc/mailname": "written from the host name by a few mail packages; a Dockerfile cannot set it",
-}
-"""Paths that may differ, each with its reason. Times are not compared: builders stamp their own."""
-
-
-class Node(NamedTuple):
-    """What a path is."""
-
-    kind: str
-    mode: int
-    owner: tuple[int, int]
-    target: str
-    content: str
-    attributes: tuple[tuple[str, str], ...]
 
 
 def test_a_context_builds_the_assembled_image(tmp_path: Path, images: Any) -> None:
@@ -52,20 +35,12 @@ def test_a_context_builds_the_assembled_image(tmp_path: Path, images: Any) -> No
     lock = _lock(tmp_path, store)
     built = _assemble(lock, store)
     write_context(render(lock), store.path, tmp_path / "context")
-    _docker_build(images, tmp_path / "context")
+    docker_build(images, tmp_path / "context", TAG)
 
-    expected = _tree(blob.path.open("rb") for blob in built.image.layers)
-    found = _tree(_saved_layers(images))
-
+    expected = assembled_tree(built)
     assert "opt/env/bin/greet" in expected
     assert any(path.endswith(".pyc") and path.startswith("opt/env/") for path in expected)
-    differences = {
-        path: (expected.get(path), found.get(path))
-        for path in sorted(expected.keys() | found.keys())
-        if expected.get(path) != found.get(path) and path not in ALLOWED
-    }
-    assert differences == {}
-    assert _links(blob.path.open("rb") for blob in built.image.layers) == _links(_saved_layers(images))
+    assert differences(images, TAG, built) == {}
     _check_config(built, images.inspect_image(TAG)["Config"])
 
 
@@ -115,64 +90,6 @@ def _assemble(lock: Lock, store: Store) -> Built:
         return build_os_layer(lock.os, store.path, engine, output, Silent())
 
     return assemble(plan(lock), lock, cache=store, runner=engine, build_os=build_os, progress=Silent())
-
-
-def _docker_build(client: Any, context: Path) -> None:
-    options = {"network_mode": "none", "rm": True, "forcerm": True, "nocache": True, "decode": True}
-    lines = list(client.build(path=str(context), tag=TAG, **options))
-    errors = [line["error"] for line in lines if "error" in line]
-    assert errors == [], "".join(line.get("stream", "") for line in lines)[-4000:]
-
-
-def _saved_layers(client: Any) -> Iterator[Any]:
-    """The layers of the built image, bottom first."""
-    with tarfile.open(fileobj=io.BytesIO(b"".join(client.get_image(TAG)))) as archive:
-        member = archive.extractfile("manifest.json")
-        assert member is not None
-        for name in json.load(member)[0]["Layers"]:
-            layer = archive.extractfile(name)
-            assert layer is not None
-            yield layer
-
-
-def _tree(layers: Any) -> dict[str, Node]:
-    """What lies at each path after all layers; hard links count as the file they name."""
-    nodes: dict[str, Node] = {}
-    for stream in layers:
-        with stream, tarfile.open(fileobj=stream) as archive:
-            for member in archive:
-                path = member.name.removeprefix("./").rstrip("/")
-                if path in ("", "."):
-                    continue
-                assert "/.wh." not in f"/{path}", "nothing is deleted by a later layer"
-                nodes[path] = nodes[member.linkname.removeprefix("./")] if member.islnk() else _node(archive, member)
-    return nodes
-
-
-def _node(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Node:
-    content = archive.extractfile(member) if member.isreg() else None
-    return Node(
-        kind=member.type.decode().replace("\0", "0"),
-        mode=member.mode & 0o7777 if not member.issym() else 0o777,
-        owner=(member.uid, member.gid),
-        target=member.linkname,
-        content=hashlib.sha256(content.read()).hexdigest() if content is not None else "",
-        attributes=tuple(
-            sorted((key, value) for key, value in member.pax_headers.items() if key.startswith("SCHILY.xattr."))
-        ),
-    )
-
-
-def _links(layers: Any) -> set[frozenset[str]]:
-    """Groups of names of one file."""
-    groups: dict[str, set[str]] = {}
-    for stream in layers:
-        with stream, tarfile.open(fileobj=stream) as archive:
-            for member in archive:
-                if member.islnk():
-                    target = member.linkname.removeprefix("./")
-                    groups.setdefault(target, {target}).add(member.name.removeprefix("./"))
-    return {frozenset(names) for names in groups.values()}
 
 
 def _check_config(built: Built, found: dict[str, Any]) -> None:
