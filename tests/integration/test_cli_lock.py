@@ -1,0 +1,346 @@
+"""``envbuild lock`` as users run it: real processes, against archives and indexes on the loopback."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild import lock as locks
+from tests.support.archives import BASE, keyring, stanza, write_release
+from tests.support.cli import Done, Project
+from tests.support.indexes import make_index
+from tests.support.server import FileServer, Served
+from tests.support.wheels import make_wheel
+
+SYSTEM = (
+    *BASE,
+    stanza("libstdc++6", "12"),
+    stanza("python3.11", "3.11.2", depends="libc6"),
+    stanza("ffmpeg", "7:5.1", depends="libc6"),
+    stanza("git", "1:2.39", depends="libc6"),
+)
+SPEC = """\
+name: t
+os:
+  release: debian-12
+  mirror: {mirror}/debian
+python: "3.11"
+requirements: [alpha]
+wheels: [wheels]
+"""
+
+
+@pytest.fixture(name="server")
+def _server() -> Iterator[FileServer]:
+    with FileServer() as running:
+        yield running
+
+
+@pytest.fixture(name="project")
+def _project(tmp_path: Path, server: FileServer) -> Project:
+    """A project whose Debian archive and wheels are at hand; ``alpha`` needs ``beta``, both in two releases."""
+    write_release(tmp_path / "mirror", main=SYSTEM)
+    server.add_tree(tmp_path / "mirror")
+    environ = {"ENVBUILD_DEBIAN_KEYS": str(keyring(tmp_path / "key.pgp"))}
+    project = Project(folder=tmp_path / "project", store=tmp_path / "store", environ=environ)
+    for version in ("1.0", "2.0"):
+        make_wheel(project.folder / "wheels", "alpha", version, requires=["beta"])
+        make_wheel(project.folder / "wheels", "beta", version)
+    project.write("spec.yaml", SPEC.format(mirror=server.url))
+    return project
+
+
+def _lock(project: Project) -> locks.Lock:
+    return locks.load(project.folder / "pylock.t.toml")
+
+
+def _pins(project: Project) -> dict[str, str]:
+    return {package.name: package.version for package in _lock(project).packages}
+
+
+def _edit(project: Project, old: str, new: str) -> None:
+    text = (project.folder / "spec.yaml").read_text()
+    assert old in text
+    project.write("spec.yaml", text.replace(old, new))
+
+
+def _refused(project: Project, code: int, *arguments: str, **environ: Any) -> Done:
+    """Lock, expecting this exit code; lock and Dockerfile stay as they were and nothing else is left."""
+    before = _files(project)
+    done = project("lock", *arguments, **environ)
+    assert (done.code, done.out) == (code, ""), done.err
+    assert done.err.startswith("envbuild: ")
+    assert _files(project) == before
+    return done
+
+
+def _files(project: Project) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in project.folder.iterdir() if path.is_file()}
+
+
+def test_what_a_lock_prints(project: Project) -> None:
+    """Aligned lines on standard output, nothing on standard error, no colour in a pipe; both files are written."""
+    done = project.must("lock")
+    lines = [re.sub(" +", " ", line) for line in done.out.splitlines()]
+    assert lines[:2] == [
+        "os debian-12 3 packages 3.0 kB signatures verified (Debian 12 archive keys)",
+        "python 3.11 2 wheels 1.7 kB alpha 2.0 …",
+    ]
+    assert lines[-1].startswith("wrote pylock.t.toml, Dockerfile ")
+    assert (done.err, "\033" in done.out) == ("", False)
+    assert sorted(_files(project)) == ["Dockerfile", "pylock.t.toml", "spec.yaml"]
+    assert project.must("lock", "--check").err == ""
+
+
+def test_streams(project: Project) -> None:
+    """``--json`` puts one document on standard output; ``--quiet`` leaves nothing but that."""
+    done = project.must("lock", "--json")
+    assert done.json == {
+        "lock": "pylock.t.toml",
+        "moved": [],
+        "notes": [],
+        "sha256": locks.lock_digest(_lock(project)),
+    }
+    assert "wrote     pylock.t.toml, Dockerfile" in done.err
+    done = project.must("lock", "--quiet")
+    assert (done.out, done.err) == ("", "")
+    done = project.must("lock", "--quiet", "--json")
+    assert (sorted(done.json), done.err) == (["lock", "moved", "notes", "sha256"], "")
+
+
+def test_the_same_inputs_give_the_same_bytes(project: Project, tmp_path: Path) -> None:
+    """Locked again, and from empty caches elsewhere, the files are the same."""
+    project.must("lock")
+    first = _files(project)
+    project.must("lock", "--refresh")
+    assert _files(project) == first
+    other = Project(folder=tmp_path / "other" / "place", store=tmp_path / "other" / "store")
+    shutil.copytree(project.folder / "wheels", other.folder / "wheels")
+    shutil.copyfile(project.folder / "spec.yaml", other.folder / "spec.yaml")
+    keys = project.environ["ENVBUILD_DEBIAN_KEYS"]
+    other.must("lock", ENVBUILD_DEBIAN_KEYS=keys, TZ="Asia/Tokyo", LC_ALL="C", PYTHONHASHSEED="7")
+    assert _files(other) == first
+
+
+def test_pins_stay_until_they_are_asked_to_move(project: Project) -> None:
+    """A new release moves nothing by itself; ``--upgrade-package`` moves one package, ``--upgrade`` all."""
+    newer = [
+        make_wheel(project.folder / "later", name, "3.0", requires=["beta"] if name == "alpha" else [])
+        for name in ("alpha", "beta")
+    ]
+    project.must("lock")
+    for wheel in newer:
+        shutil.copy(wheel, project.folder / "wheels")
+    assert project("lock", "--check").code == 11
+    assert "moved" not in project.must("lock").out
+    assert _pins(project) == {"alpha": "2.0", "beta": "2.0"}
+    done = project.must("lock", "--upgrade-package", "beta", "--json")
+    assert [re.sub(" +", " ", line) for line in done.json["moved"]] == ["beta 2.0 → 3.0"]
+    assert _pins(project) == {"alpha": "2.0", "beta": "3.0"}
+    done = project.must("lock", "--upgrade")
+    assert "moved     alpha                         2.0 → 3.0\n" in done.out
+    assert _pins(project) == {"alpha": "3.0", "beta": "3.0"}
+    done = _refused(project, 12, "--upgrade-package", "betta")
+    assert "--upgrade-package: no package 'betta' is locked" in done.err.replace('"', "'")
+
+
+@pytest.mark.parametrize(
+    ("requirements", "words"),
+    [
+        ("[alpha>=9]", ["alpha>=9", "unsatisfiable"]),
+        ("[alpha==1.0, 'beta<1']", ["beta<1"]),
+        ("[gamma]", ["gamma"]),
+    ],
+)
+def test_a_requirement_that_cannot_be_met(project: Project, requirements: str, words: list[str]) -> None:
+    """Exit 12 with the resolver's own reason; the old lock stays."""
+    project.must("lock")
+    _edit(project, "[alpha]", requirements)
+    done = _refused(project, 12)
+    assert [word for word in words if word not in done.err] == []
+
+
+def test_unknown_os_packages_are_told_with_near_names(project: Project) -> None:
+    """Exit 12, all unknown names at once, each with what may have been meant."""
+    project.must("lock")
+    _edit(project, 'python: "3.11"', 'python: "3.11"\npackages: [ffmpge, gti]')
+    done = _refused(project, 12)
+    assert "ffmpge" in done.err
+    assert "ffmpeg" in done.err
+    assert "gti" in done.err
+
+
+def test_an_os_package_pinned_to_another_version(project: Project) -> None:
+    """A version that the archive does not have is exit 12, with the version it has."""
+    _edit(project, 'python: "3.11"', 'python: "3.11"\npackages: [ffmpeg=7:6.0]')
+    done = _refused(project, 12)
+    assert done.err == (
+        "envbuild: packages[0]: ffmpeg 7:6.0 is not in the archive, which has 7:5.1\n"
+        "  → write ffmpeg=7:5.1, or pin the archive: os.snapshot\n"
+    )
+    _edit(project, "7:6.0", "7:5.1")
+    project.must("lock")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"3.11"', '"3.9"', "python: "),
+        ("alpha]", "alpha; touch /tmp/x]", "requirements"),
+        ("alpha]", '"alpha\\nRUN evil"]', "requirements"),
+        ("release: debian-12", "release: debian-99", "debian-12"),
+        ("requirements", "requirments", "perhaps you meant requirements"),
+        ("name: t", "name: t\n\tbad: tab", "line 2"),
+        ("name: t", "name: ../t", "name"),
+        ('python: "3.11"', 'python: "3.11"\npackages: ["git; reboot"]', "packages[0]"),
+        ('python: "3.11"', 'python: "3.11"\ncuda: "12.4"', "cuda"),
+    ],
+)
+def test_a_bad_spec(project: Project, old: str, new: str, words: str) -> None:
+    """Exit 10 before anything is asked of the network: the field, its line and what was expected."""
+    _edit(project, old, new)
+    done = _refused(project, 10)
+    assert done.err.startswith("envbuild: spec.yaml has 1 problem\n  line ")
+    assert words in done.err
+
+
+def _tamper(served: Served, old: bytes, new: bytes) -> None:
+    assert old in served.data
+    served.data = served.data.replace(old, new)
+
+
+def test_an_altered_release_file(project: Project, server: FileServer) -> None:
+    """Exit 13: an InRelease with one byte changed is not used, and the old lock stays."""
+    project.must("lock")
+    _tamper(server.files["/debian/dists/bookworm/InRelease"], b"Origin: Test", b"Origin: Evil")
+    done = _refused(project, 13, "--refresh")
+    assert "InRelease" in done.err
+    assert "bookworm" in done.err
+    shutil.rmtree(project.store)
+    _refused(project, 13)
+
+
+def test_a_release_file_of_a_stranger(project: Project, server: FileServer, tmp_path: Path) -> None:
+    """Exit 13: an archive signed by a key nobody trusts is refused."""
+    write_release(tmp_path / "evil", main=SYSTEM, key="stranger")
+    server.add_tree(tmp_path / "evil")
+    assert "InRelease" in _refused(project, 13).err
+
+
+def test_altered_package_lists(project: Project, server: FileServer) -> None:
+    """Exit 13: a Packages file that is not the one InRelease names is not used, and its address is told."""
+    for path, served in server.files.items():
+        if "/debian/dists/bookworm/main/" in path and ("Packages" in path or "by-hash" in path):
+            served.data = served.data[:-8] + bytes(8)
+    done = _refused(project, 13)
+    assert f"{server.url}/debian/dists/bookworm/main/" in done.err
+
+
+def test_a_silent_mirror(project: Project, server: FileServer) -> None:
+    """Exit 13: a mirror without the release is told with its address."""
+    for path in [path for path in server.files if "bookworm-security" not in path]:
+        del server.files[path]
+    assert f"{server.url}/debian/dists/bookworm" in _refused(project, 13).err
+
+
+def test_an_archive_frozen_in_time(project: Project, server: FileServer, tmp_path: Path) -> None:
+    """``snapshot`` locks from the archive as it was then, whatever it has become, and says so in the lock."""
+    then = datetime(2026, 7, 10, 20, tzinfo=timezone.utc)
+    old = [stanza("ffmpeg", "7:4.0", depends="libc6") if "ffmpeg" in entry else entry for entry in SYSTEM]
+    write_release(tmp_path / "frozen", main=old, date=then)
+    for archive in ("debian", "debian-security"):
+        server.add_tree(tmp_path / "frozen" / archive, f"/snapshots/archive/{archive}/20260711T000000Z")
+    _edit(project, 'python: "3.11"', 'python: "3.11"\npackages: [ffmpeg]')
+    project.must("lock")
+    assert _versions(project)["ffmpeg"] == "7:5.1"
+    _edit(project, f"mirror: {server.url}/debian", f"mirror: {server.url}/snapshots\n  snapshot: 20260711T000000Z")
+    done = project.must("lock")
+    assert _versions(project)["ffmpeg"] == "7:4.0"
+    assert _lock(project).os.snapshot == "20260711T000000Z"
+    assert "snapshot 20260711T000000Z" in done.out
+    assert re.search(r"^moved +ffmpeg \(os\) +7:5\.1 → 7:4\.0$", done.out, re.M)
+
+
+def _versions(project: Project) -> dict[str, str]:
+    return {package.name: package.version for package in _lock(project).os.packages}
+
+
+def test_a_killed_lock(project: Project, server: FileServer) -> None:
+    """kill -9 at several moments leaves the old files whole; the next lock is the same as an undisturbed one."""
+    project.must("lock")
+    before = _files(project)
+    for served in server.files.values():
+        served.delay = 0.05
+    for count in (1, 3, 6):
+        shutil.rmtree(project.store, ignore_errors=True)
+        asked = len(server.requests)
+        assert project.kill("lock", when=lambda: len(server.requests) >= asked + count)  # noqa: B023
+        assert _files(project) == before
+    assert project.must("lock").err == ""
+    assert _files(project) == before
+
+
+def test_two_locks_at_once(project: Project) -> None:
+    """Commands that share an empty store do not disturb each other."""
+    processes = [project.start("lock") for _ in range(3)]
+    ends = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], ends
+    project.must("lock", "--check")
+    assert sorted(_files(project)) == ["Dockerfile", "pylock.t.toml", "spec.yaml"]
+
+
+def test_a_private_index(project: Project, server: FileServer, tmp_path: Path) -> None:
+    """Wheels come from the index of the user's configuration, with its password; neither is in the lock or printed."""
+    make_index(tmp_path / "index", sorted((project.folder / "wheels").iterdir()))
+    server.add_tree(tmp_path / "index", "/private", auth="user:s3cret")
+    shutil.rmtree(project.folder / "wheels")
+    _edit(project, "wheels: [wheels]\n", "")
+    host = server.url.removeprefix("http://")
+    address = f"http://user:s3cret@{host}/private/simple"
+    done = project.must("lock", PIP_NO_INDEX="", PIP_INDEX_URL=address)
+    assert _pins(project) == {"alpha": "2.0", "beta": "2.0"}
+    sent = base64.b64encode(b"user:s3cret").decode()
+    assert any(request.headers.get("Authorization") == f"Basic {sent}" for request in server.requests)
+    told = done.out + done.err + "".join(data.decode() for data in _files(project).values())
+    assert "s3cret" not in told
+    assert host not in (project.folder / "pylock.t.toml").read_text()
+    done = _refused(project, 12, "--upgrade", PIP_NO_INDEX="", PIP_INDEX_URL=address.replace("s3cret", "wr0ng"))
+    assert "wr0ng" not in done.err
+
+
+def test_the_locks_digests_are_those_of_the_files(project: Project) -> None:
+    """What the lock names is what lies in the folder of wheels."""
+    project.must("lock")
+    for package in _lock(project).packages:
+        data = (project.folder / "wheels" / package.wheel.name).read_bytes()
+        assert (package.wheel.sha256, package.wheel.size) == (hashlib.sha256(data).hexdigest(), len(data))
+
+
+def test_no_colour_off_a_terminal_and_with_no_color(project: Project) -> None:
+    """On a terminal labels are bold; NO_COLOR and a pipe leave every control character out."""
+
+    def on_terminal(*environ: str) -> str:
+        assignments = [f"{name}={value}" for name, value in project.environ.items()]
+        command = ["script", "-qec", "python -m envbuild lock --check", "/dev/null"]
+        done = subprocess.run(
+            ["env", "-i", *assignments, "TERM=xterm", *environ, *command],
+            cwd=project.folder,
+            check=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        )
+        return done.stdout.decode()
+
+    project.must("lock")
+    assert on_terminal() == "\033[1mfresh     \033[0mpylock.t.toml is what spec.yaml asks for\r\n"
+    assert on_terminal("NO_COLOR=1") == "fresh     pylock.t.toml is what spec.yaml asks for\r\n"
+    assert "\033" not in project.must("lock", "--check").out

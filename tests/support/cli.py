@@ -1,0 +1,119 @@
+"""The command line as users have it: processes of their own, with a store and a home of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A command that has ended: exit code (negative: ended by that signal), standard output and error as text."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output as JSON; fails if it holds anything else."""
+        return json.loads(self.out)
+
+
+@dataclass(kw_only=True)
+class Project:
+    """A folder to run ``envbuild`` in.
+
+    Attributes:
+        folder: the project.
+        store: where downloads and layers are.
+        environ: the commands' whole environment; nothing of this machine's package configuration is in it.
+    """
+
+    folder: Path
+    store: Path
+    environ: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.environ = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(self.folder.parent / "home"),
+            "ENVBUILD_STORE": str(self.store),
+            "PIP_CONFIG_FILE": "/dev/null",
+            "PIP_NO_INDEX": "1",
+            "UV_CACHE_DIR": str(self.folder.parent / "uv"),
+            **{name: os.environ[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG") if name in os.environ},
+            **self.environ,
+        }
+
+    def write(self, name: str, text: str) -> Path:
+        """Write a file of the project."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def start(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> subprocess.Popen[bytes]:
+        """Start ``envbuild``, as a process group of its own."""
+        return subprocess.Popen(
+            [*prefix, sys.executable, "-m", "envbuild", *arguments],
+            cwd=self.folder,
+            env=self.environ | environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def __call__(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> Done:
+        """Run ``envbuild`` to its end.
+
+        Args:
+            prefix: a command that runs it, such as ``unshare -n``.
+            environ: variables to add.
+        """
+        return finish(self.start(*arguments, prefix=prefix, **environ))
+
+    def must(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> Done:
+        """Run ``envbuild`` to its end, which must be a good one."""
+        done = self(*arguments, prefix=prefix, **environ)
+        assert done.code == 0, f"envbuild {' '.join(arguments)}: exit {done.code}\n{done.out}{done.err}"
+        return done
+
+    def kill(self, *arguments: str, when: Callable[[], bool], **environ: str) -> bool:
+        """Start ``envbuild`` and end it and its children with SIGKILL as soon as ``when``; False if it was quicker."""
+        process = self.start(*arguments, **environ)
+        try:
+            deadline = time.monotonic() + 60
+            while not when():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    return False
+                time.sleep(0.002)
+            return process.poll() is None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def finish(process: subprocess.Popen[bytes], timeout: float = 300) -> Done:
+    """Wait for a command."""
+    try:
+        out, err = process.communicate(timeout=timeout)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return Done(code=process.returncode, out=out.decode(), err=err.decode())
