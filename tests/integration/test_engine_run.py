@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -98,7 +100,10 @@ def arguments(image: str, label: str, script: str, **fields: Any) -> list[str]:
 
 def containers(engine: DockerEngine, label: str) -> list[str]:
     """The containers that bear this test's label, in any state."""
-    return engine._sdk_client().containers(all=True, quiet=True, filters={"label": f"envbuild-test={label}"})
+    found: list[str] = engine._sdk_client().containers(
+        all=True, quiet=True, filters={"label": f"envbuild-test={label}"}
+    )
+    return found
 
 
 def read_until(descriptor: int, text: bytes) -> bytes:
@@ -111,6 +116,11 @@ def read_until(descriptor: int, text: bytes) -> bytes:
         assert data, f"no {text!r} in {seen!r}"
         seen += data
     return seen
+
+
+def set_size(terminal: int, lines: int, columns: int) -> None:
+    """Give a terminal a size; the termios module can only from Python 3.11 on."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("exit 125", 125)])
@@ -174,7 +184,7 @@ def test_a_second_interrupt_kills(start: Callable[..., subprocess.Popen[bytes]])
 def test_a_terminal_stays_a_terminal(image: str, label: str) -> None:
     """The program sees a terminal of our size, hears of a new size, gets Ctrl-C as a key, and ours is restored."""
     master, slave = pty.openpty()
-    termios.tcsetwinsize(slave, (33, 101))
+    set_size(slave, 33, 101)
     before = termios.tcgetattr(slave)
     script = (
         "trap 'stty size' WINCH; trap 'echo keyed; exit 4' INT; echo ready; read go;"
@@ -186,7 +196,7 @@ def test_a_terminal_stays_a_terminal(image: str, label: str) -> None:
         read_until(master, b"ready\r\n")
         os.write(master, b"go\r")
         read_until(master, b"33 101\r\n")
-        termios.tcsetwinsize(slave, (44, 55))
+        set_size(slave, 44, 55)
         process.send_signal(signal.SIGWINCH)
         read_until(master, b"44 55\r\n")
         os.write(master, b"\x03")
