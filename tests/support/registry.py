@@ -1,0 +1,106 @@
+"""An image registry on a loopback port: Debian's docker-registry, without TLS, as engines accept there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+
+_PROGRAM = "docker-registry"
+
+
+class Registry:
+    """A running registry: its host name with port, and the folder of its blobs."""
+
+    def __init__(self, host: str, folder: Path) -> None:
+        self.host = host
+        self.folder = folder
+
+    def push(self, tar: Path, name: str, changes: list[str]) -> str:
+        """Make an image of a root file system, push it, drop it from the engine; return it by digest."""
+        client: Any = docker.from_env(timeout=600).api
+        repository = f"{self.host}/{name}"
+        try:
+            with tar.open("rb") as stream:
+                client.import_image(src=stream, repository=repository, tag="1", changes=changes)
+            events = list(client.push(repository, tag="1", stream=True, decode=True))
+            assert not [event for event in events if "error" in event], events
+            digest = next(event["aux"]["Digest"] for event in events if "aux" in event)
+        finally:
+            forget(f"{repository}:1")
+        return f"{repository}:1@{digest}"
+
+    def layer_blob(self, reference: str) -> Path:
+        """Return the file of an image's only layer."""
+        manifest = json.loads(self._blob(reference.rpartition("@")[2]).read_bytes())
+        return self._blob(manifest["layers"][0]["digest"])
+
+    def _blob(self, digest: str) -> Path:
+        name = digest.removeprefix("sha256:")
+        return self.folder / "docker/registry/v2/blobs/sha256" / name[:2] / name / "data"
+
+
+def forget(reference: str) -> None:
+    """Remove an image from the engine, if it has it."""
+    client: Any = docker.from_env().api
+    for image in {image["Id"] for image in client.images() if _has(image, reference)}:
+        client.remove_image(image, force=True)
+
+
+def _has(image: dict[str, Any], reference: str) -> bool:
+    name, _, digest = reference.partition("@")
+    plain = f"{name.rpartition(':')[0]}@{digest}" if digest and ":" in name.rpartition("/")[2] else reference
+    return bool({reference, plain} & {*(image.get("RepoTags") or ()), *(image.get("RepoDigests") or ())})
+
+
+@contextmanager
+def running_registry(folder: Path) -> Iterator[Registry]:
+    """Run a registry that keeps its blobs below ``folder``."""
+    _install()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{probe.getsockname()[1]}"
+    config = folder / "config.json"
+    config.write_text(
+        json.dumps({"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(folder)}}, "http": {"addr": host}})
+    )
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen([_PROGRAM, "serve", str(config)], stdout=output, stderr=output)
+    try:
+        _wait(host, process, log)
+        yield Registry(host, folder)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _wait(host: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    name, _, port = host.partition(":")
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection((name, int(port)), 1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"the registry did not start: {log.read_text()[-2000:]}")
+
+
+def _install() -> None:
+    if shutil.which(_PROGRAM):
+        return
+    if os.geteuid() != 0:
+        raise RuntimeError("these tests need a registry: apt-get install docker-registry")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in (["update"], ["install", "-y", "--no-install-recommends", _PROGRAM]):
+        subprocess.run(["apt-get", *command], check=True, env=environment, capture_output=True)
