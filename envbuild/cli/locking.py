@@ -13,6 +13,7 @@ import msgspec
 from envbuild import lock as locks
 from envbuild.cli import base_image, debian_system
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.freshness import WHEELS, wheels_digest
 from envbuild.digest import sha256_file, sha256_json
 from envbuild.errors import LockError, UsageError
 from envbuild.files import atomic_write
@@ -168,8 +169,7 @@ def resolution_inputs(spec: Spec, path: Path, options: LockOptions) -> dict[str,
     for name in included(path.parent, spec.requirement_files, path.name):
         inputs[name] = sha256_file(path.parent / name)
     for name in spec.wheels:
-        wheels = sorted((path.parent / name).glob("*.whl"))
-        inputs[f"{name}/*.whl"] = sha256_json([[wheel.name, sha256_file(wheel)] for wheel in wheels])
+        inputs[f"{name}{WHEELS}"] = wheels_digest(path.parent / name)
     if options.resolver != "uv":
         inputs["--resolver"] = sha256_json(options.resolver)
     return inputs

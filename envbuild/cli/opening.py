@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import lock as locks
+from envbuild.cli.freshness import known_fresh, remember_fresh
+from envbuild.digest import sha256_file
 from envbuild.errors import LockError, SpecError
 from envbuild.project import find_lock
 
@@ -14,19 +17,26 @@ if TYPE_CHECKING:
     from envbuild.spec import Spec
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Opened:
     """A lock that may be used.
 
     Attributes:
         path: its file.
         lock: what it says.
-        spec: the spec beside it, or None where only the lock is, as in a CI job.
+        spec_path: the spec beside it, or None where only the lock is, as in a CI job.
     """
 
     path: Path
     lock: locks.Lock
-    spec: Spec | None = None
+    spec_path: Path | None = None
+
+    @cached_property
+    def spec(self) -> Spec | None:
+        """What the spec says; read only if someone asks."""
+        from envbuild.spec import load_spec
+
+        return load_spec(self.spec_path) if self.spec_path else None
 
     @property
     def folder(self) -> Path:
@@ -51,25 +61,25 @@ def open_lock(path: Path | None, start: Path | None = None) -> Opened:
     """
     found = find_lock(start or Path.cwd()) if path is None else path
     lock = locks.load(found)
-    return Opened(path=found, lock=lock, spec=_fresh_spec(found, lock))
+    specs = [found.parent / name for name in lock.resolution if name.endswith((".yaml", ".yml"))]
+    spec_path = next((place for place in specs if place.is_file()), None)
+    if spec_path is not None and not known_fresh(spec_path, lock):
+        sha256 = sha256_file(spec_path)
+        _refuse_stale(found, lock, spec_path)
+        remember_fresh(spec_path, sha256, lock)
+    return Opened(path=found, lock=lock, spec_path=spec_path)
 
 
-def _fresh_spec(path: Path, lock: locks.Lock) -> Spec | None:
-    """Return the spec beside a lock; raises ``LockError`` if the lock was made from another one."""
+def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:
+    """Raise ``LockError`` if a lock was made from another spec than the one beside it."""
     from envbuild.cli.locking import LockOptions, resolution_inputs, stale_inputs
     from envbuild.spec import load_spec
 
-    specs = [path.parent / name for name in lock.resolution if name.endswith((".yaml", ".yml"))]
-    spec_path = next((place for place in specs if place.is_file()), None)
-    if spec_path is None:
-        return None
     try:
-        spec = load_spec(spec_path)
-        found = resolution_inputs(spec, spec_path, LockOptions())
+        found = resolution_inputs(load_spec(spec_path), spec_path, LockOptions())
     except SpecError as error:
         raise LockError(f"{path.name} cannot be compared with its spec\n{error.message}", error.hint) from None
     locked = {name: value for name, value in lock.resolution.items() if not name.startswith("--")}
     if stale := stale_inputs(locked, found):
         lines = "\n".join(f"  {line}" for line in stale)
         raise LockError(f"{path.name} is stale\n{lines}", f"lock again: envbuild lock {spec_path.name}")
-    return spec

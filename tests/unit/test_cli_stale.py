@@ -12,8 +12,9 @@ import pytest
 
 from envbuild import cli
 from envbuild.cli.locking import LockOptions, differences, resolution_inputs, stale_inputs
+from envbuild.cli.opening import open_lock
 from envbuild.image.dockerfile import render
-from envbuild.lock import Lock, dumps
+from envbuild.lock import Lock, dumps, loads
 from envbuild.spec import load_spec
 from tests.support.locks import small_lock
 from tests.support.wheels import make_wheel, wheel_bytes
@@ -113,6 +114,56 @@ def test_nothing_is_done_with_a_stale_lock(
         "envbuild: pylock.t.toml is stale\n  spec.yaml changed\n  → lock again: envbuild lock spec.yaml\n",
     )
     assert not (project / "store").exists()
+    assert not (project / ".envbuild").exists()
+
+
+@pytest.fixture(name="unread")
+def _unread(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project whose lock was found fresh a moment ago, and whose spec must not be read again for that."""
+
+    def refuse(path: Path) -> None:
+        raise AssertionError(f"{path} was read")
+
+    (project / ".envbuild").mkdir()
+    open_lock(None)
+    monkeypatch.setattr("envbuild.spec.load_spec", refuse)
+    return project
+
+
+def test_an_unchanged_spec_is_not_read_again(unread: Path) -> None:
+    """What a lock was compared with once is known by its bytes from then on, touched or not."""
+    (unread / "spec.yaml").touch()
+    assert open_lock(None).path == unread / "pylock.t.toml"
+
+
+@pytest.mark.parametrize("edit", [edit for edit, _ in STALE])
+def test_a_change_is_never_taken_for_known(edit: Callable[[Path], None], unread: Path) -> None:
+    """Every change that can make a lock stale has the spec read again."""
+    edit(unread)
+    with pytest.raises(AssertionError, match=r"spec\.yaml was read$"):
+        open_lock(None)
+
+
+@pytest.mark.parametrize("memory", ["", "[]", "{}", '{"envbuild": "0", "sha256": "", "meaning": ""}'])
+def test_a_memory_that_is_no_use_is_not_used(memory: str, unread: Path) -> None:
+    """Damaged, or of another envbuild, which may understand specs otherwise: the spec is read again."""
+    (unread / ".envbuild" / "fresh.json").write_text(memory)
+    with pytest.raises(AssertionError, match=r"spec\.yaml was read$"):
+        open_lock(None)
+
+
+def test_a_lock_made_again_is_compared_again(unread: Path) -> None:
+    """The memory is of the spec: another lock beside it is not fresh by it."""
+    lock = loads((unread / "pylock.t.toml").read_bytes())
+    other = msgspec.structs.replace(lock, resolution={**lock.resolution, "spec.yaml": "0" * 64})
+    (unread / "pylock.t.toml").write_bytes(dumps(other))
+    with pytest.raises(AssertionError, match=r"spec\.yaml was read$"):
+        open_lock(None)
+
+
+def test_a_build_alone_leaves_no_folder(project: Path) -> None:
+    """Only projects with runs have a state folder."""
+    open_lock(None)
     assert not (project / ".envbuild").exists()
 
 
