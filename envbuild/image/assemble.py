@@ -98,7 +98,7 @@ def assemble(
         runner: runs the compile step.
         build_os: writes the OS layer's tar to a path.
         progress: told of phases.
-        check: see ``Check``; called once for each combination of OS layer and wheels, before anything is compiled.
+        check: see ``Check``; called once for each combination of OS layer and wheels, beside the compilation.
         ready: see ``Ready``.
 
     Raises:
@@ -133,10 +133,12 @@ class _Assembly:
     def run(self, lock: Lock, build_os: Callable[[Path], Layer], check: Check | None) -> Built:
         """Make all layers and put them together."""
 
+        checks: list[Future[None]] = []
+
         def os_layer() -> oci.Blob:
             blob = self._make(self.plan.layers[0], lambda folder: build_os(folder / TAR))
-            if check is not None:
-                self._check(check, blob)
+            if check is not None and not checks:
+                checks.append(pool.submit(self._check, check, blob))
             return blob
 
         with self._workers() as pool:
@@ -147,7 +149,7 @@ class _Assembly:
             for spec in self.plan.layers:
                 if spec.kind == "bytecode":
                     self._make(spec, partial(self._pack_bytecode, spec))
-            for future in futures:
+            for future in (*futures, *checks):
                 future.result()
         replaced = self._contents().replaced
         top = self.blobs[self.plan.layers[-1].key] = self._runtime(lock)
