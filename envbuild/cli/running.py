@@ -6,12 +6,12 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from envbuild import lock as locks
 from envbuild import runs
-from envbuild.cli.building import BuildOptions, build_image
 from envbuild.cli.console import Console
 from envbuild.cli.identity import is_recorded, read_identity
 from envbuild.cli.opening import open_lock
@@ -37,33 +37,22 @@ class RunOptions:
 
 def run_program(options: RunOptions, console: Console) -> int:
     """Run what the options name in the locked image; returns the program's exit code."""
-    from envbuild import run_options as parse
     from envbuild.engine.docker import connect
     from envbuild.run import RunRequest, run
 
-    arguments = _arguments(options)
+    arguments, chosen = _arguments(options), _chosen(options)
     opened = open_lock(options.lock, _start(arguments))
     path, lock = opened.path, opened.lock
     _refuse_changed_inputs(path, lock)
     engine = connect()
-    recorded = read_identity(path, lock)
-    if recorded is None or not is_recorded(engine.find_image(recorded["reference"]), recorded):
+    identity = read_identity(path, lock)
+    if identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
+        from envbuild.cli.building import BuildOptions, build_image
+
         beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
-        recorded = build_image(path, BuildOptions(offline=options.offline), beside)
-    request = RunRequest(
-        lock_path=path,
-        lock=lock,
-        image=recorded["reference"],
-        config=recorded["config"],
-        arguments=arguments,
-        environment=parse.parse_environment(options.environment, os.environ),
-        mounts=tuple(parse.parse_mount(text, Path.cwd()) for text in options.mounts),
-        network=parse.check_network(options.network) if options.network else "",
-        cpus=options.cpus,
-        memory=parse.parse_memory(options.memory) if options.memory else None,
-        controls=options.controls,
-    )
-    record = run(request, engine)
+        identity = build_image(path, BuildOptions(offline=options.offline), beside)
+    image = {"image": identity["reference"], "config": identity["config"]}
+    record = run(RunRequest(lock_path=path, lock=lock, arguments=arguments, **image, **chosen), engine)
     console.note(summary(record))
     return record.exit_code if record.exit_code is not None else 1
 
@@ -115,6 +104,20 @@ def _arguments(options: RunOptions) -> tuple[str, ...]:
     if command[0] in ("-m", "-c") and len(command) == 1:
         raise UsageError(f"nothing to run after {command[0]}", "name a module: envbuild run -m MODULE")
     return command
+
+
+def _chosen(options: RunOptions) -> dict[str, Any]:
+    """Read the options that say how to run, before anything is done."""
+    from envbuild import run_options as parse
+
+    return {
+        "environment": parse.parse_environment(options.environment, os.environ),
+        "mounts": tuple(parse.parse_mount(text, Path.cwd()) for text in options.mounts),
+        "network": parse.check_network(options.network) if options.network else "",
+        "cpus": options.cpus,
+        "memory": parse.parse_memory(options.memory) if options.memory else None,
+        "controls": options.controls,
+    }
 
 
 def _start(arguments: tuple[str, ...]) -> Path:
