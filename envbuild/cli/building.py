@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
@@ -27,7 +27,7 @@ from envbuild.errors import UsageError
 from envbuild.store import Store
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import Engine
+    from envbuild.engine.protocol import Engine, Step
     from envbuild.image.assemble import Built
     from envbuild.image.oci import Blob
 
@@ -101,15 +101,15 @@ def assemble_image(
     from envbuild.image.rootfs import build_os_layer
     from envbuild.resolve import sharedlibs
 
-    lock, store = opened.lock, Store()
+    lock, store, steps = opened.lock, Store(), _Steps(engine)
     ensure_files(opened, store, options.sources, offline=options.offline, console=console)
     with naming_damaged_files(lock, store, console):
         built = assemble(
             plan(lock),
             lock,
             cache=store,
-            runner=engine or _connect(),
-            build_os=lambda output: build_os_layer(lock.os, store.path, engine or _connect(), output, console),
+            runner=steps,
+            build_os=lambda output: build_os_layer(lock.os, store.path, steps, output, console),
             progress=console,
             check=sharedlibs.checker(lock, store.cache_dir("libraries"), _package_finder(opened, store, options)),
             ready=ready or (lambda index, blob: None),
@@ -120,6 +120,18 @@ def assemble_image(
     for path, (loser, winner) in sorted(built.replaced.items()):
         console.line("note", f"/{path.lstrip('/')} of {loser} is replaced by that of {winner}")
     return built
+
+
+class _Steps:
+    """The engine that runs build steps, connected to for the first one: where all layers are kept, none is needed."""
+
+    def __init__(self, engine: Engine | None) -> None:
+        self._engine = engine
+
+    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
+        """Run a step."""
+        self._engine = self._engine or _connect()
+        return self._engine.run_step(step)
 
 
 def write_docker_context(folder: Path, path: Path | None, options: BuildOptions, console: Console) -> None:

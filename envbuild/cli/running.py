@@ -70,7 +70,7 @@ def check_this_host(path: Path | None, console: Console) -> int:
 
 
 def print_runs(folder: Path, console: Console) -> None:
-    """List runs, oldest first."""
+    """List runs, newest first."""
     records = runs.list_runs(_project(folder))
     if console.as_json:
         console.result([msgspec.to_builtins(record) for record in records])
