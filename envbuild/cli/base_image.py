@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,10 +20,12 @@ from envbuild.image.base import Facts, read_facts
 from envbuild.spec import Spec
 from envbuild.spec_env import refuse
 from envbuild.store import Store
-from envbuild.suggest import either
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import Engine, ImageInfo
+    from envbuild.engine.protocol import BaseImages, ImageInfo
+
+Connect = Callable[[], "BaseImages"]
+"""Called only if an engine is needed."""
 
 _KIND = "base-images"
 _FACTS = "facts.json"
@@ -49,7 +52,14 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
 
 
-def lock_base(spec: Spec, store: Store, console: Console) -> Base:
+def find_engine() -> BaseImages:
+    """Find the user's container engine."""
+    from envbuild.engine.docker import connect
+
+    return connect()
+
+
+def lock_base(spec: Spec, store: Store, console: Console, connect: Connect = find_engine) -> Base:
     """Look into the spec's base image, bringing it into the store if need be.
 
     Raises:
@@ -57,11 +67,11 @@ def lock_base(spec: Spec, store: Store, console: Console) -> Base:
             no GNU C library, or envbuild's own folders in it.
         EngineError: no container engine answers.
     """
-    export = _exported(spec.os.image, spec.os.architecture, store, console, offline=False)
+    export = _exported(spec.os.image, spec.os.architecture, store, console, connect, offline=False)
     facts = export.facts
     if facts.taken:
         raise ResolveError(
-            f"os.image: {spec.os.image} has {either(facts.taken)} already, which envbuild makes",
+            f"os.image: {spec.os.image} has {' and '.join(facts.taken)} already, which envbuild makes",
             "use an image without it; what envbuild built is no base image",
         )
     if facts.glibc < (2, 5):
@@ -95,7 +105,7 @@ def report(system: locks.Os, console: Console) -> None:
     console.line("os", f"{system.release:<18}", "base image  ", f"{human_bytes(system.image_size):<8}", image)
 
 
-def bring(system: locks.Os, store: Store, console: Console, *, offline: bool) -> None:
+def bring(system: locks.Os, store: Store, console: Console, connect: Connect = find_engine, *, offline: bool) -> None:
     """Have a locked base image's file system in the store.
 
     Raises:
@@ -105,7 +115,7 @@ def bring(system: locks.Os, store: Store, console: Console, *, offline: bool) ->
     if store.has(system.image_rootfs, system.image_size):
         return
     try:
-        export = _exported(system.image, system.architecture, store, console, offline=offline)
+        export = _exported(system.image, system.architecture, store, console, connect, offline=offline)
     except ResolveError as error:
         raise IntegrityError(error.message, error.hint) from None
     if export.rootfs != system.image_rootfs:
@@ -119,22 +129,24 @@ def bring(system: locks.Os, store: Store, console: Console, *, offline: bool) ->
 
 def _choose_python(spec: Spec, facts: Facts) -> str:
     """Return the feature release to use: the spec's, or the only one the image has."""
-    has = f"has Python {either(facts.pythons)}" if facts.pythons else "has no Python (/usr/bin/python3.11 or the like)"
+    if not facts.pythons:
+        raise ResolveError(
+            f"python: {spec.os.image} has no Python in /usr/local/bin, /usr/bin, /bin or /opt/*/bin",
+            "use an image with Python, or one of envbuild's own systems: os: debian-12",
+        )
     if spec.python in facts.pythons:
         return spec.python
-    if not spec.python and len(facts.pythons) == 1:
-        return next(iter(facts.pythons))
-    if not facts.pythons:
-        hint = "use an image with Python, or one of envbuild's own systems: os: debian-12"
-    else:
-        hint = f'write in the spec: python: "{next(iter(facts.pythons))}"'
-    wanted = f"not {spec.python}" if spec.python and facts.pythons else ""
-    if not spec.python and facts.pythons:
-        wanted = "and the spec does not say which"
-    raise ResolveError(", ".join(filter(None, [f"python: {spec.os.image} {has}", wanted])), hint)
+    first, *others = facts.pythons
+    if not spec.python and not others:
+        return first
+    wanted = f"not {spec.python}" if spec.python else "and the spec does not say which"
+    has = ", ".join(facts.pythons)
+    raise ResolveError(f"python: {spec.os.image} has Python {has}, {wanted}", f'write in the spec: python: "{first}"')
 
 
-def _exported(image: str, architecture: str, store: Store, console: Console, *, offline: bool) -> Export:
+def _exported(
+    image: str, architecture: str, store: Store, console: Console, connect: Connect, *, offline: bool
+) -> Export:
     """Return what is known of an image; its file system is in the store afterwards.
 
     An image by digest never changes, so that the engine is asked once.
@@ -143,8 +155,6 @@ def _exported(image: str, architecture: str, store: Store, console: Console, *, 
     key = sha256_json([reference, architecture, layout.VERSION, __version__])
 
     def make(folder: Path) -> None:
-        from envbuild.engine.docker import connect
-
         engine = connect()
         held = _held(engine, reference, architecture, console, offline=offline)
         export = _export(engine, held, reference, architecture, folder / "base.tar", store, console)
@@ -159,7 +169,7 @@ def _exported(image: str, architecture: str, store: Store, console: Console, *, 
     raise AssertionError("unreachable")
 
 
-def _held(engine: Engine, reference: str, architecture: str, console: Console, *, offline: bool) -> ImageInfo:
+def _held(engine: BaseImages, reference: str, architecture: str, console: Console, *, offline: bool) -> ImageInfo:
     """Return the image as the engine holds it, pulled if need be."""
     held = engine.find_image(reference)
     if held is None or held.architecture != architecture:
@@ -184,7 +194,7 @@ def _held(engine: Engine, reference: str, architecture: str, console: Console, *
 
 
 def _export(
-    engine: Engine, held: ImageInfo, reference: str, architecture: str, path: Path, store: Store, console: Console
+    engine: BaseImages, held: ImageInfo, reference: str, architecture: str, path: Path, store: Store, console: Console
 ) -> Export:
     """Normalise the image's file system into the store."""
     from envbuild.image.rootfs import image_layer_from_export

@@ -70,11 +70,15 @@ class ImageInfo:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-class ImageStore(Protocol):
-    """Holds images."""
+class ImageFinder(Protocol):
+    """Knows which images there are."""
 
     def find_image(self, reference: str) -> ImageInfo | None:
         """Look an image up by tag, ``repository@sha256:…`` or ``sha256:`` identity; None if the engine lacks it."""
+
+
+class ImageStore(ImageFinder, Protocol):
+    """Holds images."""
 
     def held_layers(self) -> tuple[tuple[str, ...], ...]:
         """The diff-ID chains (hex, bottom first) the engine need not be sent again; may be empty."""
@@ -83,7 +87,7 @@ class ImageStore(Protocol):
         """Load a docker archive (``manifest.json`` inside) streamed as tar; raises ``EngineError``."""
 
 
-class BaseImages(Protocol):
+class BaseImages(ImageFinder, Protocol):
     """Brings images made elsewhere, and gives their file systems."""
 
     def pull_image(self, reference: str, architecture: str) -> None:

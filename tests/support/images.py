@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import docker.errors
 
 from envbuild.image.assemble import Built
 
@@ -34,7 +38,18 @@ def docker_build(client: Any, context: Path, tag: str) -> None:
     options = {"network_mode": "none", "rm": True, "forcerm": True, "nocache": True, "decode": True}
     lines = list(client.build(path=str(context), tag=tag, **options))
     errors = [line["error"] for line in lines if "error" in line]
-    assert errors == [], "".join(line.get("stream", "") for line in lines)[-4000:]
+    output = "".join(line.get("stream", "") for line in lines)
+    _drop_stages(client, output, tag)
+    assert errors == [], output[-4000:]
+
+
+def _drop_stages(client: Any, output: str, tag: str) -> None:
+    """Remove what the classic builder leaves of earlier stages: an image for each instruction."""
+    kept = {image["Id"] for image in client.images(name=tag)}
+    for name in reversed(re.findall(r"^ ---> ([0-9a-f]{12})$", output, re.M)):
+        if not any(image.startswith(f"sha256:{name}") for image in kept):
+            with suppress(docker.errors.APIError):  # what the tagged image is made of
+                client.remove_image(name)
 
 
 def differences(client: Any, tag: str, built: Built) -> dict[str, tuple[Node | None, Node | None]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from envbuild.errors import IntegrityError
 from envbuild.fetch import fetch, lock_items
-from envbuild.lock import Lock, load
+from envbuild.lock import Lock, Os, load
 from envbuild.netconfig import NetworkConfig
 from envbuild.progress import Silent
 from envbuild.store import Store
@@ -41,6 +42,24 @@ def test_a_vendored_folder_holds_everything_and_serves_an_empty_store(lock: Lock
     other = Store(tmp_path / "other")
     items = lock_items(lock, vendored_sources(lock, folder))
     assert fetch(items, other, Silent(), NetworkConfig(offline=True)).fetched == 2
+
+
+def test_a_base_image_is_vendored_too(lock: Lock, store: Store, tmp_path: Path) -> None:
+    """The file system of a base image lies in the folder, so that no registry is needed."""
+    rootfs = store.add_bytes(b"file system")
+    system = Os(
+        release="debian-12",
+        architecture="amd64",
+        image=f"base@sha256:{'a' * 64}",
+        image_rootfs=rootfs,
+        image_size=11,
+    )
+    based = msgspec.structs.replace(lock, os=system)
+    folder = tmp_path / "vendored"
+    assert vendor(based, store, folder, Silent()) == Vendored(written=2, kept=0, bytes=16)
+    assert (folder / "base.tar").read_bytes() == b"file system"
+    items = lock_items(based, vendored_sources(based, folder))
+    assert fetch(items, Store(tmp_path / "other"), Silent(), NetworkConfig(offline=True)).fetched == 2
 
 
 def test_right_files_are_kept_and_wrong_ones_replaced(lock: Lock, store: Store, tmp_path: Path) -> None:
