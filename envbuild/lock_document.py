@@ -68,8 +68,13 @@ def check_unique(table: Mapping[str, Any]) -> None:
 
     Raises:
         ValueError: a base image without its file system's digest, two packages of one name, two files of one name,
-            or a GPU value that JSON cannot hold.
+            a wheel of another version than its package, or a GPU value that JSON cannot hold.
     """
+    for index, entry in enumerate(table["packages"]):
+        version, wheel = entry["version"], entry["wheel"]["name"]
+        if not _is_version(wheel, version):
+            path = f"packages[{index}].wheels[0].name"
+            raise ValueError(f"{path}: expected a wheel of version {version}, found {wheel!r}")
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]
     if table["os"].get("image", "") and not table["os"].get("image-rootfs", ""):
         raise ValueError("tool.envbuild.os.image-rootfs: missing: a base image needs the digest of its file system")
@@ -135,6 +140,19 @@ def _keys(value: object, keys: frozenset[str], path: str) -> Table:
 def _distribution(wheel: str) -> str:
     """Return the normalised distribution of a wheel's file name (PEP 503)."""
     return re.sub(r"[-_.]+", "-", wheel.partition("-")[0]).lower()
+
+
+def _is_version(wheel: str, version: str) -> bool:
+    """Tell whether a wheel's file name has this version, which may be spelled otherwise (PEP 440)."""
+    written = wheel.partition("-")[2].partition("-")[0].replace("_", "-")
+    if written == version:
+        return True
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(written) == Version(version)
+    except InvalidVersion:
+        return False
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

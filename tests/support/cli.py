@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,12 +51,12 @@ class Project:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "HOME": str(self.folder.parent / "home"),
-            "ENVBUILD_STORE": str(self.store),
             "PIP_CONFIG_FILE": "/dev/null",
             "PIP_NO_INDEX": "1",
             "UV_CACHE_DIR": str(self.folder.parent / "uv"),
             **{name: os.environ[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG") if name in os.environ},
             **self.environ,
+            "ENVBUILD_STORE": str(self.store),
         }
 
     def write(self, name: str, text: str) -> Path:
@@ -64,6 +65,15 @@ class Project:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
+
+    def copy(self, folder: Path, *, own_store: bool = False) -> Project:
+        """Copy the project; with ``own_store`` the store too, its files shared as hard links until ``alter``."""
+        shutil.copytree(self.folder, folder / "project", ignore=shutil.ignore_patterns(".envbuild"))
+        store = self.store
+        if own_store:
+            store = folder / "store"
+            shutil.copytree(self.store, store, copy_function=os.link)
+        return Project(folder=folder / "project", store=store, environ=self.environ)
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> subprocess.Popen[bytes]:
         """Start ``envbuild``, as a process group of its own."""
@@ -117,3 +127,11 @@ def finish(process: subprocess.Popen[bytes], timeout: float = 300) -> Done:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
     return Done(code=process.returncode, out=out.decode(), err=err.decode())
+
+
+def alter(path: Path) -> None:
+    """Change one byte in the middle of a file, keeping its size; other hard links to it stay as they are."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.unlink()
+    path.write_bytes(data)

@@ -182,6 +182,10 @@ POOL = "expected the path of a .deb below an archive's root"
             put("packages.0.name", "evil"),
             "packages[0].wheels[0].name: expected a wheel of evil, found 'numpy-2.4.6-py3-none-any.whl'",
         ),
+        (
+            put("packages.0.version", "2.4.7"),
+            "packages[0].wheels[0].name: expected a wheel of version 2.4.7, found 'numpy-2.4.6-py3-none-any.whl'",
+        ),
         (put("packages.0", 3), "packages[0]: expected a table, found 3"),
         (put("packages", None), "packages: missing"),
         (put("requires-python", ">=3"), "requires-python: expected '==3.11.*', found '>=3'"),

@@ -1,0 +1,57 @@
+"""What several files of tests share: one small project, locked and built once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from tests.support.cli import Project
+from tests.support.wheels import make_wheel
+
+_NAME = "clitest"
+_SPEC = f"""\
+name: {_NAME}
+os: debian-12
+python: "3.11"
+requirements: [tool]
+wheels: [wheels]
+determinism: {{threads: 1}}
+"""
+_TOOL = """\
+import json, sys
+def main():
+    print(json.dumps(sys.argv))
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture(scope="session", name="made")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A project with two small wheels over Debian 12's Python: locked, fetched, vendored to ``vendor``, and built."""
+    root = tmp_path_factory.mktemp("made")
+    proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    project = Project(folder=root / "project", store=root / "store", environ=proxies)
+    files = {"tool.py": _TOOL}
+    scripts = {"console_scripts": {"tool": "tool:main"}}
+    make_wheel(project.folder / "wheels", "tool", requires=["part>=1"], files=files, entry_points=scripts)
+    make_wheel(project.folder / "wheels", "part", "1.5")
+    project.write("spec.yaml", _SPEC)
+    project.write("lock.out", project.must("lock").out)
+    project.write("fetch.out", project.must("fetch", "--vendor", str(root / "vendor")).out)
+    project.write("build.out", project.must("build").out)
+    yield project
+    client = docker.from_env(timeout=600)
+    for image in client.images.list(name=f"envbuild/{_NAME}"):
+        client.images.remove(str(image.id), force=True)
+    client.close()
+
+
+@pytest.fixture(name="project")
+def _project(made: Project, tmp_path: Path) -> Project:
+    """A copy of that project, over the same store."""
+    return made.copy(tmp_path)
