@@ -272,18 +272,35 @@ def runs(
     folder: Annotated[Path, typer.Argument(help="The project.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """List the recorded runs of a project."""
-    from envbuild.cli.running import print_runs
+    """List the recorded runs of a project, newest first."""
+    from envbuild.cli.records import print_runs
 
     print_runs(folder, Console(as_json=as_json))
+
+
+def _print_record_schema(wanted: bool) -> None:
+    if wanted:
+        from envbuild.cli.records import print_record_schema
+
+        print_record_schema()
+        raise typer.Exit()
 
 
 @app.command()
 def show(
     run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
-    folder: Annotated[Path, typer.Option("--project", help="The project.")] = Path(),
+    folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", callback=_print_record_schema, is_eager=True, help="Print the JSON Schema of records instead."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole record as JSON.")] = False,
 ) -> None:
-    """Print one run's record as JSON."""
-    from envbuild.cli.running import print_record
+    """Show what was recorded about a run.
 
-    print_record(run, folder)
+    Every field is described in docs/records.md."""
+    from envbuild.cli.records import print_record
+
+    print_record(run, folder, Console(as_json=as_json))

@@ -1,4 +1,4 @@
-"""``run``, ``check``, ``runs`` and ``show``."""
+"""``run`` and ``check``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from envbuild import lock as locks
-from envbuild import runs
 from envbuild.cli.console import Console
 from envbuild.cli.identity import is_recorded, read_identity
 from envbuild.cli.opening import open_lock
 from envbuild.errors import HostMismatchError, UsageError
-from envbuild.record import Record, summary
+from envbuild.record import summary
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,24 +64,6 @@ def check_this_host(path: Path | None, console: Console) -> int:
     elif not console.quiet:
         print(render(verdict), end="", file=sys.stdout if verdict.ok else sys.stderr)
     return 0 if verdict.ok else HostMismatchError.exit_code
-
-
-def print_runs(folder: Path, console: Console) -> None:
-    """List runs, newest first."""
-    records = runs.list_runs(_project(folder))
-    if console.as_json:
-        console.result([msgspec.to_builtins(record) for record in records])
-        return
-    if not records:
-        console.line("runs", "none yet", "start one: envbuild run train.py")
-    for record in records:
-        print(_run_line(record))
-
-
-def print_record(prefix: str, folder: Path) -> None:
-    """Print one record."""
-    record = runs.find_run(_project(folder), prefix)
-    Console(as_json=True).result(msgspec.to_builtins(record))
 
 
 def _arguments(options: RunOptions) -> tuple[str, ...]:
@@ -143,21 +122,3 @@ def _refuse_changed_inputs(path: Path, lock: locks.Lock) -> None:
             f"input data is not as {path.name} locked it — nothing was run\n{lines}",
             "restore the data, or accept it: envbuild lock",
         )
-
-
-def _project(folder: Path) -> Path:
-    """Return the project of a folder: where its lock is, else where its runs are, else itself."""
-    for candidate in (folder.absolute(), *folder.absolute().parents):
-        if (candidate / ".envbuild").is_dir() or any(candidate.glob("pylock.*.toml")):
-            return candidate
-    return folder.absolute()
-
-
-def _run_line(record: Record) -> str:
-    """Write a record as one line of a list."""
-    code = "" if record.exit_code is None else f"exit {record.exit_code}"
-    took = "" if record.duration is None else f"{record.duration:.1f} s"
-    same = f"same bits as {record.same_bits_as[:10]}" if record.same_bits_as else ""
-    what = " ".join(record.command)
-    started = record.start.replace("T", " ")[:19]
-    return f"{record.id[:10]}  {started}  {record.state:<11} {code:<8} {took:>8}  {what}  {same}".rstrip()

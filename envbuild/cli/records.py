@@ -1,0 +1,188 @@
+"""``runs`` and ``show``: what was recorded, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from envbuild import runs
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.project import STATE_FOLDER
+from envbuild.record import Host, Options, Record, record_schema
+
+_HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
+_SHORT = 10
+"""How many characters of an identity are shown: its time in milliseconds."""
+
+
+def print_runs(folder: Path, console: Console) -> None:
+    """List runs, newest first."""
+    records = runs.list_runs(_project(folder))
+    if console.as_json:
+        console.result([msgspec.to_builtins(record) for record in records])
+        return
+    if not records:
+        console.line("runs", "none yet", "start one: envbuild run train.py")
+        return
+    rows = [_HEADINGS, *(_row(record) for record in records)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_record(prefix: str, folder: Path, console: Console) -> None:
+    """Print one record: its file's content with ``--json``, else what people look for in it."""
+    record = runs.find_run(_project(folder), prefix)
+    console.result(msgspec.to_builtins(record))
+    if not console.as_json:
+        for label, *columns in _described(record):
+            console.line(label, *columns)
+
+
+def print_record_schema() -> None:
+    """Print the JSON Schema of a record."""
+    print(json.dumps(record_schema(), indent=2))
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    """Write a record as one line of the list."""
+    bits = f"same as {record.same_bits_as[:_SHORT]}" if record.same_bits_as else ""
+    if record.differs_from:
+        bits = f"differs from {record.differs_from[:_SHORT]}"
+    return (record.id[:_SHORT], _local(record.start), _took(record), _result(record), bits, _command(record))
+
+
+def _described(record: Record) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line that tells a person about a run."""
+    yield "run", record.id, _result(record)
+    yield "command", _command(record), f"in {record.directory}"
+    yield "started", _local(record.start), f"took {_took(record)}" if record.duration is not None else ""
+    if record.problem:
+        yield "problem", record.problem
+    yield "options", *_options(record.options)
+    yield "lock", record.lock.file, _digest(record.lock.sha256)
+    yield "image", _digest(record.image)
+    if record.script:
+        yield "script", record.script.path, _digest(record.script.sha256)
+    if record.git:
+        dirty = f"with changes {_digest(record.git.diff_sha256)}" if record.git.dirty else ""
+        untracked = f"{record.git.untracked} untracked" if record.git.untracked else ""
+        yield "git", record.git.commit[:12], record.git.branch, dirty, untracked
+    if record.host:
+        yield "host", *_host(record.host)
+    if record.engine:
+        yield "engine", *(record.engine[name] for name in ("name", "version", "storage") if name in record.engine)
+    yield from _verdict(record.verdict)
+    for process in record.processes:
+        yield "process", *_process(process)
+    yield from _results(record)
+
+
+def _options(options: Options) -> Iterator[str]:
+    yield f"network {options.network}"
+    yield f"workspace {options.workspace}"
+    yield "" if options.controls else "controls off"
+    yield f"{options.cpus:g} CPUs" if options.cpus is not None else ""
+    yield f"CPUs {options.cpuset}" if options.cpuset else ""
+    yield f"memory {human_bytes(options.memory)}" if options.memory is not None else ""
+    for mount in options.mounts:
+        yield _plain(mount)
+
+
+def _results(record: Record) -> Iterator[tuple[str, ...]]:
+    """Yield lines about files."""
+    width = max((len(_plain(output.path)) for output in record.outputs), default=0)
+    for output in record.outputs:
+        digest = _digest(output.sha256) if output.sha256 else "unreadable"
+        yield "output", f"{_plain(output.path):<{width}}", output.change, f"{human_bytes(output.size):>7}", digest
+    for path in record.deleted:
+        yield "deleted", _plain(path)
+    if record.same_bits_as:
+        yield "bits", f"same as run {record.same_bits_as}"
+    if record.differs_from:
+        yield "bits", f"differ from run {record.differs_from} in: {_plain(', '.join(record.differs_in))}"
+
+
+def _verdict(verdict: dict[str, Any] | None) -> Iterator[tuple[str, ...]]:
+    """Yield the guard's word, and each check that failed."""
+    if verdict is None:
+        yield "guard", "left no verdict"
+        return
+    checks = verdict.get("checks", [])
+    wrong = [check for check in checks if not check.get("ok")]
+    said = "the host matches the lock" if verdict.get("ok") else "refused"
+    yield "guard", said, plural(len(checks), "check"), f"{verdict.get('duration_ms', 0):.0f} ms"
+    for check in wrong:
+        yield "", f"{check.get('field')}: locked {check.get('locked')}, found {check.get('found')}"
+
+
+def _process(process: dict[str, Any]) -> Iterator[str]:
+    """Yield what the hook did in one Python process."""
+    switches = process.get("switches", [])
+    unset = [str(switch.get("name")) for switch in switches if not switch.get("ok")]
+    yield f"{process.get('pid')}"
+    yield ", ".join(f"{name} {version}" for name, version in process.get("frameworks", {}).items())
+    yield f"seed {process['seed']}" if "seed" in process else ""
+    yield f"{len(switches) - len(unset)} of {len(switches)} switches read back as set" if switches else ""
+    yield f"not {', '.join(unset)}" if unset else ""
+
+
+def _host(host: Host) -> Iterator[str]:
+    yield host.cpu or host.machine
+    yield f"{host.cpus} CPUs"
+    yield human_bytes(host.memory)
+    yield f"kernel {host.kernel}"
+    for gpu in host.gpus:
+        yield f"{gpu.name} (driver {host.gpu_driver})"
+
+
+def _result(record: Record) -> str:
+    """Say how a run ended."""
+    if record.state != "finished":
+        return record.state
+    if record.out_of_memory:
+        return "out of memory"
+    return "ok" if record.exit_code == 0 else f"exit {record.exit_code}"
+
+
+def _took(record: Record) -> str:
+    """Write a duration in at most two units."""
+    if record.duration is None:
+        return ""
+    seconds = record.duration
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds) // 60
+    return f"{minutes} min {int(seconds) % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _command(record: Record) -> str:
+    return _plain(shlex.join(record.command))
+
+
+def _plain(text: str) -> str:
+    """Escape what would not stay on its line, or would speak to the terminal."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def _digest(sha256: str) -> str:
+    return f"sha256:{sha256[:12]}…"
+
+
+def _local(time: str) -> str:
+    """Write a recorded time as the caller's clock shows it."""
+    return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _project(folder: Path) -> Path:
+    """Return the project of a folder: where its lock is, else where its runs are, else itself."""
+    for candidate in (folder.absolute(), *folder.absolute().parents):
+        if (candidate / STATE_FOLDER).is_dir() or any(candidate.glob("pylock.*.toml")):
+            return candidate
+    return folder.absolute()

@@ -1,0 +1,164 @@
+"""``runs`` and ``show``: what people see of records."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from envbuild import cli, runs
+from envbuild.record import Git, Gpu, Host, LockFacts, Options, Output, Record, Script, dumps, record_schema
+
+SHA = "ab" * 32
+OTHER = "01JC" + "0" * 22
+
+
+@pytest.fixture(autouse=True)
+def _utc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A project to stand in, and a clock two hours ahead of UTC."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TZ", "TST-2")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def saved(**changes: Any) -> Record:
+    """A recorded run."""
+    record = Record(
+        id="01JD0000000000000000000000", state="finished", start="2026-01-02T03:04:05.678Z", duration=1.25, exit_code=0,
+        lock=LockFacts(file="pylock.digits.toml", sha256=SHA), image="cd" * 32, command=("python", "train.py", "a b"),
+        directory="/workspace", environment={}, options=Options(network="none", workspace="rw"),
+    )  # fmt: skip
+    record = msgspec.structs.replace(record, **changes)
+    runs.save(Path(), record)
+    return record
+
+
+def test_runs_are_a_table_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns line up whatever is in them, times are the caller's, and each way to end has its word."""
+    ids = [f"01JD00000{number}" + "0" * 16 for number in range(7)]
+    saved(id=ids[0])
+    saved(id=ids[1], same_bits_as=ids[0], duration=61.9)
+    saved(id=ids[2], differs_from=ids[0], differs_in=("a",), duration=7384.0)
+    saved(id=ids[3], exit_code=3, command=("sh", "-c", "a\nb\x1b"))
+    saved(id=ids[4], exit_code=137, out_of_memory=True)
+    saved(id=ids[5], exit_code=78, state="refused")
+    saved(id=ids[6], exit_code=None, state="running", duration=None)
+    assert cli.main(["runs"]) == 0
+    assert capsys.readouterr() == (
+        "RUN         STARTED              TOOK       RESULT         BITS                     COMMAND\n"
+        "01JD000006  2026-01-02 05:04:05             running                                 python train.py 'a b'\n"
+        "01JD000005  2026-01-02 05:04:05  1.2 s      refused                                 python train.py 'a b'\n"
+        "01JD000004  2026-01-02 05:04:05  1.2 s      out of memory                           python train.py 'a b'\n"
+        "01JD000003  2026-01-02 05:04:05  1.2 s      exit 3                                  sh -c 'a\\nb\\x1b'\n"
+        "01JD000002  2026-01-02 05:04:05  2 h 3 min  ok             differs from 01JD000000  python train.py 'a b'\n"
+        "01JD000001  2026-01-02 05:04:05  1 min 1 s  ok             same as 01JD000000       python train.py 'a b'\n"
+        "01JD000000  2026-01-02 05:04:05  1.2 s      ok                                      python train.py 'a b'\n",
+        "",
+    )
+
+
+def test_runs_as_json_are_the_records(capsys: pytest.CaptureFixture[str]) -> None:
+    """A program gets every field."""
+    record = saved()
+    assert cli.main(["runs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [json.loads(dumps(record))]
+
+
+FULL: dict[str, Any] = {
+    "script": Script(path="train.py", sha256=SHA),
+    "git": Git(commit="e" * 40, branch="main", dirty=True, diff_sha256=SHA, untracked=2),
+    "host": Host(
+        kernel="6.1", machine="x86_64", cpu="Some CPU", cpu_level="x86-64-v3", cpus=2, memory=8 * 10**9,
+        gpu_driver="550.54", gpus=(Gpu(name="Some GPU", uuid="u", memory=1),),
+    ),
+    "engine": {"name": "Docker", "version": "20.10.24", "storage": "overlay2", "api": "1.41"},
+    "options": Options(
+        network="bridge", workspace="ro", controls=False, cpus=1.5, cpuset="0-1", memory=10**9, mounts=("/a:/b:ro",)
+    ),
+    "verdict": {
+        "ok": True, "duration_ms": 41.2,
+        "checks": [
+            {"field": "cpu", "ok": True},
+            {"field": "cpus", "ok": False, "locked": "4 threads", "found": "2 CPUs"},
+        ],
+    },
+    "processes": (
+        {
+            "pid": 7, "seed": 42, "frameworks": {"numpy": "2.4.6", "keras": "3.15.1"},
+            "switches": [{"name": "a", "ok": True}, {"name": "b", "ok": False}],
+        },
+        {"pid": 9},
+    ),
+    "outputs": (
+        Output(path="model.keras", change="created", size=1234567, sha256=SHA),
+        Output(path="x", change="changed", size=3, sha256=None),
+    ),
+    "deleted": ("old",),
+    "differs_from": OTHER,
+    "differs_in": ("model.keras", "x"),
+}  # fmt: skip
+
+
+def test_a_record_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that a person looks for, aligned, and nothing that is not there."""
+    saved(**FULL)
+    assert cli.main(["show", "01jd"]) == 0
+    assert capsys.readouterr() == (
+        "run       01JD0000000000000000000000  ok\n"
+        "command   python train.py 'a b'  in /workspace\n"
+        "started   2026-01-02 05:04:05  took 1.2 s\n"
+        "options   network bridge  workspace ro  controls off  1.5 CPUs  CPUs 0-1  memory 1.0 GB  /a:/b:ro\n"
+        "lock      pylock.digits.toml  sha256:abababababab…\n"
+        "image     sha256:cdcdcdcdcdcd…\n"
+        "script    train.py  sha256:abababababab…\n"
+        "git       eeeeeeeeeeee  main  with changes sha256:abababababab…  2 untracked\n"
+        "host      Some CPU  2 CPUs  8.0 GB  kernel 6.1  Some GPU (driver 550.54)\n"
+        "engine    Docker  20.10.24  overlay2\n"
+        "guard     the host matches the lock  2 checks  41 ms\n"
+        "          cpus: locked 4 threads, found 2 CPUs\n"
+        "process   7  numpy 2.4.6, keras 3.15.1  seed 42  1 of 2 switches read back as set  not b\n"
+        "process   9\n"
+        "output    model.keras  created   1.2 MB  sha256:abababababab…\n"
+        "output    x            changed      3 B  unreadable\n"
+        "deleted   old\n"
+        f"bits      differ from run {OTHER} in: model.keras, x\n",
+        "",
+    )
+
+
+def test_a_failed_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that never came to its program shows the problem, and that no guard spoke."""
+    saved(state="failed", exit_code=None, duration=None, problem="no such network")
+    assert cli.main(["show", "01JD"]) == 0
+    assert capsys.readouterr().out == (
+        "run       01JD0000000000000000000000  failed\n"
+        "command   python train.py 'a b'  in /workspace\n"
+        "started   2026-01-02 05:04:05\n"
+        "problem   no such network\n"
+        "options   network none  workspace rw\n"
+        "lock      pylock.digits.toml  sha256:abababababab…\n"
+        "image     sha256:cdcdcdcdcdcd…\n"
+        "guard     left no verdict\n"
+    )
+
+
+def test_a_record_as_json_is_its_file(capsys: pytest.CaptureFixture[str]) -> None:
+    """``--json`` prints the whole record and nothing else."""
+    record = saved(**FULL)
+    assert cli.main(["show", "01JD", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert (json.loads(out), err) == (json.loads(dumps(record)), "")
+
+
+def test_the_schema_of_records_is_published(capsys: pytest.CaptureFixture[str]) -> None:
+    """``show --schema`` needs no run and no project."""
+    assert cli.main(["show", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(record_schema()))
