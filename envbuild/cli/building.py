@@ -20,7 +20,6 @@ from envbuild.cli.identity import (
     read_identity,
     write_identity,
 )
-from envbuild.cli.loading import Loading
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.digest import sha256_json
 from envbuild.errors import UsageError
@@ -47,9 +46,13 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     Raises:
         NotReproducibleError: the image is not the one recorded beside the lock.
     """
+    from envbuild.cli.loading import Loading
+    from envbuild.image.plan import plan
+
     target = None if options.output is None else _target(options.output)
     opened = open_lock(path)
-    lock, recipe = opened.lock, recipe_of(opened.lock)
+    lock, planned = opened.lock, plan(opened.lock)
+    recipe = sha256_json([layer.key for layer in planned.layers])
     recorded = read_identity(opened.path, lock)
     engine = _connect() if target is None else None
     if engine is not None and _is_there(engine, recorded, recipe):
@@ -57,7 +60,7 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
         console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
         console.result(recorded)
         return recorded
-    with Loading(engine, image_tag(lock)) if engine is not None else nullcontext() as loading:
+    with Loading(engine, image_tag(lock), planned) if engine is not None else nullcontext() as loading:
         built = assemble_image(opened, options, engine, console, loading.ready if loading else None)
         identity = make_identity(lock, built.image, recipe)
         check_reproduced(opened.path, recorded, identity)
@@ -79,13 +82,6 @@ def _is_there(engine: Engine, recorded: Identity | None, recipe: str) -> bool:
     if recorded is None or recorded["recipe"] != recipe:
         return False
     return is_recorded(engine.find_image(recorded["reference"]), recorded)
-
-
-def recipe_of(lock: locks.Lock) -> str:
-    """Return the digest of everything that decides an image's layers: the lock, and envbuild's own code."""
-    from envbuild.image.plan import plan
-
-    return sha256_json([layer.key for layer in plan(lock).layers])
 
 
 def assemble_image(

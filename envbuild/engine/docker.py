@@ -53,11 +53,17 @@ class DockerEngine:
             environment=dict(entry.split("=", 1) for entry in variables if "=" in entry),
         )
 
-    def held_layers(self) -> tuple[tuple[str, ...], ...]:
+    def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
         """List layer chains that need not be sent; see ``ImageStore``."""
         from envbuild.engine.docker_images import held_layers
 
         return held_layers(self._sdk_client())
+
+    def remove_image(self, tag: str) -> None:
+        """Implement ``ImageStore.remove_image``."""
+        from envbuild.engine.docker_images import remove_image
+
+        remove_image(self._sdk_client(), tag)
 
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker archive; see ``ImageStore``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 import docker
@@ -75,23 +75,29 @@ def import_tar(client: docker.APIClient, tar: Any, repository: str, tag: str, la
             raise engine_refused("import a root file system", str(event["error"]))
 
 
-def held_layers(client: docker.APIClient) -> tuple[tuple[str, ...], ...]:
+def held_layers(client: docker.APIClient) -> tuple[tuple[str, ...], ...] | None:
     """List the layer chains of the classic image store (diff-IDs in hex, bottom first).
 
     The classic store takes a layer it holds from itself when an archive lacks the file (moby, image/tarexport/load.go);
-    the containerd store and podman do not, so for them the answer is empty.
+    the containerd store and podman do not, so for them the answer is None.
     """
     with engine_errors("list the engine's layers"):
         info = client.info()
         driver = dict(entry for entry in info.get("DriverStatus") or () if len(entry) == 2)
         if "driver-type" in driver or "Libpod" in str(client.version().get("Components", "")):
-            return ()
+            return None
         chains = set()
         for image in client.images(all=True, quiet=True):
             with _gone_is_fine():
                 layers = cast(Any, client).inspect_image(image).get("RootFS", {}).get("Layers") or ()
                 chains.add(tuple(str(layer).removeprefix("sha256:") for layer in layers))
     return tuple(sorted(chain for chain in chains if chain))
+
+
+def remove_image(client: docker.APIClient, tag: str) -> None:
+    """Implement ``ImageStore.remove_image``."""
+    with engine_errors("remove an image"), suppress(docker.errors.ImageNotFound):
+        client.remove_image(tag)
 
 
 @contextmanager

@@ -80,11 +80,14 @@ class ImageFinder(Protocol):
 class ImageStore(ImageFinder, Protocol):
     """Holds images."""
 
-    def held_layers(self) -> tuple[tuple[str, ...], ...]:
-        """The diff-ID chains (hex, bottom first) the engine need not be sent again; may be empty."""
+    def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
+        """The diff-ID chains (hex, bottom first) the engine need not be sent again; None if it wants all of them."""
 
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker archive (``manifest.json`` inside) streamed as tar; raises ``EngineError``."""
+
+    def remove_image(self, tag: str) -> None:
+        """Take a tag away, and the image if nothing else needs it; an absent one is fine. Raises ``EngineError``."""
 
 
 class BaseImages(ImageFinder, Protocol):

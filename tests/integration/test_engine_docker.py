@@ -161,9 +161,9 @@ def test_layers_the_engine_holds_need_not_be_sent(engine: DockerEngine, tmp_path
     try:
         engine.load(iter([archive(first, layers[:1], layers[:1])]))
         chain = (hashlib.sha256(layers[0]).hexdigest(),)
-        if not engine.held_layers():
+        if engine.held_layers() is None:
             pytest.skip("this image store tells no layers: everything is always sent")
-        assert chain in engine.held_layers()
+        assert chain in (engine.held_layers() or ())
         engine.load(iter([archive(second, layers, layers[1:])]))
         found = engine.find_image(second)
         assert found is not None
