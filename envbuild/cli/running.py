@@ -117,7 +117,7 @@ def _refuse_changed_inputs(path: Path, lock: locks.Lock) -> None:
 
     differences = compare_inputs(path.parent, lock.inputs)
     if differences:
-        lines = "\n".join(f"  {difference.path}: {difference.message}" for difference in differences)
+        lines = "\n".join(f"  {difference.message}" for difference in differences)
         raise HostMismatchError(
             f"input data is not as {path.name} locked it — nothing was run\n{lines}",
             "restore the data, or accept it: envbuild lock",
