@@ -163,7 +163,7 @@ TABLE = (
     "  field                         locked   found   what it means\n"
     "  environment.OMP_NUM_THREADS   1        8       changed after the lock\n"
     "what to do:\n"
-    "  start without changing OMP_NUM_THREADS, or set it under environment in spec.yaml, then: "
+    "  start without changing OMP_NUM_THREADS, or set it under env or determinism in spec.yaml, then: "
     "envbuild lock spec.yaml && envbuild build\n"
 )
 

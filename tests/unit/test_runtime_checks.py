@@ -128,9 +128,9 @@ def test_environment() -> None:
         ("environment.PYTHONPATH", "(not set)", "src", "soft", "may import other modules than the locked ones"),
     ]
     assert found[0]["fix"] == (
-        f"start without changing OMP_NUM_THREADS, or set it under environment in spec.yaml, then: {RELOCK}"
+        f"start without changing OMP_NUM_THREADS, or set it under env or determinism in spec.yaml, then: {RELOCK}"
     )
-    assert found[2]["fix"] == f"unset LD_PRELOAD, or set it under environment in spec.yaml, then: {RELOCK}"
+    assert found[2]["fix"] == f"unset LD_PRELOAD, or set it under env or determinism in spec.yaml, then: {RELOCK}"
 
 
 def test_command() -> None:

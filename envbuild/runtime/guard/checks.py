@@ -108,12 +108,12 @@ def environment(expect: Facts, seen: Facts) -> list[Check]:
     for name in sorted(wanted):
         if found.get(name) != wanted[name]:
             meaning = "not set" if name not in found else "changed after the lock"
-            fix = f"start without changing {name}, or set it under environment in spec.yaml, then: {RELOCK}"
+            fix = f"start without changing {name}, or set it under env or determinism in spec.yaml, then: {RELOCK}"
             value = found.get(name, "(not set)")
             checks.append(Check(f"environment.{name}", wanted[name], value, ok=False, meaning=meaning, fix=fix))
     for table, severity in ((variables.HARD, "hard"), (variables.SOFT, "soft")):
         for name in sorted(set(table).intersection(found).difference(wanted)):
-            fix = f"unset {name}, or set it under environment in spec.yaml, then: {RELOCK}"
+            fix = f"unset {name}, or set it under env or determinism in spec.yaml, then: {RELOCK}"
             field, meaning = f"environment.{name}", table[name]
             checks.append(Check(field, "(not set)", found[name], ok=False, severity=severity, meaning=meaning, fix=fix))
     return checks or [Check("environment", _count(len(wanted), "variable"), "as locked", ok=True)]
