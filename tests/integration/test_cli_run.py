@@ -154,7 +154,7 @@ def test_a_kernel_that_does_not_match(project: Project) -> None:
     assert _untouched(project)
     record = _record(project)
     (failed,) = [check for check in record["verdict"]["checks"] if not check["ok"]]
-    assert (failed["field"], failed["locked"], failed["severity"]) == ("kernel", ">=99", "hard")
+    assert (failed["field"], failed["locked"], failed["severity"]) == ("kernel", "≥ 99", "hard")
     (verdict,) = project.folder.glob(".envbuild/runs/*/process/verdict.json")
     assert json.loads(verdict.read_bytes()) == record["verdict"]
     checked = project("check")
