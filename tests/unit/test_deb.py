@@ -13,9 +13,7 @@ from envbuild.image.deb import Deb, open_deb, parse_control
 from envbuild.image.layer import Entry
 from tests.support.debs import Member, ar_bytes, deb_bytes, deb_control, make_deb, tar_bytes
 
-HINT = (
-    "delete the file from the store and fetch it again: envbuild fetch; if it comes back so, do not use this package"
-)
+HINT = "delete the file from the store and fetch it again: envbuild fetch; if it comes back so, do not use this package"
 
 
 def read(deb: Deb) -> list[tuple[Entry, bytes | None]]:
