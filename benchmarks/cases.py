@@ -31,9 +31,9 @@ def call(*command: str, cwd: Path, environment: Mapping[str, str] | None = None)
 
 
 def image_of(folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Build a folder's lock; returns the identity of the image in the engine."""
+    """Build a folder's lock; returns the tag of the image in the engine."""
     built = json.loads(call(ENVBUILD, "build", "--json", cwd=folder, environment=environment))
-    return f"sha256:{built['config']}"
+    return str(built["reference"])
 
 
 def startup(folder: Path) -> tuple[str, list[Case]]:
@@ -106,7 +106,7 @@ def build(folder: Path) -> tuple[str, list[Case]]:
             call("docker", "image", "rm", "--force", image.pop(), cwd=ours)
         shutil.rmtree(folder / "store" / "derived", ignore_errors=True)
         for file in ours.glob("pylock.*.json"):
-            image.append("sha256:" + json.loads(file.read_text())["config"])
+            image.append(json.loads(file.read_text())["reference"])
             file.unlink()
 
     docker = ["docker", "build", "--no-cache", "--network=none", "--quiet", "."]

@@ -33,6 +33,8 @@ fi
 say "pinned tools from $requirements"
 uv=$(sed -n 's/^\(uv==[^ ;\\]*\).*/\1/p' "$requirements")
 "$directory/bin/python" -m pip install --quiet "$uv"
-VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip sync --quiet --require-hashes "$requirements"
+VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip sync --quiet --compile-bytecode --require-hashes "$requirements"
 VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip install --quiet --no-deps --editable .
+# Where writing bytecode is switched off, every command would compile envbuild's modules again.
+"$directory/bin/python" -m compileall -q envbuild
 printf '%s' "$wanted" >"$stamp"
