@@ -228,6 +228,8 @@ def dumps(lock: Lock) -> bytes:
         LockError: a value that ``loads`` would refuse; nothing unsafe is ever written.
     """
     table = msgspec.to_builtins(lock, order="deterministic")
+    for name, kind in (("os", Os), ("hardware", Hardware)):
+        table[name] = _without_defaults(table[name], kind)
     _convert(table, lock.file_name)
     return (_HEADER + tomli_w.dumps(lock_document.document(table, FORMAT))).encode()
 
@@ -277,6 +279,17 @@ def load(path: Path) -> Lock:
 def lock_digest(lock: Lock) -> str:
     """Return the SHA-256 of the lock's canonical bytes."""
     return sha256_bytes(dumps(lock))
+
+
+def _without_defaults(table: dict[str, Any], kind: type[Value]) -> dict[str, Any]:
+    """Leave out what equals its default; msgspec compares by identity, which depends on where a value was made."""
+    defaults = {field.encode_name: field.default for field in msgspec.structs.fields(kind) if not field.required}
+    empty = (None, msgspec.NODEFAULT, (), "", 0)
+
+    def is_default(name: str, value: Any) -> bool:
+        return name in defaults and (value == defaults[name] or (not value and defaults[name] in empty))
+
+    return {name: value for name, value in table.items() if not is_default(name, value)}
 
 
 def _convert(table: dict[str, Any], source: str) -> Lock:

@@ -345,3 +345,11 @@ def test_any_value_anywhere_gives_a_lock_or_a_lock_error(path: tuple[Any, ...], 
         assert message.startswith("lock: ")
     else:
         assert loads(dumps(found)) == found
+
+
+def test_equal_locks_give_equal_bytes_wherever_their_values_come_from() -> None:
+    """A default that was read or computed is left out like one that was never given."""
+    lock = msgspec.structs.replace(LOCK, hardware=Hardware())
+    computed = msgspec.structs.replace(lock, hardware=Hardware(cpu="".join(("a", "ny")), kernel="".join(())))
+    assert computed == lock
+    assert dumps(computed) == dumps(lock) == dumps(loads(dumps(lock)))
