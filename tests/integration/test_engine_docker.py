@@ -79,7 +79,7 @@ def members(stream: BinaryIO) -> dict[str, str]:
 def test_a_step_gives_its_result_back(engine: DockerEngine, base: Path, key: str, tmp_path: Path) -> None:
     """Inputs go in, the command sees exactly its environment and no network, the result folder comes out."""
     write_tar(tmp_path / "in.tar", {"work/in.txt": b"abc"})
-    script = "cat /work/in.txt > /work/out; env > /work/env; cat /proc/net/dev > /work/net; id -u > /work/id"
+    script = "cd /work; cat in.txt > out; env -u OLDPWD PWD=/ > env; cat /proc/net/dev > net; id -u > id"
     with engine.run_step(a_step(base, key, script, inputs=tmp_path / "in.tar")) as stream:
         found = members(stream)
     assert sorted(found) == ["work", "work/env", "work/id", "work/in.txt", "work/net", "work/out"]
