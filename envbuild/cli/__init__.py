@@ -8,7 +8,9 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,10 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     atexit.register(gc.freeze)  # a process that ends need not look for garbage: 10 ms of every command
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    ended: list[int] = []
     try:
         from envbuild.cli.app import invoke
 
-        code = invoke(arguments)
+        with _ended_like_ctrl_c(ended):
+            code = invoke(arguments)
         sys.stdout.flush()
         return code
     except EnvbuildError as error:
@@ -32,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         print("envbuild: interrupted; nothing half-written was kept", file=sys.stderr)
-        return 130
+        return 128 + (ended or [signal.SIGINT])[0]
     except BrokenPipeError:
         # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -41,6 +45,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refused(error)
     except Exception as error:
         return _unexpected(error)
+
+
+@contextmanager
+def _ended_like_ctrl_c(ended: list[int]) -> Iterator[None]:
+    """Let SIGTERM unwind as Ctrl-C does, so that containers and temporary files go; note it in ``ended``."""
+
+    def stop(number: int, frame: object) -> None:
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _tell(message: str, hint: str) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -274,3 +277,23 @@ def test_no_runs_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
         "",
         f"envbuild: no runs begin with '01' in {tmp_path}{ARROW}list them: envbuild runs\n",
     )
+
+
+def test_sigterm_unwinds_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command that is told to end cleans up, says so, and ends with 143; the handler before it is back afterwards."""
+    cleaned = []
+
+    def work(arguments: Sequence[str]) -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        finally:
+            cleaned.append(True)
+        return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(app, "invoke", work)
+    assert cli.main(["build"]) == 143
+    assert cleaned == [True]
+    assert capsys.readouterr() == ("", "envbuild: interrupted; nothing half-written was kept\n")
+    assert signal.getsignal(signal.SIGTERM) == before
