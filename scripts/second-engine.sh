@@ -80,7 +80,8 @@ start() {
         unpack
         command -v runc >/dev/null || fail "no runc: install the machine's own engine first: scripts/ensure-engine.sh"
         printf '{"features": {"containerd-snapshotter": true}}\n' >"$base/daemon.json"
-        PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid dockerd --config-file "$base/daemon.json" \
+        # In a network namespace of its own: an engine without a bridge removes docker0, which is the first engine's.
+        PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net dockerd --config-file "$base/daemon.json" \
             --data-root "$data" --exec-root "$run/exec" --pidfile "$pidfile" --host "unix://$socket" \
             --bridge none --iptables=false --ip6tables=false >"$log" 2>&1 </dev/null 9>&- &
         started=$!
