@@ -21,7 +21,7 @@ from envbuild.cli.identity import (
     write_identity,
 )
 from envbuild.cli.opening import Opened, open_lock
-from envbuild.digest import sha256_json
+from envbuild.digest import sha256_bytes, sha256_json
 from envbuild.errors import UsageError
 from envbuild.store import Store
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from envbuild.engine.protocol import Engine, Step
     from envbuild.image.assemble import Built
     from envbuild.image.oci import Blob
+    from envbuild.image.plan import Plan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +53,7 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     target = None if options.output is None else _target(options.output)
     opened = open_lock(path)
     lock, planned = opened.lock, plan(opened.lock)
-    recipe = sha256_json([layer.key for layer in planned.layers])
+    recipe = recipe_of(lock, planned)
     recorded = read_identity(opened.path, lock)
     engine = _connect() if target is None else None
     if engine is not None and _is_there(engine, recorded, recipe):
@@ -75,6 +76,15 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     _report(built, lock, recorded == identity, console)
     console.result(identity)
     return identity
+
+
+def recipe_of(lock: locks.Lock, planned: Plan) -> str:
+    """Return the digest of all that decides an image: the lock, and envbuild's own code inside and outside it."""
+    from envbuild.image import runtime
+
+    inside = {path: sha256_bytes(data) for path, data in runtime.runtime_sources().items()}
+    inside |= {path: sha256_bytes(file.data) for path, file in runtime.runtime_files(lock).items()}
+    return sha256_json([[layer.key for layer in planned.layers], inside])
 
 
 def _is_there(engine: Engine, recorded: Identity | None, recipe: str) -> bool:
