@@ -6,7 +6,6 @@ Nothing here ends up in a lock. Sources: pip's "Configuration" page for files an
 
 from __future__ import annotations
 
-import configparser
 import os
 import re
 import sys
@@ -16,6 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
+
+from envbuild import pipconfig
+from envbuild.errors import ResolveError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -28,8 +30,11 @@ Origin = tuple[str, str, int]
 _PORTS = {"http": 80, "https": 443}
 _URL_KEYS = ("index-url", "extra-index-url", "find-links", "default-index")
 _URL_VARIABLES = (
-    *("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"),
-    *("UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS"),
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_FIND_LINKS",
 )
 
 
@@ -80,13 +85,15 @@ def network_config(environ: Mapping[str, str] = os.environ, *, offline: bool = F
 
     Files that cannot be read or parsed are passed over: the tools they belong to report them better.
     """
-    pip = _pip_settings(environ)
-    bundles = [environ.get("PIP_CERT") or pip.get("cert", "")]
+    pip: dict[str, str] = {}
+    with suppress(ResolveError):
+        pip = pipconfig.read(environ, prefix=Path(environ.get("VIRTUAL_ENV") or sys.prefix))
+    bundles = [pip.get("cert", "")]
     bundles += [environ.get(name, "") for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")]
-    client = environ.get("PIP_CLIENT_CERT") or environ.get("SSL_CLIENT_CERT") or pip.get("client-cert", "")
+    client = pip.get("client-cert") or environ.get("SSL_CLIENT_CERT", "")
     netrc = Path(environ.get("NETRC") or "~/.netrc")
-    timeout = environ.get("PIP_DEFAULT_TIMEOUT") or environ.get("PIP_TIMEOUT") or pip.get("timeout", "")
-    proxies = _proxies(environ, environ.get("PIP_PROXY") or pip.get("proxy", ""))
+    timeout = pip.get("default-timeout") or pip.get("timeout", "")
+    proxies = _proxies(environ, pip.get("proxy", ""))
     return NetworkConfig(
         certificates=tuple(dict.fromkeys(Path(name) for name in bundles if name and Path(name).is_file())),
         client_certificate=Path(client) if client else None,
@@ -115,28 +122,6 @@ def _proxies(environ: Mapping[str, str], pip_proxy: str) -> dict[str, str]:
     if "REQUEST_METHOD" not in environ:
         found["http"] = found["http"] or environ.get("HTTP_PROXY", "")
     return {scheme: proxy if "://" in proxy else f"http://{proxy}" for scheme, proxy in found.items() if proxy}
-
-
-def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Settings of pip's files, later files winning; multi-line values keep their lines."""
-    chosen = environ.get("PIP_CONFIG_FILE", "")
-    files: list[Path | None] = []
-    if chosen != os.devnull:
-        shared = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
-        files += [Path(folder) / "pip/pip.conf" for folder in shared.split(":")]
-        files += [Path("/etc/pip.conf"), Path("~/.pip/pip.conf")]
-        files += [Path(environ.get("XDG_CONFIG_HOME") or "~/.config") / "pip/pip.conf"]
-        files += [Path(environ.get("VIRTUAL_ENV") or sys.prefix) / "pip.conf"]
-        files += [Path(chosen)] if chosen else []
-    settings: dict[str, str] = {}
-    for path in filter(None, (_home(file) for file in files if file)):
-        parser = configparser.RawConfigParser()
-        with suppress(configparser.Error, OSError, UnicodeDecodeError):
-            parser.read(path, encoding="utf-8")
-        for section in ("global", "download", "install"):
-            if parser.has_section(section):
-                settings |= {key.replace("_", "-"): value for key, value in parser.items(section)}
-    return settings
 
 
 def _uv_files(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,8 @@
 Source: System V ABI, chapters 4 (ELF header) and 5 (program header, dynamic section); LP64 and ILP32, both byte
 orders. Only a few hundred bytes of an object are looked at, in rising order as far as the format allows, so that the
 largest library can be read from a compressed stream without being held in memory. pyelftools reads the same facts
-(a test compares both) but took 1.9 ms an object against 0.03 ms, and needs the whole object at hand.
+(a test compares both) but takes 1.1 ms an object against 0.025 ms (235 objects of scikit-learn's environment), and
+needs the whole object at hand.
 """
 
 from __future__ import annotations
