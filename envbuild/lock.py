@@ -18,17 +18,15 @@ from msgspec import Meta
 from envbuild import layout, lock_document, lock_types
 from envbuild.digest import sha256_bytes
 from envbuild.errors import LockError
+from envbuild.hardware import Cuda, Hardware
 from envbuild.lock_types import (
     Archive,
-    CpuLevel,
-    Cuda,
     DebArch,
     DebName,
     DebVersion,
     EnvName,
     Executable,
     ImageName,
-    KernelRange,
     Level,
     Line,
     LockName,
@@ -45,6 +43,7 @@ from envbuild.lock_types import (
     Size,
     Snapshot,
     SuiteName,
+    Value,
     WheelName,
     Workspace,
 )
@@ -58,10 +57,6 @@ FORMAT = 1
 
 _HEADER = "# Written by `envbuild lock`; do not edit. Any PEP 751 installer can use the Python part.\n"
 _AGAIN = "lock again: envbuild lock spec.yaml"
-
-
-class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """Base of all lock tables: frozen, keyword-only, unknown keys refused, kebab-case in the file."""
 
 
 class OsPackage(Value, frozen=True, kw_only=True):
@@ -143,20 +138,6 @@ class Python(Value, frozen=True, kw_only=True):
     platform: Platform
 
 
-class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """What a host must be.
-
-    Attributes:
-        kernel: version range in PEP 440 operators, such as ``>=5.10,<7``; empty for any.
-        cpu: x86-64 psABI level such as ``x86-64-v3``, or ``any``.
-        gpu: the spec's GPU section, kept as it is; empty for none.
-    """
-
-    kernel: KernelRange = ""
-    cpu: CpuLevel = "any"
-    gpu: dict[str, Any] = {}
-
-
 class Determinism(Value, frozen=True, kw_only=True):
     """What is pinned so that results repeat.
 
@@ -196,6 +177,7 @@ class Lock(Value, frozen=True, kw_only=True):
         name: file name part: the lock is ``pylock.<name>.toml``.
         resolution: SHA-256 of each input of the resolution by its name (``spec``, requirement files, ``options``).
         frameworks: version of each framework the tables know, by normalised name.
+        cuda: NVIDIA's libraries among the wheels; None for none.
         environment: variables exported in the image, all of them strings.
         added: packages that envbuild added by itself, each with its reason.
     """
@@ -207,11 +189,11 @@ class Lock(Value, frozen=True, kw_only=True):
     python: Python
     packages: tuple[PythonPackage, ...]
     frameworks: dict[PackageName, PackageVersion]
-    cuda: Cuda = "none"
+    cuda: Cuda | None = None
     hardware: Hardware
     determinism: Determinism
     environment: dict[EnvName, Line]
-    added: dict[Line, Line] = {}
+    added: dict[Line, Line] = msgspec.field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
     run: RunOptions = RunOptions()
 
@@ -228,8 +210,11 @@ def dumps(lock: Lock) -> bytes:
         LockError: a value that ``loads`` would refuse; nothing unsafe is ever written.
     """
     table = msgspec.to_builtins(lock, order="deterministic")
-    for name, kind in (("os", Os), ("hardware", Hardware)):
-        table[name] = _without_defaults(table[name], kind)
+    table |= {"os": lock_types.without_defaults(lock.os), "hardware": lock_types.without_defaults(lock.hardware)}
+    if lock.cuda is None:
+        del table["cuda"]
+    else:
+        table["cuda"] = lock_types.without_defaults(lock.cuda)
     _convert(table, lock.file_name)
     return (_HEADER + tomli_w.dumps(lock_document.document(table, FORMAT))).encode()
 
@@ -279,17 +264,6 @@ def load(path: Path) -> Lock:
 def lock_digest(lock: Lock) -> str:
     """Return the SHA-256 of the lock's canonical bytes."""
     return sha256_bytes(dumps(lock))
-
-
-def _without_defaults(table: dict[str, Any], kind: type[Value]) -> dict[str, Any]:
-    """Leave out what equals its default; msgspec compares by identity, which depends on where a value was made."""
-    defaults = {field.encode_name: field.default for field in msgspec.structs.fields(kind) if not field.required}
-    empty = (None, msgspec.NODEFAULT, (), "", 0)
-
-    def is_default(name: str, value: Any) -> bool:
-        return name in defaults and (value == defaults[name] or (not value and defaults[name] in empty))
-
-    return {name: value for name, value in table.items() if not is_default(name, value)}
 
 
 def _convert(table: dict[str, Any], source: str) -> Lock:

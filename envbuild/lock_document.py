@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Table = dict[str, Any]
@@ -68,7 +68,7 @@ def check_unique(table: Mapping[str, Any]) -> None:
 
     Raises:
         ValueError: a base image without its file system's digest, two packages of one name, two files of one name,
-            a wheel of another version than its package, or a GPU value that JSON cannot hold.
+            or a wheel of another version than its package.
     """
     for index, entry in enumerate(table["packages"]):
         version, wheel = entry["version"], entry["wheel"]["name"]
@@ -87,9 +87,6 @@ def check_unique(table: Mapping[str, Any]) -> None:
             if value in first:
                 raise ValueError(f"{path}: {value!r} is at {first[value]} already")
             first[value] = path
-    for path, value in _leaves(table.get("hardware", {}).get("gpu", {}), "tool.envbuild.hardware.gpu"):
-        if not isinstance(value, str | int | float):
-            raise ValueError(f"{path}: expected a text, number or truth value, found {value!r}")
 
 
 def difference(found: object, expected: object, path: str = "") -> str:
@@ -153,14 +150,3 @@ def _is_version(wheel: str, version: str) -> bool:
         return Version(written) == Version(version)
     except InvalidVersion:
         return False
-
-
-def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _leaves(child, f"{path}.{key}")
-    elif isinstance(value, list | tuple):
-        for index, child in enumerate(value):
-            yield from _leaves(child, f"{path}[{index}]")
-    else:
-        yield path, value

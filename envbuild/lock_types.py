@@ -14,6 +14,11 @@ from msgspec import Meta
 
 from envbuild.suggest import quote
 
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """Base of all lock tables: frozen, keyword-only, unknown keys refused, kebab-case in the file."""
+
+
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", title="64 lower-case hexadecimal digits")]
 Size = Annotated[int, Meta(ge=0)]
 # No slash, no backslash, no leading dot or dash: safe as one path component, in a tar header and in a shell word.
@@ -58,7 +63,27 @@ KernelRange = Annotated[
 ]
 CpuLevel = Annotated[str, Meta(pattern=r"^(?:any|x86-64(?:-v[234])?)\Z", title="an x86-64 level or any")]
 Level = Annotated[str, Meta(pattern=r"^(?:seeds|ops)\Z", title="seeds or ops")]
-Cuda = Annotated[str, Meta(pattern=r"^(?:none|[0-9]+(?:\.[0-9]+)*)\Z", title="none or a version")]
+DriverVersion = Annotated[
+    str, Meta(pattern=r"^(?:[0-9]{3,4}(?:\.[0-9]{1,4}){1,3})?\Z", title="a driver version such as 580.159.04")
+]
+CudaVersion = Annotated[str, Meta(pattern=r"^[0-9]{1,2}\.[0-9]{1,2}\Z", title="a CUDA version such as 12.9")]
+LibraryVersion = Annotated[str, Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+){0,4})?\Z", title="a version of a library")]
+Capability = Annotated[str, Meta(pattern=r"^(?:[0-9]{1,2}\.[0-9])?\Z", title="a compute capability such as 9.0")]
+MigProfile = Annotated[
+    str,
+    Meta(pattern=r"^(?:none|[0-9]g\.[0-9]{1,3}gb(?:\+me(?:\.all)?)?)?\Z", title="none or a profile such as 3g.40gb"),
+]
+CpuFlag = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,32}\Z", title="a CPU flag as /proc/cpuinfo writes it")]
+Policy = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:exact|same branch|at least|any)(?:, warn)?\Z",
+        title='exact, same branch, at least or any, perhaps followed by ", warn"',
+    ),
+]
+HardwareField = Annotated[
+    str, Meta(pattern=r"^(?:cpu|cpu\.flags|gpu\.[a-z][a-z-]{1,20})\Z", title="a field such as gpu.driver")
+]
 Network = Annotated[str, Meta(pattern=r"^(?:none|bridge|host)\Z", title="none, bridge or host")]
 Workspace = Annotated[str, Meta(pattern=r"^r[wo]\Z", title="rw or ro")]
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", title="a variable name")]
@@ -132,3 +157,22 @@ def _file_path(path: str) -> str:
         return f"tool.envbuild.{path}" if path else "tool.envbuild"
     path = re.sub(r"\.wheel(?=\.|$)", ".wheels[0]", path)
     return path.replace(".wheels[0].sha256", ".wheels[0].hashes.sha256")
+
+
+def without_defaults(value: msgspec.Struct) -> dict[str, object]:
+    """Return a value's table without what equals its default (msgspec compares by identity, so values may differ)."""
+    table: dict[str, object] = {}
+    for field in msgspec.structs.fields(value):
+        found = getattr(value, field.name)
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if field.required or found != default:
+            table[field.encode_name] = _plain(found)
+    return table
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        return without_defaults(value)
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return dict(sorted(value.items())) if isinstance(value, dict) else value

@@ -14,8 +14,9 @@ import msgspec
 
 from envbuild.digest import sha256_json
 from envbuild.errors import Problem, SpecError
-from envbuild.lock import Determinism, Hardware, RunOptions, Value
-from envbuild.lock_types import LockName
+from envbuild.hardware import Hardware
+from envbuild.lock import Determinism, RunOptions
+from envbuild.lock_types import LockName, Value
 from envbuild.spec_keys import LEVELS, PYTHONS, ROOT
 from envbuild.spec_kinds import File
 from envbuild.spec_yaml import MAX_LENGTH, Report, read_yaml
@@ -199,7 +200,7 @@ def _build(values: dict[str, Any]) -> Spec:
         packages=tuple(Package(name=name, version=version) for name, _, version in packages),
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
-        hardware=Hardware(**values.pop("hardware", {})),
+        hardware=Hardware(**{key: value for key, value in values.pop("hardware", {}).items() if key != "gpu"}),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
         run=RunOptions(**values.pop("run", {})),
         **values,

@@ -150,7 +150,6 @@ def resolve(
         python=interpreter,
         packages=resolved.packages,
         frameworks=frameworks,
-        cuda=spec.cuda,
         hardware=spec.hardware,
         determinism=spec.determinism,
         environment=dict(sorted({**(base.environment if base else {}), **environment, **spec.env}.items())),

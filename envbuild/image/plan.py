@@ -138,7 +138,7 @@ def labels(lock: Lock) -> dict[str, str]:
         "envbuild.os": lock.os.release or lock.os.image,
         "envbuild.kernel": lock.hardware.kernel or "any",
         "envbuild.cpu": lock.hardware.cpu,
-        "envbuild.cuda": lock.cuda,
+        "envbuild.cuda": lock.cuda.version if lock.cuda else "none",
         "envbuild.python": python or lock.python.version,
         **frameworks,
         **_base_labels(lock),

@@ -105,7 +105,6 @@ def expectations(lock: Lock, files: Mapping[str, bytes] = {}) -> dict[str, Any]:
         "identity": lock_digest(lock),
         "kernel": lock.hardware.kernel,
         "cpu": lock.hardware.cpu,
-        "gpu": lock.hardware.gpu,
         "threads": lock.determinism.threads,
         "environment": dict(sorted(lock.environment.items())),
         "interpreter": f"{layout.ENV_PREFIX}/bin/python",

@@ -14,7 +14,8 @@ import msgspec
 
 from envbuild import resources
 from envbuild.errors import Problem
-from envbuild.lock import Determinism, PythonPackage, Value
+from envbuild.lock import Determinism, PythonPackage
+from envbuild.lock_types import Value
 
 LEVELS = ("", "seeds", "ops")
 """How much is pinned, rising; a row without a level applies always."""

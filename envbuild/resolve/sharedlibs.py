@@ -19,7 +19,8 @@ import msgspec
 from envbuild import resources
 from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.lock import Lock, PythonPackage, Value
+from envbuild.lock import Lock, PythonPackage
+from envbuild.lock_types import Value
 from envbuild.resolve.wheel_libraries import Object, WheelLibraries, known_libraries, scan_wheel
 
 __all__ = [

@@ -16,7 +16,7 @@ import msgspec
 
 from envbuild.errors import IntegrityError
 from envbuild.files import atomic_write
-from envbuild.lock import Value
+from envbuild.lock_types import Value
 from envbuild.resolve.elf import MAGIC, NotElfError, read_dynamic
 
 _FORMAT = 1

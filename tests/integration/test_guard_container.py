@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -326,7 +327,8 @@ def test_signals_that_python_ignores(box: Callable[..., Box]) -> None:
     _, out, _ = box(
         "sh", "-c", "while read name value; do case $name in SigIgn:) echo $value; esac; done </proc/self/status"
     ).wait()
-    assert int(out, 16) == 0
+    # An engine may hand on others that it was started with, such as signal 32 of its own C library.
+    assert [name for name in (signal.SIGPIPE, signal.SIGXFSZ) if int(out, 16) >> (name - 1) & 1] == []
 
 
 def test_no_shell_quotes_or_root_needed(box: Callable[..., Box]) -> None:

@@ -66,7 +66,6 @@ def test_expectations() -> None:
         "identity": sha256_bytes(dumps(lock)),
         "kernel": ">=5.10",
         "cpu": "x86-64-v3",
-        "gpu": {},
         "threads": 1,
         "environment": {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "42"},
         "interpreter": "/opt/env/bin/python",

@@ -16,8 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2] / "envbuild"
 
 VALUES = (
-    "errors digest layout lock lock_document lock_types record files progress resources suggest masking project "
-    "requirement_files spec spec_checks spec_docs spec_env spec_fields spec_keys spec_kinds spec_yaml"
+    "errors digest layout hardware host lock lock_document lock_types record files progress resources suggest masking "
+    "project requirement_files spec spec_checks spec_docs spec_env spec_fields spec_keys spec_kinds spec_yaml"
 )
 NETWORK = "net netconfig pipconfig"
 FETCH = "fetch download part store vendor"

@@ -16,9 +16,9 @@ from packaging.pylock import Pylock
 
 from envbuild import lock as lock_module
 from envbuild.errors import LockError
+from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
 from envbuild.lock import (
     Determinism,
-    Hardware,
     Input,
     Lock,
     Os,
@@ -69,7 +69,17 @@ LOCK = Lock(
     python=Python(version="3.11", executable="/usr/bin/python3.11", platform="manylinux_2_36_x86_64"),
     packages=(wheel("numpy", "2.4.6"), wheel("scikit-learn", "1.9.0")),
     frameworks={"numpy": "2.4.6"},
-    hardware=Hardware(kernel=">=5.10,<7", cpu="x86-64-v3", gpu={"model": "H200", "count": 1, "x": [True, 1.5]}),
+    cuda=Cuda(version="12.9", cudnn="9.10.2.21", cublas="12.9.1.4", nccl="2.27.3", driver="525.60.13"),
+    hardware=Hardware(
+        kernel=">=5.10,<7",
+        cpu="x86-64-v3",
+        cpu_flags=("avx2", "fma"),
+        gpu=Gpu(
+            driver="580.159.04",
+            devices=(GpuDevice(model="NVIDIA H200", count=2, compute_capability="9.0", sms=132, mig="none", ecc=True),),
+        ),
+        policy={"gpu.driver": "same branch", "gpu.ecc": "any"},
+    ),
     determinism=Determinism(seed=42, threads=2, level="ops"),
     environment={"PYTHONHASHSEED": "42", "LANG": "C.UTF-8"},
     added={"libstdc++6": "needed by numpy (libstdc++.so.6)"},
@@ -262,12 +272,10 @@ def test_two_of_one_name_are_refused() -> None:
     assert refusal(value) == f"{DEB.replace('0', '1')}.path: 'libc6_2.36-9+deb12u10_amd64.deb' is at {DEB}.path already"
 
 
-def test_a_gpu_value_that_json_cannot_hold_is_refused() -> None:
-    """TOML has dates, JSON has none: a lock holds only what both have."""
-    text = dumps(LOCK).decode().replace('model = "H200"', "model = 1979-05-27")
-    with pytest.raises(
-        LockError, match=r"^lock: tool\.envbuild\.hardware\.gpu\.model: expected a text, number or truth"
-    ):
+def test_a_policy_that_means_nothing_is_refused() -> None:
+    """A word that no check knows would silently compare nothing."""
+    text = dumps(LOCK).decode().replace('"same branch"', '"roughly"')
+    with pytest.raises(LockError, match=r"^lock: tool\.envbuild\.hardware\.policy: expected exact, same branch, "):
         loads(text.encode())
 
 
