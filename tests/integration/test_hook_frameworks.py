@@ -6,22 +6,17 @@ The frameworks are installed once, with uv, into the user's cache directory, and
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from envbuild.files import locked
 from envbuild.lock import Determinism
+from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 
 pytestmark = pytest.mark.network
 
-PINS = {"tensorflow-cpu": "2.21.0", "keras": "3.15.1", "numpy": "2.4.6"}
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "2",
     "PYTHONHASHSEED": "42",
@@ -64,17 +59,7 @@ print(json.dumps({
 @pytest.fixture(scope="module")
 def packages() -> Path:
     """The cached folder of real frameworks."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envbuild-tests"
-    version = sysconfig.get_python_version()
-    name = "-".join([f"python{version}", *(f"{name}{pin}" for name, pin in PINS.items())])
-    folder = cache / name
-    with locked(cache / f"{name}.lock"):
-        if not (folder / ".complete").exists():
-            requirements = [f"{name}=={pin}" for name, pin in PINS.items()]
-            command = ["uv", "pip", "install", "--python", sys.executable, "--target", str(folder), *requirements]
-            subprocess.run(command, check=True)
-            (folder / ".complete").touch()
-    return folder
+    return environment("tensorflow")
 
 
 @pytest.fixture(scope="module")

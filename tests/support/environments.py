@@ -1,0 +1,41 @@
+"""Real frameworks for tests: folders of packages, installed once with uv outside the clone and shared by all tests.
+
+The pins are requirement files beside this module (``pins/NAME.txt``). PyTorch's wheel comes from wherever the machine's
+own configuration of pip and uv leads, so that one without CUDA serves where there is one; its file says no digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from envbuild.files import locked
+
+PINS = Path(__file__).parent / "pins"
+NAMES = tuple(sorted(path.stem for path in PINS.glob("*.txt")))
+
+
+def environment(name: str) -> Path:
+    """Return a folder to put on ``sys.path`` that holds the packages of one of ``NAMES``, for this interpreter."""
+    pins = PINS / f"{name}.txt"
+    version = sysconfig.get_python_version()
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envbuild-tests"
+    folder = cache / f"python{version}-{name}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
+    if (folder / ".complete").exists():
+        return folder
+    with locked(folder.with_name(f"{folder.name}.lock")):
+        if not (folder / ".complete").exists():
+            command = ["uv", "pip", "install", "--quiet", "--python", sys.executable, "--target", str(folder)]
+            subprocess.run([*command, *_find_links(), "-r", str(pins)], check=True)
+            (folder / ".complete").touch()
+    return folder
+
+
+def _find_links() -> list[str]:
+    """Pass pip's extra folders of wheels on to uv, which does not read pip's configuration."""
+    folders = os.environ.get("PIP_FIND_LINKS", "").split()
+    return [word for folder in folders for word in ("--find-links", folder)]
