@@ -26,6 +26,7 @@ from envbuild.lock_types import (
     OptionalSha256,
     Policy,
     Size,
+    SpecField,
     Value,
 )
 
@@ -96,7 +97,8 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
         cpu: x86-64 psABI level such as ``x86-64-v3``, or ``any``.
         cpu_flags: flags of ``/proc/cpuinfo`` that make libraries choose other code, those present; empty: not compared.
         fingerprint: compare the numeric fingerprint at start.
-        host: SHA-256 of the host description that values were taken from; empty for none.
+        host: SHA-256 of the host description that values were taken from (``host_file.digest``); empty for none.
+        by_hand: fields that the spec decides although a host is described: what the host has there is not known here.
         gpu: None for no GPU.
         policy: policy of each field that has a value; a field left out has its default of ``POLICIES``.
     """
@@ -106,6 +108,7 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
     cpu_flags: tuple[CpuFlag, ...] = ()
     fingerprint: bool = False
     host: OptionalSha256 = ""
+    by_hand: tuple[SpecField, ...] = ()
     gpu: Gpu | None = None
     policy: dict[HardwareField, Policy] = msgspec.field(default_factory=dict)
 

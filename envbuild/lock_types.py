@@ -84,6 +84,10 @@ Policy = Annotated[
 HardwareField = Annotated[
     str, Meta(pattern=r"^(?:cpu|cpu\.flags|gpu\.[a-z][a-z-]{1,20})\Z", title="a field such as gpu.driver")
 ]
+SpecField = Annotated[
+    str,
+    Meta(pattern=r"^(?:kernel|cpu|cpu\.flags|gpu\.[a-z][a-z-]{1,20})\Z", title="a field such as kernel or gpu.driver"),
+]
 Network = Annotated[str, Meta(pattern=r"^(?:none|bridge|host)\Z", title="none, bridge or host")]
 Workspace = Annotated[str, Meta(pattern=r"^r[wo]\Z", title="rw or ro")]
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", title="a variable name")]

@@ -14,10 +14,10 @@ import msgspec
 
 from envbuild.digest import sha256_json
 from envbuild.errors import Problem, SpecError
-from envbuild.hardware import Hardware
 from envbuild.lock import Determinism, RunOptions
 from envbuild.lock_types import LockName, Value
-from envbuild.spec_keys import LEVELS, PYTHONS, ROOT
+from envbuild.spec_hardware import HardwareWish, Wish, hardware_wish
+from envbuild.spec_keys import PYTHONS, ROOT
 from envbuild.spec_kinds import File
 from envbuild.spec_yaml import MAX_LENGTH, Report, read_yaml
 from envbuild.suggest import quote
@@ -69,6 +69,8 @@ class Spec(Value, frozen=True, kw_only=True):
         inputs: data paths, relative to the spec's folder.
         env: environment variables of the image.
         python: feature release; empty: the only one that the base image has.
+        cuda: ``none``, ``auto``, or a version of one or two parts.
+        cudnn: version of one to four parts; empty: the framework's own.
     """
 
     name: LockName
@@ -79,7 +81,8 @@ class Spec(Value, frozen=True, kw_only=True):
     requirement_files: tuple[str, ...] = ()
     wheels: tuple[str, ...] = ()
     cuda: str = "none"
-    hardware: Hardware = Hardware()
+    cudnn: str = ""
+    hardware: HardwareWish = HardwareWish()
     determinism: Determinism = DETERMINISM
     inputs: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
@@ -159,13 +162,21 @@ def _parse(text: str, source: str, report: Report, check_env: CheckEnv | None) -
 def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     """Check what concerns more than one key, and fill in the default Python."""
     system = values.get("os", {})
-    if any(problem.path.split(".")[0] == "os" for problem in report.problems):
+    if "cudnn" in values and values.get("cuda", "none") == "none" and not _wrong("cuda", report):
+        report.add("cudnn", "cuDNN comes with CUDA, but cuda is none — write cuda: auto, or leave cudnn out")
+    if _wrong("os", report):
         return values
     python = _python_over_image(values, report) if system.get("image") else _python_of_release(values, report)
-    level = values.get("hardware", {}).get("cpu", "any")
-    if level in LEVELS and level != "any" and system.get("architecture", "amd64") != "amd64":
+    hardware = values.get("hardware", {})
+    level = hardware.get("cpu", Wish()).value if isinstance(hardware, dict) else None
+    if level not in (None, "any") and system.get("architecture", "amd64") != "amd64":
         report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
     return {**values, "python": python}
+
+
+def _wrong(key: str, report: Report) -> bool:
+    """Tell whether something was wrong below a top-level key."""
+    return any(problem.path.split(".")[0] == key for problem in report.problems)
 
 
 def _python_of_release(values: dict[str, Any], report: Report) -> str:
@@ -200,7 +211,7 @@ def _build(values: dict[str, Any]) -> Spec:
         packages=tuple(Package(name=name, version=version) for name, _, version in packages),
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
-        hardware=Hardware(**{key: value for key, value in values.pop("hardware", {}).items() if key != "gpu"}),
+        hardware=hardware_wish(values.pop("hardware", {})),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
         run=RunOptions(**values.pop("run", {})),
         **values,
@@ -208,9 +219,9 @@ def _build(values: dict[str, Any]) -> Spec:
 
 
 def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
-    """Leave out empty fields; what a person puts under ``env`` and ``gpu`` stays as it is."""
+    """Leave out empty fields; what a person puts under ``env`` stays as it is."""
     kept = {
-        key: _without_empty(value) if isinstance(value, dict) and key not in ("env", "gpu") else value
+        key: _without_empty(value) if isinstance(value, dict) and key != "env" else value
         for key, value in table.items()
     }
     return {key: value for key, value in kept.items() if value not in ("", [], {}, ())}

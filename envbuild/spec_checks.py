@@ -121,6 +121,71 @@ def kernel(text: str) -> str:
     return ",".join(operator + version for operator, version in pairs)
 
 
+def kernel_or_any(text: str) -> str:
+    """Check a range of kernel versions, or ``any``."""
+    return text if text == "any" else kernel(text)
+
+
+def cuda(text: str) -> str:
+    """Check ``none``, ``auto`` or a version of CUDA: its first one or two parts."""
+    if text in ("none", "auto") or re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,2})?", text):
+        return text
+    eg = _eg("none, auto, 12.5 or 13")
+    if found := re.fullmatch(r"cu(?:da)?[-_ ]?([0-9]{2})[.]?([0-9]?)|([0-9]{1,2}\.[0-9]{1,2})[.].*", text.lower()):
+        eg = _eg(found[3] or f"{found[1]}{'.' if found[2] else ''}{found[2]}", "write")
+    raise ValueError(f"{quote(text)} is not a version of CUDA{eg}")
+
+
+def cudnn(text: str) -> str:
+    """Check a version of cuDNN, whole or its first parts."""
+    if not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,5}){0,3}", text):
+        raise ValueError(f"{quote(text)} is not a version of cuDNN{_eg('9.3')}")
+    return text
+
+
+def driver(text: str) -> str:
+    """Check a version of NVIDIA's driver."""
+    if text and lock_types.matches(lock_types.DriverVersion, text):
+        return text
+    eg = _eg("580.159.04")
+    if found := re.fullmatch(r"(>=)? ?([0-9]{3,4})((?:\.[0-9]{1,4})*)", text):
+        policy = "at least" if found[1] else "same branch"
+        eg = _eg(f'{{value: "{found[2]}{found[3] or ".0"}", policy: {policy}}}', "write")
+    raise ValueError(f"{quote(text)} is not a driver version{eg}")
+
+
+def capability(text: str) -> str:
+    """Check a compute capability: major and minor."""
+    if text and lock_types.matches(lock_types.Capability, text):
+        return text
+    found = re.fullmatch(r"(?:sm_?|compute_?)?([0-9]{1,2})([0-9])[a-z]?|([0-9])", text.lower())
+    eg = _eg(f"{found[3]}.0" if found[3] else f"{found[1]}.{found[2]}", "write") if found else _eg("9.0")
+    raise ValueError(f"{quote(text)} is not a compute capability{eg}")
+
+
+def mig(text: str) -> str:
+    """Check a MIG profile; ``none`` stands for a whole GPU."""
+    if text and lock_types.matches(lock_types.MigProfile, text):
+        return text
+    lower = text.lower().removeprefix("mig").strip("- ")
+    eg = _eg(lower, "write") if lower and lock_types.matches(lock_types.MigProfile, lower) else _eg("none or 3g.40gb")
+    raise ValueError(f"{quote(text)} is not a MIG profile{eg}")
+
+
+def cpu_flag(text: str) -> str:
+    """Check a CPU flag in the spelling of ``/proc/cpuinfo``."""
+    if not lock_types.matches(lock_types.CpuFlag, text):
+        raise ValueError(f"{quote(text)} is not a CPU flag{_eg('avx512f')}")
+    return text
+
+
+def line(text: str) -> str:
+    """Check one line of text that says something."""
+    if not plain(text).strip() or len(text) > 120:
+        raise ValueError(f"{quote(text)} is empty, or longer than 120 characters")
+    return text.strip()
+
+
 def _empty(pairs: list[tuple[str, str]]) -> bool:
     """Tell whether lower and upper bounds cross."""
 

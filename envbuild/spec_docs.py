@@ -46,6 +46,9 @@ def _meaning(spec: Field) -> str:
     if isinstance(spec.kind, Choice):
         words = "; ".join(f"`{word}`: {meaning}" for word, meaning in spec.kind.values.items())
         return f"{spec.doc} {words}."
+    if isinstance(spec.kind, Table) and spec.kind.words:
+        words = "; ".join(f"`{word}`: {meaning}" for word, meaning in spec.kind.words.items())
+        return f"{spec.doc} Keys, or {words}."
     return spec.doc
 
 

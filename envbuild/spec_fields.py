@@ -240,18 +240,25 @@ class Table:
         fields: the keys.
         elsewhere: words that people write here and the key that they mean.
         alone: the key that a plain text stands for, if any.
+        words: texts that may stand instead of the mapping, with what each means; they are the value then.
+        check: reports what no single key shows; given the valid values and the field path.
     """
 
     fields: Mapping[str, Field]
     expected: str
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     alone: str = ""
+    words: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[dict[str, Any], str, Report], None] = lambda values, path, report: None
 
     def read(self, node: Node, path: str, report: Report) -> Any:
         """Return the values given, by key; unknown, repeated and missing keys are reported."""
         if self.alone and isinstance(node, Scalar) and not node.is_null:
             value = self.fields[self.alone].kind.read(node, path, report)
             return MISSING if value is MISSING else {self.alone: value}
+        if self.words and isinstance(node, Scalar) and not node.is_null:
+            near = perhaps(node.text, self.words)
+            return node.text if node.text in self.words else wrong(self.expected, node, path, report, near)
         if not isinstance(node, MappingNode):
             return wrong(self.expected, node, path, report)
         values = {}
@@ -268,7 +275,9 @@ class Table:
             if spec.default is MISSING and key not in seen:
                 example = f" — e.g. {key}: {spec.examples[0]}" if spec.examples else ""
                 report.add(f"{path}.{key}" if path else key, f"missing{example}", node.line)
-        return {key: value for key, value in values.items() if value is not MISSING}
+        values = {key: value for key, value in values.items() if value is not MISSING}
+        self.check(values, path, report)
+        return values
 
     def schema(self) -> Schema:
         """Return an object schema that refuses unknown keys."""
@@ -279,6 +288,8 @@ class Table:
         }
         if required := [key for key, spec in self.fields.items() if spec.default is MISSING]:
             table["required"] = required
+        if self.words:
+            return {"anyOf": [{"enum": [*self.words], "markdownEnumDescriptions": [*self.words.values()]}, table]}
         return {"anyOf": [self.fields[self.alone].kind.schema(), table]} if self.alone else table
 
 

@@ -6,21 +6,11 @@ from collections.abc import Mapping
 
 from envbuild import lock_types, spec_checks, spec_env
 from envbuild.spec_fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
-from envbuild.spec_kinds import FilePath, Folder, Kept, Requirement
+from envbuild.spec_hardware_keys import hardware_table
+from envbuild.spec_kinds import FilePath, Folder, Requirement
 
 PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
 """The one Python of each release (python3 in Debian 12 and 13)."""
-
-LEVELS: Mapping[str, str] = {
-    "any": "any CPU",
-    "x86-64": "the x86-64 baseline: SSE2",
-    "x86-64-v2": "SSE4.2, POPCNT",
-    "x86-64-v3": "AVX2, FMA, BMI2",
-    "x86-64-v4": "AVX-512 F, BW, CD, DQ, VL",
-}
-"""Levels of the x86-64 psABI, section 3.1.1, with what each is known by."""
-
-_LATER = "GPU support is not there yet: write none (auto and versions such as 12.6 are reserved for it)"
 
 
 def _os_table() -> Table:
@@ -71,36 +61,6 @@ def _os_table() -> Table:
                 default=None,
                 default_doc="none: the system is built from packages",
                 examples=(f"debian@sha256:{'0123456789abcdef' * 4}",),
-            ),
-        },
-    )
-
-
-def _hardware_table() -> Table:
-    short = {level.removeprefix("x86-64-"): level for level in LEVELS if level.startswith("x86-64-")}
-    return Table(
-        expected="a mapping with kernel, cpu or gpu",
-        elsewhere={"gpus": "gpu", "linux": "kernel", "isa": "cpu"},
-        fields={
-            "kernel": Field(
-                kind=Text(expected='a version range such as ">=5.10,<7"', check=spec_checks.kernel),
-                doc="Linux kernels that a run may start on: comparisons joined by commas.",
-                default=None,
-                default_doc="any kernel",
-                examples=(">=5.10,<7",),
-            ),
-            "cpu": Field(
-                kind=Choice(values=LEVELS, short=short),
-                doc="Instruction-set level that the CPU must have at least.",
-                default="any",
-                examples=("x86-64-v3",),
-            ),
-            "gpu": Field(
-                kind=Kept(),
-                doc="What the GPU must be. Kept in the lock as it is; checked by a later version.",
-                default=None,
-                default_doc="no GPU",
-                examples=({"model": "NVIDIA H200", "count": 1},),
             ),
         },
     )
@@ -221,7 +181,22 @@ def _python_fields() -> dict[str, Field]:
             examples=(["wheels"],),
         ),
         "cuda": Field(
-            kind=Choice(values={"none": "no GPU"}, reserved=_cuda), doc="CUDA version; reserved.", default="none"
+            kind=Text(
+                expected="none, auto or a version such as 12.5",
+                check=spec_checks.cuda,
+                rules={"pattern": r"^(none|auto|[0-9]{1,2}(\.[0-9]{1,2})?)$"},
+                loose=("number",),
+            ),
+            doc="CUDA libraries among the wheels: `none` asked for, `auto` for the framework's own, or a version.",
+            default="none",
+            examples=("auto", "12.5", "13"),
+        ),
+        "cudnn": Field(
+            kind=Text(expected="a version such as 9.3", check=spec_checks.cudnn, loose=("number",)),
+            doc="Version of cuDNN, as many parts as matter; only with cuda.",
+            default=None,
+            default_doc="the framework's own",
+            examples=("9.3",),
         ),
     }
 
@@ -229,10 +204,10 @@ def _python_fields() -> dict[str, Field]:
 def _run_fields() -> dict[str, Field]:
     return {
         "hardware": Field(
-            kind=_hardware_table(),
+            kind=hardware_table(),
             doc="What a host must be for a run to start.",
             default={},
-            examples=({"kernel": ">=5.10", "cpu": "x86-64-v3"},),
+            examples=({"kernel": ">=5.10", "cpu": "x86-64-v3"}, "detect"),
         ),
         "determinism": Field(
             kind=_determinism_table(),
@@ -261,10 +236,6 @@ def _run_fields() -> dict[str, Field]:
     }
 
 
-def _cuda(text: str) -> str:
-    return _LATER if text == "auto" or text[:1].isdigit() else ""
-
-
 def _root() -> Table:
     fields = {**_system_fields(), **_python_fields(), **_run_fields()}
     elsewhere = {
@@ -281,6 +252,9 @@ def _root() -> Table:
         "base": "os.image",
         "data": "inputs",
         "arch": "os.architecture",
+        "gpus": "hardware.gpu",
+        "driver": "hardware.gpu.driver",
+        "model": "hardware.gpu.model",
     }
     return Table(fields=fields, expected="a mapping of keys such as name and requirements", elsewhere=elsewhere)
 

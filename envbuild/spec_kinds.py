@@ -1,4 +1,4 @@
-"""The kinds of fields that only a spec has: requirements, requirements files, and mappings kept as they are."""
+"""The kinds of fields that only a spec has: requirements, requirements files and folders of wheels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from envbuild import spec_checks
-from envbuild.spec_fields import MISSING, Field, Schema, Table, Text, entries, wrong
-from envbuild.spec_yaml import Items, Node, Report, Scalar
+from envbuild.spec_fields import MISSING, Field, Schema, Table, Text
 from envbuild.spec_yaml import Mapping as MappingNode
+from envbuild.spec_yaml import Node, Report, Scalar
 from envbuild.suggest import names_in, perhaps, quote
 
 
@@ -83,41 +83,3 @@ class Requirement:
             "additionalProperties": False,
         }
         return {"anyOf": [line, table]}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
-    """Reads a mapping of anything and keeps it: decimal integers and true/false typed, the rest as typed text.
-
-    Versions such as ``9.0`` or ``580.10`` must not become numbers, so there are no fractions.
-    """
-
-    def read(self, node: Node, path: str, report: Report) -> Any:
-        """Return plain Python values that TOML and JSON can hold; ``none`` is an empty mapping."""
-        if isinstance(node, Scalar) and node.text == "none":
-            return {}
-        return _keep(node, path, report) if isinstance(node, MappingNode) else wrong("a mapping", node, path, report)
-
-    def schema(self) -> Schema:
-        """Return an open object schema."""
-        return {"anyOf": [{"type": "object"}, {"const": "none"}]}
-
-
-def _keep(node: Node, path: str, report: Report) -> Any:
-    if isinstance(node, MappingNode):
-        table = {}
-        for key, child, here in entries(node, path, report):
-            if not key or not key.isprintable():
-                report.add(here, f"{quote(key)} is not a key", child.line)
-            table[key] = _keep(child, here, report)
-        return table
-    if isinstance(node, Items):
-        return [_keep(child, f"{path}[{index}]", report) for index, child in enumerate(node.nodes)]
-    if not isinstance(node, Scalar) or node.is_null:
-        return wrong("a value", node, path, report)
-    if not node.quoted:
-        if node.text in ("true", "false"):
-            return node.text == "true"
-        if node.text.lstrip("-").isascii() and node.text.lstrip("-").isdigit() and len(node.text) < 18:
-            return int(node.text) if str(int(node.text)) == node.text else node.text
-    return Text(expected="a text", check=spec_checks.plain).read(node, path, report)

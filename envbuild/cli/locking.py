@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild import lock as locks
-from envbuild.cli import base_image, debian_system
+from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.freshness import WHEELS, wheels_digest
 from envbuild.digest import sha256_file, sha256_json
@@ -26,13 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockOptions:
-    """Options of ``envbuild lock`` that can change what is locked."""
+    """Options of ``envbuild lock`` that can change what is locked.
+
+    Attributes:
+        host: what to lock for: the file of a host description, ``detect``, ``none``; empty: as before.
+    """
 
     resolver: str = "uv"
     cross_check: bool = False
     upgrade: bool = False
     upgrade_packages: tuple[str, ...] = ()
     refresh: bool = False
+    host: str = ""
 
 
 def write_starter(folder: Path, force: bool, console: Console) -> None:
@@ -94,11 +99,13 @@ def resolve(
     spec: Spec, path: Path, old: locks.Lock | None, options: LockOptions, console: Console
 ) -> tuple[locks.Lock, tuple[str, ...]]:
     """Resolve a spec to a lock; returns it with sentences worth telling."""
-    from envbuild.inputs import digest_inputs
+    from envbuild.inputs.digest import digest_inputs
     from envbuild.resolve import cuda, policy, python, sharedlibs
     from envbuild.resolve.wheels import Target
 
     cuda.check_cuda(spec.cuda)
+    host = locked_host.Host.of(spec, path, options.host, old)
+    host.lock(None)  # what cannot be locked is told before anything is resolved
     store = Store()
     base = base_image.lock_base(spec, store, console) if spec.os.image else None
     interpreter = base.python if base else debian_system.system_python(spec)
@@ -150,7 +157,7 @@ def resolve(
         python=interpreter,
         packages=resolved.packages,
         frameworks=frameworks,
-        hardware=spec.hardware,
+        hardware=host.lock(None),
         determinism=spec.determinism,
         environment=dict(sorted({**(base.environment if base else {}), **environment, **spec.env}.items())),
         added={name: reason for name, reason in added.items() if name not in wanted_by_spec},
@@ -182,10 +189,10 @@ def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[st
 
 
 def differences(old: locks.Lock, new: locks.Lock) -> list[str]:
-    """Say which packages moved between two locks, one line each."""
-    before, after = _versions(old), _versions(new)
+    """Say which packages, hardware fields and CUDA libraries moved between two locks, one line each."""
+    before, after = ({**_versions(lock), **locked_host.facts(lock)} for lock in (old, new))
     lines = []
-    for name in sorted(before | after):
+    for name in sorted(before | after, key=lambda name: (name.startswith(("cuda.", "hardware.")), name)):
         if before.get(name) != after.get(name):
             lines.append(f"{name:<30}{before.get(name, 'none')} → {after.get(name, 'none')}")
     return lines
@@ -238,10 +245,7 @@ def _report(spec: Spec, lock: locks.Lock, notes: Sequence[str], console: Console
         console.line("added", f"{name:<18}", reason)
     pinned = f"{lock.determinism.level}, {plural(lock.determinism.threads, 'thread')}, seed {lock.determinism.seed}"
     console.line("env", f"{plural(len(lock.environment), 'variable'):<18}", pinned)
-    hardware = lock.hardware
-    gpu = "GPU as in the spec" if hardware.gpu else "no GPU"
-    kernel, cpu = hardware.kernel or "any", hardware.cpu
-    console.line("hardware", f"{gpu}; kernel {kernel}; CPU {cpu}")
+    locked_host.report(lock, console)
     for entry in lock.inputs:
         console.line("input", f"{entry.path:<18}", plural(entry.files, "file"), human_bytes(entry.bytes))
     for note in notes:
