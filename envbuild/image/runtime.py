@@ -15,7 +15,9 @@ import envbuild.runtime
 from envbuild import layout
 from envbuild.digest import sha256_bytes
 from envbuild.errors import LockError
+from envbuild.hardware import POLICIES, Cuda, Hardware
 from envbuild.lock import Lock, dumps, lock_digest
+from envbuild.lock_types import without_defaults
 from envbuild.runtime import fastjson
 from envbuild.runtime.guard import ranges
 
@@ -105,6 +107,11 @@ def expectations(lock: Lock, files: Mapping[str, bytes] = {}) -> dict[str, Any]:
         "identity": lock_digest(lock),
         "kernel": lock.hardware.kernel,
         "cpu": lock.hardware.cpu,
+        "cpu-flags": sorted(lock.hardware.cpu_flags),
+        "fingerprint": lock.hardware.fingerprint,
+        "gpu": _gpu(lock.hardware),
+        "cuda": _cuda(lock.cuda),
+        "policy": {field: lock.hardware.policy_of(field) for field in POLICIES},
         "threads": lock.determinism.threads,
         "environment": dict(sorted(lock.environment.items())),
         "interpreter": f"{layout.ENV_PREFIX}/bin/python",
@@ -113,6 +120,22 @@ def expectations(lock: Lock, files: Mapping[str, bytes] = {}) -> dict[str, Any]:
         "distributions": {package.name: package.version for package in sorted(lock.packages, key=lambda p: p.name)},
         "files": {path: sha256_bytes(data) for path, data in sorted(files.items())},
     }
+
+
+def _gpu(hardware: Hardware) -> dict[str, Any] | None:
+    """Return the GPUs as the guard's checks read them; an empty field of a device is left out."""
+    gpu = hardware.gpu
+    if gpu is None:
+        return None
+    devices = [{"count": device.count, **without_defaults(device)} for device in gpu.devices]
+    return {"count": gpu.count, "driver": gpu.driver, "exclusive": gpu.exclusive, "devices": devices}
+
+
+def _cuda(cuda: Cuda | None) -> dict[str, str] | None:
+    if cuda is None:
+        return None
+    names = ("version", "cudnn", "cublas", "nccl", "driver")
+    return {name: getattr(cuda, name) for name in names}
 
 
 def expectations_file(lock: Lock, files: Mapping[str, bytes]) -> bytes:

@@ -11,6 +11,7 @@ import pytest
 from envbuild import layout
 from envbuild.digest import sha256_bytes, sha256_file
 from envbuild.errors import LockError
+from envbuild.hardware import POLICIES
 from envbuild.image import runtime
 from envbuild.lock import Hardware, dumps
 from envbuild.runtime.guard import gate
@@ -66,6 +67,11 @@ def test_expectations() -> None:
         "identity": sha256_bytes(dumps(lock)),
         "kernel": ">=5.10",
         "cpu": "x86-64-v3",
+        "cpu-flags": [],
+        "fingerprint": False,
+        "gpu": None,
+        "cuda": None,
+        "policy": dict(POLICIES),
         "threads": 1,
         "environment": {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "42"},
         "interpreter": "/opt/env/bin/python",

@@ -52,6 +52,7 @@ def test_verdict_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "verdict.json").read_text()) == {
         "format": 1,
         "ok": False,
+        "verified": "no",
         "gate": "entrypoint",
         "lock": "pylock.digits.toml",
         "controls": True,

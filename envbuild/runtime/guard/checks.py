@@ -3,12 +3,14 @@
 ``FIELDS`` is the registry: field name to the function that judges it and where the judgement makes sense
 (``host`` for ``envbuild check`` too, ``image`` only inside a container). A function takes the expectations
 (``expect.json``, docs/guard.md) and the observations (``gate.observe``) and returns its checks: one that is
-``ok`` when all is well, one per difference otherwise. The GPU's functions join this registry.
+``ok`` when all is well, one per difference otherwise. Those of the GPU are in ``gpu_checks``.
 """
 
 from __future__ import annotations
 
 from . import ranges, variables
+from .check import Check as Check
+from .check import policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,39 +21,6 @@ if TYPE_CHECKING:
 
 RELOCK = "envbuild lock spec.yaml && envbuild build"
 _LEVELS = ("x86-64-v1", "x86-64-v2", "x86-64-v3", "x86-64-v4")
-
-
-class Check:
-    """One comparison.
-
-    Attributes:
-        field: what was compared, such as ``kernel`` or ``environment.OMP_NUM_THREADS``.
-        locked, found: both sides, for people.
-        ok: whether they agree.
-        severity: if not: ``hard`` (refuse), ``soft`` (warn) or ``info`` (record).
-        meaning: what the difference means, a few words.
-        fix: what to do about it, in the imperative, with the command to type.
-    """
-
-    __slots__ = ("field", "fix", "found", "locked", "meaning", "ok", "severity")
-
-    def __init__(
-        self, field: str, locked: str, found: str, *, ok: bool, severity: str = "hard", meaning: str = "", fix: str = ""
-    ) -> None:
-        self.field, self.locked, self.found = field, locked, found
-        self.ok, self.severity, self.meaning, self.fix = ok, severity, meaning, fix
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the check as the verdict file holds it."""
-        return {
-            "field": self.field,
-            "locked": self.locked,
-            "found": self.found,
-            "ok": self.ok,
-            "severity": self.severity,
-            "meaning": self.meaning,
-            "fix": self.fix,
-        }
 
 
 def kernel(expect: Facts, seen: Facts) -> list[Check]:
@@ -71,17 +40,50 @@ def kernel(expect: Facts, seen: Facts) -> list[Check]:
 
 
 def cpu(expect: Facts, seen: Facts) -> list[Check]:
-    """The CPU has at least the locked instruction-set level; a higher one is recorded, since the bits may differ."""
+    """The CPU has at least the locked instruction-set level; a higher one is recorded, since the bits may differ.
+
+    With the policy ``exact`` a higher level is refused too.
+    """
     wanted, found = expect["cpu"], seen["cpu"]
-    if wanted == "any" or wanted == found:
+    word, severity = policy(expect, "cpu", "at least")
+    if "any" in (wanted, word) or wanted == found:
         return [Check("cpu", wanted, found or "unknown", ok=True)]
     if wanted in _LEVELS and found in _LEVELS and _LEVELS.index(found) > _LEVELS.index(wanted):
+        severity = severity if word == "exact" else "info"
         meaning = "libraries that choose code by CPU may give other bits than on the locked level"
         fix = f"run on a {wanted} host, or lock this level: hardware.cpu: {found} in spec.yaml, then: {RELOCK}"
-        return [Check("cpu", wanted, found, ok=False, severity="info", meaning=meaning, fix=fix)]
+        return [Check("cpu", wanted, found, ok=False, severity=severity, meaning=meaning, fix=fix)]
     meaning = "the CPU lacks instructions of the locked level" if found in _LEVELS else "another kind of CPU"
     fix = f"run on a {wanted} host, or lower hardware.cpu in spec.yaml, then: {RELOCK}"
-    return [Check("cpu", wanted, found or "unknown", ok=False, meaning=meaning, fix=fix)]
+    return [Check("cpu", wanted, found or "unknown", ok=False, severity=severity, meaning=meaning, fix=fix)]
+
+
+def cpu_flags(expect: Facts, seen: Facts) -> list[Check]:
+    """The CPU has the locked flags that make libraries choose other code, and no others of that kind."""
+    wanted = expect.get("cpu-flags") or ()
+    if not wanted:
+        return []
+    word, severity = policy(expect, "cpu.flags", "exact")
+    found = seen["cpu-flags"]
+    lacking = [flag for flag in wanted if flag not in found]
+    further = [flag for flag in found if flag not in wanted] if word == "exact" else []
+    locked = _count(len(wanted), "flag") + ("" if word == "exact" else f" ({word})")
+    if word == "any" or not (lacking or further):
+        return [Check("cpu.flags", locked, "as locked" if word == "exact" else "there", ok=True, severity=severity)]
+    shown = " ".join([f"-{flag}" for flag in lacking] + [f"+{flag}" for flag in further])
+    meaning = "libraries choose other code by these flags: other bits"
+    fix = f"run on a host with the same CPU model, or relax hardware.cpu-flags in spec.yaml (any), then: {RELOCK}"
+    fix += "\nonce, knowingly (recorded as overridden): envbuild run --allow cpu.flags"
+    return [Check("cpu.flags", locked, shown, ok=False, severity=severity, meaning=meaning, fix=fix)]
+
+
+def gpu(expect: Facts, seen: Facts) -> list[Check]:
+    """GPUs, driver and CUDA are as locked; for a lock without GPU nothing more is imported."""
+    if not expect.get("gpu") and not seen.get("gpu"):
+        return []
+    from . import gpu_checks
+
+    return gpu_checks.gpu(expect, seen) if expect.get("gpu") else gpu_checks.unlocked(expect, seen)
 
 
 def cpus(expect: Facts, seen: Facts) -> list[Check]:
@@ -175,7 +177,9 @@ def runtime(expect: Facts, seen: Facts) -> list[Check]:
 FIELDS: dict[str, tuple[Callable[[Facts, Facts], list[Check]], str]] = {
     "kernel": (kernel, "host"),
     "cpu": (cpu, "host"),
+    "cpu.flags": (cpu_flags, "host"),
     "cpus": (cpus, "host"),
+    "gpu": (gpu, "host"),
     "environment": (environment, "image"),
     "python": (command, "image"),
     "packages": (distributions, "image"),
@@ -193,8 +197,8 @@ def judge(expect: Facts, seen: Facts, scope: str = "image") -> list[Check]:
 
 
 def refused(checks: list[Check]) -> bool:
-    """Tell whether a hard check failed."""
-    return any(not check.ok and check.severity == "hard" for check in checks)
+    """Tell whether a hard check failed that this run does not allow."""
+    return any(check.refuses for check in checks)
 
 
 def normal_name(name: str) -> str:

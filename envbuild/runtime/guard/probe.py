@@ -21,6 +21,17 @@ LEVELS = (
     ("x86-64-v4", frozenset(("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"))),
 )
 
+CODE_FLAGS = frozenset(
+    (
+        *("amx_bf16", "amx_complex", "amx_fp16", "amx_int8", "amx_tile", "avx", "avx2", "avx512_4fmaps"),
+        *("avx512_4vnniw", "avx512_bf16", "avx512_bitalg", "avx512_fp16", "avx512_vbmi2", "avx512_vnni"),
+        *("avx512_vp2intersect", "avx512_vpopcntdq", "avx512bw", "avx512cd", "avx512dq", "avx512er", "avx512f"),
+        *("avx512ifma", "avx512pf", "avx512vbmi", "avx512vl", "avx_ifma", "avx_ne_convert", "avx_vnni"),
+        *("avx_vnni_int16", "avx_vnni_int8", "f16c", "fma", "fma4", "sse4_1", "sse4_2", "ssse3", "xop"),
+    )
+)
+"""Flags of ``/proc/cpuinfo`` by which numerical libraries choose other code."""
+
 
 def kernel() -> str:
     """Return the kernel's release, as ``uname -r`` prints it."""
@@ -58,6 +69,20 @@ def _cpu_flags(root: str) -> frozenset[str]:
                     return frozenset()
     except OSError:
         return frozenset()
+
+
+def code_flags(root: str = "/") -> list[str]:
+    """Return those flags of the first CPU that make numerical libraries choose other code, sorted."""
+    return sorted(_cpu_flags(root) & CODE_FLAGS)
+
+
+def gpu_files(root: str = "/") -> list[dict[str, str]]:
+    """Return an empty description per device file of a GPU: all that is known without asking the driver."""
+    try:
+        names = os.listdir(os.path.join(root, "dev"))
+    except OSError:
+        return []
+    return [{} for name in names if name.startswith("nvidia") and name[6:].isdigit()]
 
 
 def visible_cpus() -> int:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .checks import Check
+    from .check import Check
 
 _HEADS = ("field", "locked", "found", "what it means")
 _WIDTHS = (36, 28, 28, 0)
-"""Longest cell of each column in characters; 0 for no limit. The verdict file always holds the whole text."""
+_WIDE = (36, 60, 60, 0)
+"""Longest cell of each column in characters, wide for GPUs; 0: no limit. The verdict file holds the whole text."""
 ROWS = 12
-_HOST = ("kernel", "cpu", "cpus", "gpu")
+_HOST = ("kernel", "cpu", "cpus", "gpu", "fingerprint")
+_ONCE, _DETECT = "once, knowingly ", "lock for this host: "
+"""Beginnings of the lines of a fix that come last: the first are joined into one."""
 
 
 def render(checks: list[Check], lock: str, ending: str = " — nothing was run") -> str:
@@ -22,29 +25,36 @@ def render(checks: list[Check], lock: str, ending: str = " — nothing was run")
         ending: the end of the first line.
 
     Returns:
-        Lines, each ended by a newline; hard differences first.
+        Lines, each ended by a newline; hard differences first. What follows from a difference that is shown (the SM
+        count of another GPU) has no row of its own.
     """
     failed = [check for check in checks if not check.ok and check.severity != "info"]
     failed.sort(key=lambda check: check.severity != "hard")
-    rows = [_HEADS] + [
-        (check.field, _plain(check.locked), _plain(check.found), _meaning(check)) for check in failed[:ROWS]
-    ]
-    cut = [tuple(_cut(cell, width) for cell, width in zip(row, _WIDTHS)) for row in rows]
+    causes = {check.field for check in failed}
+    rows = [check for check in failed if check.because not in causes]
+    cut = [_HEADS] + [_row(check) for check in rows[:ROWS]]
     wide = [max(len(row[column]) for row in cut) for column in range(3)]
     lines = [f"envbuild: {subject(failed)} does not match {lock}{ending}"]
     for row in cut:
         cells = [cell.ljust(width) for cell, width in zip(row, wide)]
         lines.append("  " + "   ".join([*cells, row[3]]).rstrip())
-    if len(failed) > ROWS:
-        lines.append(f"  … and {len(failed) - ROWS} more")
-    return "\n".join(lines + _fixes(failed)) + "\n"
+    if len(rows) > ROWS:
+        lines.append(f"  … and {len(rows) - ROWS} more")
+    return "\n".join(lines + _fixes(failed, {check.field for check in rows})) + "\n"
+
+
+def _row(check: Check) -> tuple[str, ...]:
+    cells = (check.field, _plain(check.locked), _plain(check.found), _meaning(check))
+    widths = _WIDE if check.field.startswith("gpu") else _WIDTHS
+    return tuple(_cut(cell, width) for cell, width in zip(cells, widths))
 
 
 def warnings(checks: list[Check]) -> str:
     """Render soft differences of a verdict that passed, one line each; empty if there are none."""
     lines = []
+    causes = {check.field for check in checks if not check.ok}
     for check in checks:
-        if not check.ok and check.severity == "soft":
+        if not check.ok and check.severity == "soft" and check.because not in causes:
             values = f"locked {_cut(_plain(check.locked), 60)}, found {_cut(_plain(check.found), 60)}"
             lines.append(f"envbuild: warning: {check.field}: {values}: {check.meaning}\n")
     return "".join(lines)
@@ -52,27 +62,34 @@ def warnings(checks: list[Check]) -> str:
 
 def subject(failed: list[Check]) -> str:
     """Name what does not match: the host if any of its fields differs, else the environment or the image."""
-    areas = {check.field.partition(".")[0] for check in failed if check.severity == "hard"}
+    areas = {check.field.partition(".")[0] for check in failed if check.refuses}
     if areas.intersection(_HOST):
         return "this host"
     return "the environment" if areas and areas <= {"environment", "python"} else "this image"
 
 
-def _fixes(failed: list[Check]) -> list[str]:
-    """List what to do: once per text, with the first fields it answers."""
-    fixes: dict[str, list[str]] = {}
+def _fixes(failed: list[Check], shown: set[str]) -> list[str]:
+    """List what to do, each way once; the overrides of all fields, those without a row too, are one line at the end."""
+    fixes: dict[str, bool] = {}
+    once = ""
     for check in failed:
-        if check.fix and check.severity == "hard":
-            fixes.setdefault(check.fix, []).append(check.field)
-    if not fixes:
+        for fix in check.fix.split("\n") if check.refuses else ():
+            if fix.startswith(_ONCE):
+                once = f"{once}{fix[fix.index(' --allow') :]}" if once else fix
+            elif fix and check.field in shown:
+                fixes[fix] = fix.startswith(_DETECT)
+    ways = sorted(fixes, key=lambda fix: fixes[fix])
+    if not ways and not once:
         return []
-    shown = list(fixes)[:ROWS]
-    lines = ["what to do:"] + [f"  {fix}" for fix in shown]
-    return lines + ([f"  … and {len(fixes) - ROWS} more"] if len(fixes) > ROWS else [])
+    lines = ["what to do:"] + [f"  {fix}" for fix in ways[:ROWS]]
+    if len(ways) > ROWS:
+        lines.append(f"  … and {len(ways) - ROWS} more")
+    return lines + ([f"  {once}"] if once else [])
 
 
 def _meaning(check: Check) -> str:
-    return check.meaning if check.severity == "hard" else f"{check.meaning} (warning only)"
+    note = " (allowed)" if check.allowed else "" if check.severity == "hard" else " (warning only)"
+    return f"{check.meaning}{note}"
 
 
 def _plain(text: str) -> str:
