@@ -22,7 +22,7 @@ VALUES = (
 )
 NETWORK = "net netconfig pipconfig"
 FETCH = "fetch download part store vendor"
-RUN = "run run_options runs surroundings workspace"
+RUN = "fingerprint run run_container run_options runs surroundings workspace"
 LAYERS = {
     **dict.fromkeys(VALUES.split(), "values"),
     **dict.fromkeys(NETWORK.split(), "network"),
@@ -69,6 +69,7 @@ ONLY = {
     "debian": "resolve.",
     "uv": "resolve.",
     "pynvml": "surroundings",
+    "blake3": "inputs.",
 }
 """Third-party libraries that one place may import, by the start of its modules' names."""
 
