@@ -27,12 +27,25 @@ WATCHED = {
     "jax": "for_jax.set_up",
 }
 """Module to the function, below ``frameworks``, that sets it up: called with the module and the process."""
+PARSERS = {
+    "argparse": "for_argparse.set_up",
+    "absl.flags._flagvalues": "for_absl.set_up",
+    "click.core": "for_click.set_up",
+    "typer._click.core": "for_click.set_up",
+    "hydra._internal.config_loader_impl": "for_hydra.set_up",
+    "omegaconf.omegaconf": "for_omegaconf.set_up",
+    "fire.core": "for_fire.set_up",
+    "tyro._calling": "for_tyro.set_up",
+    "jsonargparse._core": "for_jsonargparse.set_up",
+    "jsonargparse.core": "for_jsonargparse.set_up",
+}
+"""The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
 
 
-def install(process: Process) -> None:
+def install(process: Process, watched: dict[str, str]) -> None:
     """Start watching, and set up what some earlier start-up file has imported already."""
-    sys.meta_path.insert(0, Finder(lambda name, module: set_up(name, module, process)))
-    for name in WATCHED:
+    sys.meta_path.insert(0, Finder(lambda name, module: set_up(name, module, process), watched))
+    for name in watched:
         if name in sys.modules:
             set_up(name, sys.modules[name], process)
 
@@ -41,12 +54,12 @@ def set_up(name: str, module: Any, process: Process) -> None:
     """Run the set-up step of one module; what goes wrong in it never reaches the program."""
 
     def step() -> None:
-        adapter, _, function = WATCHED[name].partition(".")
+        adapter, _, function = (WATCHED.get(name) or PARSERS[name]).partition(".")
         package = __name__.rpartition(".")[0] + ".frameworks"
         imported = __import__(f"{package}.{adapter}", fromlist=[function])
         getattr(imported, function)(module, process)
 
-    process.guarded(name, step)
+    process.guarded(name, step, vital=name in WATCHED)
 
 
 class Finder:

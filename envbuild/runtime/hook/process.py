@@ -1,7 +1,8 @@
 """One Python process: its seed, the switches set in it and read back, and its record.
 
-The record is ``/run/envbuild/process-PID.json`` (docs/guard.md), written when a framework was set up and at the
-end. Nothing here may break the program: where the folder is missing or read-only there is no record.
+The record is ``/run/envbuild/process-PID.json`` (docs/guard.md), written when the script was opened, a framework set
+up, arguments parsed, files of the project read, and at the end: a killed process keeps what was written so far.
+Nothing here may break the program: where the folder is missing or read-only there is no record.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import os
 import sys
 from _functools import partial  # type: ignore[import-not-found]
+from _thread import allocate_lock
 
 from ..guard import gate
 from . import lineage
+from .observer import Observer
+from .parameters import Parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,12 +46,17 @@ class Process:
         self.warnings: list[str] = []
         self.forks = 0
         self.stopping = False
+        self.parameters = Parameters()
+        self.observer = Observer(self.write)
+        self.writing = allocate_lock()
         os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
         os.register_at_fork(before=self._before_fork, after_in_child=self._after_fork)
+        self.recorded = False
         if os.access(folder, os.W_OK):
             import atexit
 
             atexit.register(self.finish)
+            self.recorded = True
         self._check_hash_seed()
 
     @property
@@ -105,11 +114,14 @@ class Process:
         self.inherited = self.inherited or self._states()
         self._move(lineage.worker(self.path, identity))
 
-    def write(self) -> None:
-        """Write the record as it stands."""
-        from ..fastjson import dumps
-
-        self.guarded("record", lambda: _write(self.folder, dumps(self.as_dict())), vital=False)
+    def write(self, *, final: bool = False) -> None:
+        """Write the record as it stands; a thread that comes while another writes leaves it to the next write."""
+        if not self.writing.acquire(final, 2 if final else -1):
+            return
+        try:
+            self.guarded("record", lambda: _write(self.folder, self.as_dict(final=final)), vital=False)
+        finally:
+            self.writing.release()
 
     def finish(self) -> None:
         """Read every switch once more, since the program may have changed it, and write the record."""
@@ -120,12 +132,16 @@ class Process:
                 found = f"{type(error).__name__}: {error}"
             if found != entry["found"]:
                 entry["at_exit"] = found
-        self.write()
+        self.write(final=True)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the record."""
+    def as_dict(self, *, final: bool = False) -> dict[str, Any]:
+        """Return the record; the loaded objects only at the end."""
+        from ..masking import mask_arguments, mask_variable
+
         wanted = self.config.ENVIRONMENT
-        changed = {name: os.environ.get(name) for name in wanted if os.environ.get(name) != wanted[name]}
+        changed = {
+            name: mask_variable(name, os.environ.get(name)) for name in wanted if os.environ.get(name) != wanted[name]
+        }
         return {
             "format": FORMAT,
             "pid": os.getpid(),
@@ -134,13 +150,16 @@ class Process:
             "seed": self.seed(),
             "level": self.config.LEVEL,
             "python": sys.version.split()[0],
-            "arguments": _arguments(),
+            "arguments": mask_arguments(_arguments()),
             "frameworks": {name: _version(name, module) for name, module in sorted(self.modules.items())},
             "generators": {name: self.seed(name) for name in sorted(self.reseeders)},
             "switches": [
                 {key: _plain(value) for key, value in entry.items() if key != "get"} for entry in self.switches
             ],
             "environment_changed": changed,
+            "parameters": self.parameters.as_list(),
+            **self.observer.as_dict(final=final),
+            **({"objects": _objects()} if final else {}),
             "warnings": self.warnings,
         }
 
@@ -152,6 +171,9 @@ class Process:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
         self.inherited = self.inherited_by_child
         number, self.forks = self.forks, 0
+        self.writing = allocate_lock()
+        self.parameters = Parameters()
+        self.observer.forked()
         self._move(lineage.fork(self.path, number))
 
     def reapply(self, generator: str) -> None:
@@ -206,9 +228,17 @@ def _put(found: dict[str, str], generator: str, draw: Callable[[], str]) -> None
     found[generator] = draw()
 
 
-def _write(folder: str, text: str) -> None:
+def _write(folder: str, record: dict[str, Any]) -> None:
     if os.access(folder, os.W_OK):
-        gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), text + "\n")
+        from ..fastjson import dumps
+
+        gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), dumps(record) + "\n")
+
+
+def _objects() -> dict[str, Any]:
+    from . import objects
+
+    return objects.loaded()
 
 
 def _version(name: str, module: Any) -> str:

@@ -15,6 +15,7 @@ _started = False
 def start() -> None:
     """Make sure the checks were passed in this container, then seed this process and wait for frameworks.
 
+    Without controls nothing is seeded or switched, but what the program is given and reads is recorded all the same.
     Only once: in a virtual environment ``site`` reads every start-up file twice.
     """
     global _started
@@ -23,5 +24,7 @@ def start() -> None:
     _started = True
     if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
         os._exit(gate.REFUSED)
-    if not gate.controls_off():
-        finder.install(Process(config))
+    process = Process(config)
+    if process.recorded:
+        process.observer.install()
+    finder.install(process, finder.PARSERS if gate.controls_off() else {**finder.WATCHED, **finder.PARSERS})
