@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from .gate import Verdict
+
     Parts = Mapping[str, Mapping[str, Any]]
 
 FORMAT = 1
@@ -39,6 +41,18 @@ _WHAT = {
     "scatter": "adds into few places in another order",
 }
 _LIBM = "glibc's maths library computes other bits here (CPU dispatch or GLIBC_TUNABLES)"
+
+
+def extend(verdict: Verdict, expect: Mapping[str, Any], *, prefix: str, folder: str) -> None:
+    """Add the fingerprint's checks to a verdict that would let the program start; overrides hold for them too."""
+    from . import checks, gate, overrides
+
+    # The marker keeps the second gate, and the word "off" the hook, out of these processes.
+    own = {gate.MARKER: gate.marker(expect["identity"]), gate.CONTROLS: "off"}
+    found = check(expect, {**os.environ, **own}, prefix=prefix, folder=folder)
+    allow = os.environ.get(overrides.ALLOW, "")
+    verdict.checks = overrides.apply([*verdict.checks, *found], allow) if allow else [*verdict.checks, *found]
+    verdict.ok = not checks.refused(verdict.checks)
 
 
 def check(expect: Mapping[str, Any], variables: Mapping[str, str], *, prefix: str, folder: str) -> list[Check]:

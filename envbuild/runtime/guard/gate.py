@@ -213,6 +213,10 @@ def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) ->
             verdict = Verdict([], ok=True, gate=gate, lock=expect["lock"], off=True)
         else:
             verdict = evaluate(expect, gate)
+            if gate == "entrypoint" and verdict.ok and expect.get("fingerprint"):
+                from . import fingerprint_check
+
+                fingerprint_check.extend(verdict, expect, prefix=prefix, folder=folder)
     except Exception as error:  # whatever went wrong, nothing may run unchecked
         what = str(error) if isinstance(error, DamagedError) else f"the guard failed: {type(error).__name__}: {error}"
         say(f"envbuild: {what} — nothing was run\nwhat to do:\n  run the image as it was built: envbuild build\n")
