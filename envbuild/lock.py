@@ -54,6 +54,8 @@ else:  # pragma: no cover - exercised by the 3.10 job
     import tomli as tomllib
 
 FORMAT = 1
+Blake3 = Sha256
+"""Of the same length and form."""
 
 _HEADER = "# Written by `envbuild lock`; do not edit. Any PEP 751 installer can use the Python part.\n"
 _AGAIN = "lock again: envbuild lock spec.yaml"
@@ -155,10 +157,10 @@ class Determinism(Value, frozen=True, kw_only=True):
 
 
 class Input(Value, frozen=True, kw_only=True):
-    """A declared data path, relative to the lock, with the digest of its tree, number of files and bytes."""
+    """A declared data path, relative to the lock, with the BLAKE3 of its manifest, number of files and bytes."""
 
     path: RelativePath
-    sha256: Sha256
+    blake3: Blake3
     files: Size
     bytes: Size
 

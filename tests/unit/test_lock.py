@@ -83,7 +83,7 @@ LOCK = Lock(
     determinism=Determinism(seed=42, threads=2, level="ops"),
     environment={"PYTHONHASHSEED": "42", "LANG": "C.UTF-8"},
     added={"libstdc++6": "needed by numpy (libstdc++.so.6)"},
-    inputs=(Input(path="data/größe 1", sha256=A, files=3, bytes=100),),
+    inputs=(Input(path="data/größe 1", blake3=A, files=3, bytes=100),),
     run=RunOptions(network="none", workspace="rw"),
 )
 

@@ -1,0 +1,1 @@
+"""Declared input data: digested to the byte, compared before a run, differences named. Described in docs/inputs.md."""

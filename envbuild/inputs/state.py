@@ -1,0 +1,90 @@
+"""What is remembered of inputs, below the project: ``.envbuild/inputs/``.
+
+    <digest>     the manifest of an input as some lock or run had it; its name is the BLAKE3 of its bytes
+    stat-cache   see ``statcache``
+
+It may be deleted at any time: files are then read again, and names of what changed cannot be told until the data has
+been seen as locked once more. A project that takes no files (read-only) is no error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from blake3 import blake3
+
+from envbuild.files import atomic_file, atomic_write
+from envbuild.inputs.manifest import Draft
+from envbuild.inputs.statcache import StatCache
+from envbuild.project import STATE_FOLDER
+
+FOLDER = f"{STATE_FOLDER}/inputs"
+
+
+class State:
+    """The folder of one project.
+
+    Args:
+        project: the folder that holds the lock.
+    """
+
+    def __init__(self, project: Path) -> None:
+        self.folder = project / FOLDER
+
+    def manifest_path(self, digest: str) -> Path:
+        """Name the manifest behind a digest, whether it is there or not."""
+        return self.folder / digest
+
+    def open_manifest(self, digest: str) -> IO[bytes] | None:
+        """Open the manifest behind a digest; None if it is not there, or not what its name says."""
+        try:
+            stream = self.manifest_path(digest).open("rb")
+        except OSError:
+            return None
+        hasher = blake3()
+        while chunk := stream.read(1 << 20):
+            hasher.update(chunk)
+        if hasher.hexdigest() != digest:
+            stream.close()
+            return None
+        stream.seek(0)
+        return stream
+
+    def keep(self, draft: Draft) -> None:
+        """Store a finished manifest under its digest, unless it is there."""
+        path = self.manifest_path(draft.digest)
+        with suppress(OSError):
+            if path.stat().st_size == draft.length:
+                return
+        if self._made():
+            with suppress(OSError), atomic_file(path, sync=False) as stream:
+                shutil.copyfileobj(draft.rewound(), stream)
+
+    def stat_cache(self) -> StatCache:
+        """Open the stat cache; one that forgets everything if the folder takes no files."""
+        if self._made():
+            with suppress(OSError), tempfile.TemporaryFile(dir=self.folder) as probe:
+                return StatCache(self.folder / "stat-cache", os.fstat(probe.fileno()).st_mtime_ns)
+        return StatCache(None, 0)
+
+    def _made(self) -> bool:
+        """Make the folder, which git is told to ignore; it belongs to whom the project belongs. False if it cannot."""
+        if self.folder.is_dir():
+            return True
+        try:
+            above = self.folder.parent
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not (above / ".gitignore").exists():
+                atomic_write(above / ".gitignore", b"*\n")
+            if os.geteuid() == 0:
+                owner = above.parent.stat()
+                for path in (above, self.folder):
+                    os.chown(path, owner.st_uid, owner.st_gid)
+        except OSError:
+            return False
+        return True
