@@ -12,13 +12,17 @@ from msgspec import Meta
 
 from envbuild.digest import sha256_json
 from envbuild.errors import UsageError
+from envbuild.host import HostFacts
 
-FORMAT = 1
+FORMAT = 2
 
 RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 State = Literal["running", "finished", "refused", "interrupted", "failed"]
+Verified = Literal["", "yes", "overridden", "refused", "no"]
+"""What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
+was switched off or never ran. Empty while a program has not been started."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,33 +60,23 @@ class Git(_Value, frozen=True, kw_only=True):
     untracked: int
 
 
-class Gpu(_Value, frozen=True, kw_only=True):
-    """One GPU as its driver names it; memory in bytes."""
-
-    name: str
-    uuid: str
-    memory: int
-
-
-class Host(_Value, frozen=True, kw_only=True):
-    """The machine: memory in bytes, ``cpu_level`` the x86-64 psABI level (``any`` elsewhere)."""
-
-    kernel: str
-    machine: str
-    cpu: str
-    cpu_level: str
-    cpus: int
-    memory: int
-    gpu_driver: str = ""
-    gpus: tuple[Gpu, ...] = ()
-
-
 class Options(_Value, frozen=True, kw_only=True):
-    """What the command line chose: memory in bytes, mounts as ``source:target:ro|rw``."""
+    """What the command line chose.
+
+    Attributes:
+        guard: False if it was switched off.
+        allow: fields whose difference was allowed.
+        gpus: as ``--gpus`` takes it; empty for: as locked.
+        memory: bytes.
+        mounts: ``source:target:ro|rw``.
+    """
 
     network: str
     workspace: str
     controls: bool = True
+    guard: bool = True
+    allow: tuple[str, ...] = ()
+    gpus: str = ""
     cpus: float | None = None
     cpuset: str = ""
     memory: int | None = None
@@ -107,6 +101,7 @@ class Record(_Value, frozen=True, kw_only=True):
         state: ``running`` until the end; ``finished`` whatever the exit code; ``refused`` by the guard;
             ``interrupted`` before the program started; ``failed`` if the engine could not run it.
         image: config digest.
+        gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
         duration: seconds.
         problem: what failed, if it was not the program.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
@@ -134,7 +129,9 @@ class Record(_Value, frozen=True, kw_only=True):
     inputs: dict[str, Sha256] = {}
     recipe: str = ""
     git: Git | None = None
-    host: Host | None = None
+    gpus: str = ""
+    host: HostFacts | None = None
+    verified: Verified = ""
     verdict: dict[str, Any] | None = None
     processes: tuple[dict[str, Any], ...] = ()
     outputs: tuple[Output, ...] = ()
@@ -154,9 +151,10 @@ def dumps(record: Record) -> bytes:
 
 
 def loads(data: bytes, source: str = "record") -> Record:
-    """Parse a record; raises ``RecordError`` if it is damaged or of another format."""
+    """Parse a record; raises ``RecordError`` if it is damaged or of another format. Format 1 is brought up to date."""
     try:
-        record = msgspec.json.decode(data, type=Record)
+        table = msgspec.json.decode(data)
+        record = msgspec.convert(_of_format_2(table), Record)
     except msgspec.MsgspecError as error:
         raise RecordError(f"{source} is not a record of this format: {error}") from None
     if record.format != FORMAT:
@@ -164,6 +162,19 @@ def loads(data: bytes, source: str = "record") -> Record:
             f"{source}: format: expected {FORMAT}, found {record.format}", "read it with the envbuild that wrote it"
         )
     return record
+
+
+def _of_format_2(table: Any) -> Any:
+    """Move a record of format 1, which described the host in fewer words, to format 2; others stay as they are."""
+    if not isinstance(table, dict) or table.get("format") != 1:
+        return table
+    said, host = verified(table.get("state"), table.get("verdict")), table.get("host")
+    if isinstance(host, dict):
+        cpu = {"model": host.get("cpu", ""), "level": host.get("cpu_level", ""), "total": host.get("cpus", 0)}
+        devices = [gpu | {"memory": gpu.get("memory", 0) >> 20} for gpu in host.get("gpus", ())]
+        gpu = {"driver": host.get("gpu_driver", ""), "devices": devices}
+        host = {key: host.get(key) for key in ("kernel", "machine", "memory")} | {"cpu": cpu, "gpu": gpu}
+    return table | {"format": 2, "verified": said, "host": host}
 
 
 def record_schema() -> dict[str, Any]:
@@ -178,8 +189,42 @@ def record_schema() -> dict[str, Any]:
 def recipe(record: Record) -> str:
     """Return the digest of everything that was chosen for a run; what was found (host, git) is not in it."""
     chosen = (record.lock, record.image, record.script, record.command, record.directory, record.environment)
-    options = msgspec.structs.replace(record.options, mounts=(), user="", tty=False)
-    return sha256_json(msgspec.to_builtins((*chosen, options)))
+    options = record.options
+    names = options.gpus.split(",")
+    # How many GPUs, not which: the guard sees to it that they are alike.
+    gpus = str(len(names)) if len(names) > 1 or "-" in options.gpus else options.gpus
+    table = msgspec.to_builtins(msgspec.structs.replace(options, mounts=(), user="", tty=False, gpus=gpus))
+    # Left out at their defaults, so that runs from before these options keep the recipe they had.
+    for name in ("guard", "allow", "gpus"):
+        if getattr(options, name) == getattr(_DEFAULTS, name):
+            del table[name]
+    return sha256_json([*msgspec.to_builtins(chosen), table])
+
+
+_DEFAULTS = Options(network="", workspace="")
+
+
+def verified(state: State | None, verdict: dict[str, Any] | None) -> Verified:
+    """Return what a verdict means for the record of a run in this state."""
+    if verdict is None:
+        return "no" if state == "finished" else ""
+    if verdict.get("ok") is not True:
+        return "refused"
+    said = verdict.get("verified", "yes")
+    return said if said in ("yes", "overridden") else "no"
+
+
+def allowed(record: Record) -> tuple[str, ...]:
+    """Name the fields that differed and were let pass."""
+    checks = (record.verdict or {}).get("checks", ())
+    return tuple(str(check.get("field")) for check in checks if check.get("allowed") and not check.get("ok"))
+
+
+def doubt(record: Record) -> str:
+    """Say in a few words why a run's host is not known to match the lock; empty if it is, or nothing was run."""
+    if record.verified == "overridden":
+        return f"allowed: {', '.join(allowed(record)) or 'unknown'}"
+    return "not verified" if record.verified == "no" else ""
 
 
 def summary(record: Record) -> str:
@@ -187,6 +232,8 @@ def summary(record: Record) -> str:
     parts = [f"run {record.id[:10]} {'refused' if record.state == 'refused' else 'recorded'}"]
     if record.verdict is not None and "duration_ms" in record.verdict:
         parts.append(f"guard {record.verdict['duration_ms']:.0f} ms")
+    if said := doubt(record):
+        parts.append(said)
     if record.out_of_memory:
         parts.append("ended for want of memory")
     count = len(record.outputs)

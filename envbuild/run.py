@@ -11,28 +11,27 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from envbuild import layout, runs, workspace
 from envbuild.digest import sha256_file
-from envbuild.engine.protocol import ContainerRun, ContainerRunner, Mount
+from envbuild.engine.protocol import ContainerRunner, Gpus, Mount
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lock import Lock
 from envbuild.masking import mask_arguments, mask_environment
 from envbuild.project import STATE_FOLDER
-from envbuild.record import LockFacts, Options, Record, Script, recipe
+from envbuild.record import LockFacts, Options, Record, Script, recipe, verified
+from envbuild.run_container import chosen_gpus, container_run, gpu_option
 from envbuild.surroundings import git_state, host_facts
 
-HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file system of its own
-USER = "envbuild"
-"""Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
+AS_LOCKED: Final = "as locked"
 
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
@@ -62,6 +61,9 @@ class RunRequest:
         cpus, cpuset, memory: limits; memory in bytes.
         tty: allocate a terminal; None for: if we are on one.
         controls: seeds and determinism as locked; False leaves frameworks as they come.
+        gpus: GPUs to hand over instead of the locked ones; None for none.
+        allow: fields of the guard's table whose difference is allowed this once.
+        guard: False switches the checks off; the record then says "not verified".
     """
 
     lock_path: Path
@@ -79,6 +81,9 @@ class RunRequest:
     memory: int | None = None
     tty: bool | None = None
     controls: bool = True
+    gpus: Gpus | Literal["as locked"] | None = AS_LOCKED
+    allow: tuple[str, ...] = ()
+    guard: bool = True
 
     @property
     def project(self) -> Path:
@@ -96,9 +101,10 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     started = time.monotonic()
     command, script = command_line(request)
     owner = caller_ids(os.environ)
-    record = _first_record(request, command, script, owner)
+    gpus = chosen_gpus(request, engine)
+    record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
     folder = runs.run_folder(request.project, record.id) / "process"
-    container = _container(request, record, command, folder, owner)
+    container = container_run(request, record, command, folder, owner, gpus)
     _make_folders(request.project, folder, owner)
     runs.save(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
@@ -115,6 +121,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed |= facts.result() | _observations(folder)
         if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
             changed["state"] = "refused"
+        changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.project, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.project, before, after)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
@@ -168,35 +175,18 @@ def on_terminal() -> bool:
         return False
 
 
-def _container(
-    request: RunRequest, record: Record, command: Sequence[str], folder: Path, owner: tuple[int, int]
-) -> ContainerRun:
-    """Describe the container to run."""
-    return ContainerRun(
-        image=request.image,
-        command=tuple(command),
-        environment=_added_environment(request, record.id, record.options.tty),
-        mounts=_mounts(request, folder),
-        workdir=record.directory,
-        user=f"{owner[0]}:{owner[1]}",
-        network=record.options.network,
-        cpus=request.cpus,
-        cpuset=request.cpuset,
-        memory=request.memory,
-        interactive=True,
-        tty=record.options.tty,
-        scratch=(HOME,),
-        labels={"envbuild.run": record.id},
-    )
-
-
-def _first_record(request: RunRequest, command: tuple[str, ...], script: Path | None, owner: tuple[int, int]) -> Record:
+def _first_record(
+    request: RunRequest, command: tuple[str, ...], script: Path | None, owner: tuple[int, int], gpus: str
+) -> Record:
     """Make the record of a run that is about to start."""
     tty = on_terminal() if request.tty is None else request.tty
     options = Options(
         network=request.network or request.lock.run.network,
         workspace=request.lock.run.workspace,
         controls=request.controls,
+        guard=request.guard,
+        allow=request.allow,
+        gpus=gpu_option(request),
         cpus=request.cpus,
         cpuset=request.cpuset,
         memory=request.memory,
@@ -217,7 +207,8 @@ def _first_record(request: RunRequest, command: tuple[str, ...], script: Path | 
         script=_script(request.project, script),
         environment=mask_environment({**request.lock.environment, **request.environment}),
         options=options,
-        inputs={entry.path: entry.sha256 for entry in request.lock.inputs},
+        gpus=gpus,
+        inputs={entry.path: entry.blake3 for entry in request.lock.inputs},
     )
     return msgspec.structs.replace(record, recipe=recipe(record))
 
@@ -225,29 +216,6 @@ def _first_record(request: RunRequest, command: tuple[str, ...], script: Path | 
 def _script(project: Path, path: Path | None) -> Script | None:
     """Digest the script before it can change."""
     return None if path is None else Script(path=path.relative_to(project).as_posix(), sha256=sha256_file(path))
-
-
-def _added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str, str]:
-    """Return the variables of this run that are not locked; none of them may matter to a result."""
-    added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
-    if tty:
-        added["TERM"] = os.environ.get("TERM", "xterm")
-    if not request.controls:
-        added["ENVBUILD_CONTROLS"] = "off"
-    return {**added, **request.environment}
-
-
-def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
-    """Return the project, its inputs over it, the folder for guard and hook, and what the caller asked for."""
-    project = request.project
-    mounts = [Mount(source=project, target=layout.WORKSPACE, read_only=request.lock.run.workspace == "ro")]
-    for entry in request.lock.inputs:
-        source = project / entry.path
-        if not source.exists():
-            raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
-        mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
-    mounts.append(Mount(source=folder, target=layout.RUN_DIR))
-    return (*mounts, *request.mounts)
 
 
 def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:

@@ -7,13 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from envbuild.engine.protocol import Mount
+from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
+
+OWN_OPTIONS = {"ENVBUILD_ALLOW": "--allow", "ENVBUILD_GUARD": "--no-guard", "ENVBUILD_CONTROLS": "--no-controls"}
+"""Variables that tell guard and hook about one run, with the option that sets each and puts it into the record."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SMALLEST = 6 << 20
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FIELD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
+_GPU = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9-]+(?:/\d+/\d+)?|\d{1,4}(?::\d{1,4})?")
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -36,18 +41,59 @@ def parse_environment(items: Sequence[str], caller: Mapping[str, str]) -> dict[s
     """Read ``NAME=VALUE`` and ``NAME`` (the caller's value; left out if the caller has none).
 
     Raises:
-        UsageError: a name that is not one.
+        UsageError: a name that is not one, or one of envbuild's own, which have options.
     """
     found: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
         if not _NAME.fullmatch(name):
             raise UsageError(f"--env: expected NAME or NAME=VALUE, found {item!r}")
+        if name.startswith("ENVBUILD_"):
+            options = ", ".join(f"{option} for {variable}" for variable, option in OWN_OPTIONS.items())
+            raise UsageError(f"--env: {name} is envbuild's own and cannot be set", f"use its option: {options}")
         if equals:
             found[name] = value
         elif name in caller:
             found[name] = caller[name]
     return found
+
+
+def parse_gpus(text: str) -> Gpus | None:
+    """Read ``all``, ``none``, a count, or GPUs by name: ``GPU-…``, ``MIG-…``, and indexes after ``device=``.
+
+    A plain number is a count, as docker has it: ``2`` are the first two, ``device=2`` is the third.
+
+    Raises:
+        UsageError: none of these, or a GPU named twice.
+    """
+    if text in ("all", "none"):
+        return Gpus() if text == "all" else None
+    if re.fullmatch(r"\d{1,4}", text):
+        return Gpus(count=int(text)) if int(text) else None
+    names = tuple(text.removeprefix("device=").split(","))
+    if not all(_GPU.fullmatch(name) for name in names):
+        raise UsageError(
+            f"--gpus: expected all, none, a count, UUIDs or device=INDEX, found {text!r}",
+            "list the GPUs of this machine: envbuild probe",
+        )
+    if len(set(names)) != len(names):
+        raise UsageError(f"--gpus: a GPU is named twice in {text!r}")
+    return Gpus(devices=names)
+
+
+def parse_allow(items: Sequence[str]) -> tuple[str, ...]:
+    """Read the fields whose difference is allowed for one run, sorted; the guard knows which fields there are.
+
+    Raises:
+        UsageError: what cannot be a field.
+    """
+    for item in items:
+        if not _FIELD.fullmatch(item):
+            raise UsageError(
+                f"--allow: expected a field such as gpu.driver, found {item!r}",
+                "name one field per --allow, as the guard's table names it: envbuild check",
+            )
+    return tuple(sorted(set(items)))
 
 
 def parse_mount(text: str, directory: Path) -> Mount:

@@ -7,7 +7,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from envbuild.record import Git, Gpu, Host
+from envbuild.host import Cpu, GpuFacts, HostFacts
+from envbuild.record import Git
 from envbuild.runtime.guard import probe
 
 
@@ -53,19 +54,20 @@ def git_state(project: Path) -> Git | None:
     )
 
 
-def host_facts(root: Path = Path("/")) -> Host:
-    """Describe this machine; ``root`` stands for ``/`` in tests."""
+def host_facts(root: Path = Path("/")) -> HostFacts:
+    """Describe this machine; ``root`` stands for ``/`` in tests. Without a driver no GPU is looked for."""
     system = os.uname()
-    driver = gpu_driver(root)
-    return Host(
+    return HostFacts(
         kernel=system.release,
         machine=system.machine,
-        cpu=_cpu_model(root / "proc/cpuinfo"),
-        cpu_level=probe.cpu_level(str(root)),
-        cpus=os.cpu_count() or 1,
         memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        gpu_driver=driver,
-        gpus=_gpus() if driver else (),
+        cpu=Cpu(
+            model=_cpu_model(root / "proc/cpuinfo"),
+            level=probe.cpu_level(str(root)),
+            visible=probe.visible_cpus(),
+            total=os.cpu_count() or 1,
+        ),
+        gpu=GpuFacts(driver=gpu_driver(root)),
     )
 
 
@@ -75,6 +77,15 @@ def gpu_driver(root: Path = Path("/")) -> str:
         return (root / "sys/module/nvidia/version").read_text().strip()
     except OSError:
         return ""
+
+
+_DRIVER_TRACES = ("sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl", "dev/dxg", "dev/nvhost-ctrl")
+"""What a driver leaves: the kernel module, its device; Windows' driver under WSL 2; Tegra's."""
+
+
+def lacks_gpu_driver(root: Path = Path("/")) -> bool:
+    """Tell whether this machine plainly has no driver for NVIDIA's GPUs."""
+    return not any((root / trace).exists() for trace in _DRIVER_TRACES)
 
 
 def _cpu_model(path: Path) -> str:
@@ -87,32 +98,3 @@ def _cpu_model(path: Path) -> str:
             if not line.strip():
                 break
     return ""
-
-
-def _gpus() -> tuple[Gpu, ...]:
-    """List GPUs through NVML; empty if it does not answer."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return ()
-    found = []
-    try:
-        for index in range(pynvml.nvmlDeviceGetCount()):
-            with suppress(pynvml.NVMLError):  # counted, but not ours to open
-                device = pynvml.nvmlDeviceGetHandleByIndex(index)
-                memory = int(pynvml.nvmlDeviceGetMemoryInfo(device).total)
-                found.append(
-                    Gpu(
-                        name=str(pynvml.nvmlDeviceGetName(device)),
-                        uuid=str(pynvml.nvmlDeviceGetUUID(device)),
-                        memory=memory,
-                    )
-                )
-    except pynvml.NVMLError:
-        return tuple(found)
-    finally:
-        with suppress(pynvml.NVMLError):
-            pynvml.nvmlShutdown()
-    return tuple(sorted(found, key=lambda gpu: gpu.uuid))

@@ -30,7 +30,7 @@ Connect = Callable[[], "BaseImages"]
 _KIND = "base-images"
 _FACTS = "facts.json"
 
-_NOT_INHERITED = frozenset({"HOME", "HOSTNAME", "PWD", "PYTHONPATH", "TERM"})
+_NOT_INHERITED = frozenset({"HOME", "HOSTNAME", "NVIDIA_VISIBLE_DEVICES", "PWD", "PYTHONPATH", "TERM"})
 """Variables of the image that are the engine's or the run's, or let in modules that no lock names."""
 
 

@@ -13,8 +13,9 @@ import msgspec
 
 from envbuild import runs
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.host import HostFacts
 from envbuild.project import STATE_FOLDER
-from envbuild.record import Host, Options, Record, record_schema
+from envbuild.record import Options, Record, doubt, record_schema
 
 _HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
 _SHORT = 10
@@ -66,6 +67,8 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     if record.problem:
         yield "problem", record.problem
     yield "options", *_options(record.options)
+    if record.gpus:
+        yield "gpus", record.gpus, *_handed_over(record.verdict)
     yield "lock", record.lock.file, _digest(record.lock.sha256)
     yield "image", _digest(record.image)
     if record.script:
@@ -78,7 +81,7 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
         yield "host", *_host(record.host)
     if record.engine:
         yield "engine", *(record.engine[name] for name in ("name", "version", "storage") if name in record.engine)
-    yield from _verdict(record.verdict)
+    yield from _verdict(record)
     for process in record.processes:
         yield "process", *_process(process)
     yield from _results(record)
@@ -88,6 +91,9 @@ def _options(options: Options) -> Iterator[str]:
     yield f"network {options.network}"
     yield f"workspace {options.workspace}"
     yield "" if options.controls else "controls off"
+    yield "" if options.guard else "guard off"
+    yield f"allow {', '.join(options.allow)}" if options.allow else ""
+    yield f"gpus {options.gpus}" if options.gpus else ""
     yield f"{options.cpus:g} CPUs" if options.cpus is not None else ""
     yield f"CPUs {options.cpuset}" if options.cpuset else ""
     yield f"memory {human_bytes(options.memory)}" if options.memory is not None else ""
@@ -109,17 +115,25 @@ def _results(record: Record) -> Iterator[tuple[str, ...]]:
         yield "bits", f"differ from run {record.differs_from} in: {_plain(', '.join(record.differs_in))}"
 
 
-def _verdict(verdict: dict[str, Any] | None) -> Iterator[tuple[str, ...]]:
+def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield the guard's word, and each check that failed."""
+    verdict = record.verdict
     if verdict is None:
-        yield "guard", "left no verdict"
+        yield "guard", "left no verdict", doubt(record)
         return
     checks = verdict.get("checks", [])
     wrong = [check for check in checks if not check.get("ok")]
-    said = "the host matches the lock" if verdict.get("ok") else "refused"
+    said = doubt(record) or ("the host matches the lock" if verdict.get("ok") else "refused")
     yield "guard", said, plural(len(checks), "check"), f"{verdict.get('duration_ms', 0):.0f} ms"
     for check in wrong:
-        yield "", f"{check.get('field')}: locked {check.get('locked')}, found {check.get('found')}"
+        word = "allowed: " if check.get("allowed") else ""
+        yield "", f"{word}{check.get('field')}: locked {check.get('locked')}, found {check.get('found')}"
+
+
+def _handed_over(verdict: dict[str, Any] | None) -> Iterator[str]:
+    """Yield the GPUs that the guard saw in the container."""
+    for device in ((verdict or {}).get("gpu") or {}).get("devices", ()):
+        yield _plain(" ".join(str(device.get(key) or "") for key in ("name", "mig", "uuid")).replace(" none ", " "))
 
 
 def _process(process: dict[str, Any]) -> Iterator[str]:
@@ -133,22 +147,22 @@ def _process(process: dict[str, Any]) -> Iterator[str]:
     yield f"not {', '.join(unset)}" if unset else ""
 
 
-def _host(host: Host) -> Iterator[str]:
-    yield host.cpu or host.machine
-    yield f"{host.cpus} CPUs"
+def _host(host: HostFacts) -> Iterator[str]:
+    yield host.cpu.model or host.machine
+    yield f"{host.cpu.total} CPUs"
     yield human_bytes(host.memory)
     yield f"kernel {host.kernel}"
-    for gpu in host.gpus:
-        yield f"{gpu.name} (driver {host.gpu_driver})"
+    for gpu in host.gpu.devices:
+        yield f"{gpu.name} (driver {host.gpu.driver})"
 
 
 def _result(record: Record) -> str:
-    """Say how a run ended."""
+    """Say how a run ended, and if the guard did not find all as locked."""
     if record.state != "finished":
         return record.state
-    if record.out_of_memory:
-        return "out of memory"
-    return "ok" if record.exit_code == 0 else f"exit {record.exit_code}"
+    ended = "ok" if record.exit_code == 0 else f"exit {record.exit_code}"
+    words = ("out of memory" if record.out_of_memory else ended, doubt(record))
+    return ", ".join(word for word in words if word)
 
 
 def _took(record: Record) -> str:

@@ -6,14 +6,18 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envbuild import lock as locks
 from envbuild.cli.console import Console
 from envbuild.cli.identity import is_recorded, read_identity
+from envbuild.cli.inputs import refuse_changed_inputs
 from envbuild.cli.opening import open_lock
 from envbuild.errors import HostMismatchError, UsageError
 from envbuild.record import summary
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import ContainerRunner
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,27 +33,37 @@ class RunOptions:
     memory: str | None = None
     shell: bool = False
     controls: bool = True
+    gpus: str | None = None
+    allow: tuple[str, ...] = ()
+    guard: bool = True
     offline: bool = False
 
 
 def run_program(options: RunOptions, console: Console) -> int:
     """Run what the options name in the locked image; returns the program's exit code."""
     from envbuild.engine.docker import connect
+    from envbuild.engine.protocol import GpusRefusedError
     from envbuild.run import RunRequest, run
 
     arguments, chosen = _arguments(options), _chosen(options)
     opened = open_lock(options.lock, _start(arguments))
     path, lock = opened.path, opened.lock
-    _refuse_changed_inputs(path, lock)
+    refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
     identity = read_identity(path, lock)
     if identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
         from envbuild.cli.building import BuildOptions, build_image
 
+        _refuse_missing_gpus(lock, options, engine)
         beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
         identity = build_image(path, BuildOptions(offline=options.offline), beside)
     image = {"image": identity["reference"], "config": identity["config"]}
-    record = run(RunRequest(lock_path=path, lock=lock, arguments=arguments, **image, **chosen), engine)
+    try:
+        record = run(RunRequest(lock_path=path, lock=lock, arguments=arguments, **image, **chosen), engine)
+    except GpusRefusedError:
+        if options.guard:
+            _refuse_host(lock)  # says more than the engine, if the host is the reason
+        raise
     console.note(summary(record))
     return record.exit_code if record.exit_code is not None else 1
 
@@ -96,6 +110,9 @@ def _chosen(options: RunOptions) -> dict[str, Any]:
         "cpus": options.cpus,
         "memory": parse.parse_memory(options.memory) if options.memory else None,
         "controls": options.controls,
+        "allow": parse.parse_allow(options.allow),
+        "guard": options.guard,
+        **({} if options.gpus is None else {"gpus": parse.parse_gpus(options.gpus)}),
     }
 
 
@@ -109,16 +126,20 @@ def _start(arguments: tuple[str, ...]) -> Path:
     return Path.cwd()
 
 
-def _refuse_changed_inputs(path: Path, lock: locks.Lock) -> None:
-    """Raise ``HostMismatchError`` if declared data is not as locked."""
-    if not lock.inputs:
-        return
-    from envbuild.inputs import compare_inputs
+def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> None:
+    """Raise ``HostMismatchError`` before an image of gigabytes is built for a machine that plainly cannot run it."""
+    from envbuild.surroundings import lacks_gpu_driver
 
-    differences = compare_inputs(path.parent, lock.inputs)
-    if differences:
-        lines = "\n".join(f"  {difference.message}" for difference in differences)
-        raise HostMismatchError(
-            f"input data is not as {path.name} locked it — nothing was run\n{lines}",
-            "restore the data, or accept it: envbuild lock",
-        )
+    as_locked = lock.hardware.gpu is not None and options.guard and not options.allow and options.gpus is None
+    if as_locked and lacks_gpu_driver() and not engine.gpu_support():
+        _refuse_host(lock)
+
+
+def _refuse_host(lock: locks.Lock) -> None:
+    """Raise ``HostMismatchError`` with the guard's table if this host is not as locked."""
+    from envbuild.hostcheck import check_host
+    from envbuild.runtime.guard import table
+
+    verdict = check_host(lock)
+    if not verdict.ok:
+        raise HostMismatchError(table.render(verdict.checks, verdict.lock).removeprefix("envbuild: ").rstrip("\n"))

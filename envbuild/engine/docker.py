@@ -9,17 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
 from envbuild.engine.docker_run import run_container
 from envbuild.engine.endpoint import candidates
 from envbuild.engine.http import ApiError, EngineClient, ping
-from envbuild.engine.protocol import ContainerExit, ContainerRun, ImageInfo, Step
+from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport, ImageInfo, Step
 from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
     import docker
+
+    from envbuild.engine.docker_gpus import GpuWays
 
 
 class DockerEngine:
@@ -28,6 +30,7 @@ class DockerEngine:
     def __init__(self, client: EngineClient) -> None:
         self._client = client
         self._sdk: docker.APIClient | None = None
+        self._ways: GpuWays | None = None
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a build step; see ``StepRunner``."""
@@ -85,7 +88,16 @@ class DockerEngine:
 
     def run_container(self, request: ContainerRun) -> ContainerExit:
         """Run an image in the foreground; see ``ContainerRunner``."""
-        return run_container(self._client, request)
+        devices: list[dict[str, Any]] = []
+        if request.gpus:
+            from envbuild.engine.docker_gpus import device_requests
+
+            devices = device_requests(request.gpus, self._gpu_ways())
+        return run_container(self._client, request, devices)
+
+    def gpu_support(self) -> GpuSupport:
+        """Tell how GPUs are handed over; see ``ContainerRunner``."""
+        return self._gpu_ways().support
 
     def describe(self) -> Mapping[str, str]:
         """Tell the engine's name, version, storage driver and API version."""
@@ -97,6 +109,18 @@ class DockerEngine:
             "storage": str(info.get("Driver") or "unknown"),
             "api": ".".join(map(str, self._client.api)),
         }
+
+    def _gpu_ways(self) -> GpuWays:
+        """Ask once how the engine hands GPUs over."""
+        if self._ways is None:
+            from envbuild.engine.docker_gpus import gpu_ways
+
+            try:
+                info = self._client.call("GET", "/info")
+            except ApiError as error:
+                raise EngineError(f"cannot ask the engine about GPUs: {error.message}") from None
+            self._ways = gpu_ways(info, self._client.server, local=self._client.endpoint.scheme == "unix")
+        return self._ways
 
     def _sdk_client(self) -> docker.APIClient:
         """Open the SDK's client once."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -30,18 +30,22 @@ class _NoInitError(Exception):
     """The engine lacks its init program: some distributions package it apart."""
 
 
-def run_container(client: EngineClient, request: ContainerRun) -> ContainerExit:
-    """Implement ``ContainerRunner.run_container``."""
+def run_container(
+    client: EngineClient, request: ContainerRun, devices: Sequence[Mapping[str, Any]] = ()
+) -> ContainerExit:
+    """Implement ``ContainerRunner.run_container``; ``devices`` are the GPUs in the engine's words."""
     try:
-        return _run(client, request, init=True)
+        return _run(client, request, devices, init=True)
     except _NoInitError:
-        return _run(client, request, init=False)
+        return _run(client, request, devices, init=False)
 
 
-def _run(client: EngineClient, request: ContainerRun, *, init: bool) -> ContainerExit:
+def _run(
+    client: EngineClient, request: ContainerRun, devices: Sequence[Mapping[str, Any]], *, init: bool
+) -> ContainerExit:
     """Run with or without the engine's init program."""
     since = time.time()
-    identity = _create(client, request, init)
+    identity = _create(client, request, devices, init)
     with _removed_unless_started(client, identity) as mark_started, ExitStack() as stack:
         with _refused("attach to the container"):
             attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))
@@ -49,7 +53,7 @@ def _run(client: EngineClient, request: ContainerRun, *, init: bool) -> Containe
             wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": "removed"})
             pending = stack.enter_context(wait)
         relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
-        _start(client, identity)
+        _start(client, identity, wants_gpus=bool(devices))
         mark_started()
         relay.open()
         if request.tty:
@@ -62,11 +66,14 @@ def _run(client: EngineClient, request: ContainerRun, *, init: bool) -> Containe
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 
 
-def container_config(request: ContainerRun, *, init: bool, rootless: bool, shm_size: int) -> dict[str, Any]:
+def container_config(
+    request: ContainerRun, *, init: bool, rootless: bool, shm_size: int, devices: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
     """Translate a request into the body of the create call.
 
     Args:
         request: what to run.
+        devices: the request's GPUs, as ``docker_gpus.device_requests`` gives them.
         init: let the engine's init program be process 1.
         rootless: the engine runs as the caller, whose identity inside is root's.
         shm_size: bytes of /dev/shm.
@@ -96,9 +103,13 @@ def container_config(request: ContainerRun, *, init: bool, rootless: bool, shm_s
         host["CpusetCpus"] = request.cpuset
     if request.memory is not None:
         host["Memory"] = request.memory
+    if devices:
+        host["DeviceRequests"] = list(devices)
+    # Where NVIDIA's runtime is the default it would hand GPUs to images that ask for them by a variable.
+    hidden = {} if request.gpus else {"NVIDIA_VISIBLE_DEVICES": "void"}
     config: dict[str, Any] = {
         "Image": request.image,
-        "Env": [f"{name}={value}" for name, value in request.environment.items()],
+        "Env": [f"{name}={value}" for name, value in {**hidden, **request.environment}.items()],
         "WorkingDir": request.workdir,
         "User": "0:0" if rootless and request.user else request.user,
         "Hostname": request.hostname,
@@ -118,27 +129,38 @@ def container_config(request: ContainerRun, *, init: bool, rootless: bool, shm_s
     return config
 
 
-def _create(client: EngineClient, request: ContainerRun, init: bool) -> str:
+def _create(client: EngineClient, request: ContainerRun, devices: Sequence[Mapping[str, Any]], init: bool) -> str:
     """Create the container and return its identity."""
     # The kernel's own default for a memory file system. The engine's 64 MB starve data loaders with workers.
     shm_size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    config = container_config(request, init=init, rootless=is_rootless(client.endpoint), shm_size=shm_size)
+    rootless = is_rootless(client.endpoint)
+    config = container_config(request, init=init, rootless=rootless, shm_size=shm_size, devices=devices)
     try:
         return str(client.call("POST", "/containers/create", body=config)["Id"])
     except ApiError as error:
         if error.status == 404 and "image" in error.message.lower():
             raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build") from None
-        raise engine_refused("create the container", error.message) from None
+        raise _refusal("create the container", error.message, bool(devices)) from None
 
 
-def _start(client: EngineClient, identity: str) -> None:
+def _start(client: EngineClient, identity: str, *, wants_gpus: bool = False) -> None:
     """Start the container."""
     try:
         client.call("POST", f"/containers/{identity}/start")
     except ApiError as error:
         if _INIT in error.message:
             raise _NoInitError from None
-        raise engine_refused("start the container", error.message) from None
+        raise _refusal("start the container", error.message, wants_gpus) from None
+
+
+def _refusal(doing: str, message: str, wants_gpus: bool) -> EngineError:
+    """Say why the engine refused, in words about GPUs if that is what it is about."""
+    if wants_gpus:
+        from envbuild.engine.docker_gpus import refused
+
+        if found := refused(message):
+            return found
+    return engine_refused(doing, message)
 
 
 @contextmanager

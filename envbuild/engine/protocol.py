@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Literal, Protocol
+
+from envbuild.errors import EngineError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,6 +125,31 @@ class Mount:
     read_only: bool = False
 
 
+GpuSupport = Literal["cdi", "nvidia", ""]
+"""How an engine hands GPUs over: CDI, NVIDIA's runtime, or not as far as it says."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gpus:
+    """GPUs to hand to a container.
+
+    Attributes:
+        count: how many, the first ones of the host; 0 for all.
+        devices: these instead: identities (``GPU-…``, ``MIG-…``) or indexes (``0``, ``0:1`` for a MIG slice).
+    """
+
+    count: int = 0
+    devices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Write as ``--gpus`` takes it."""
+        return ",".join(self.devices) or (str(self.count) if self.count else "all")
+
+
+class GpusRefusedError(EngineError):
+    """The engine could not hand the GPUs over; the container was not started."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRun:
     """One run of an image.
@@ -140,6 +167,7 @@ class ContainerRun:
         tty: allocate a terminal.
         scratch: paths to mount as empty writable memory file systems.
         labels: labels on the container.
+        gpus: GPUs to hand over; None for none, even if the engine's default were all.
     """
 
     image: str
@@ -158,6 +186,7 @@ class ContainerRun:
     scratch: tuple[str, ...] = ()
     hostname: str = "envbuild"
     labels: Mapping[str, str] = field(default_factory=dict)
+    gpus: Gpus | None = None
 
 
 class ContainerExit(int):
@@ -183,7 +212,11 @@ class ContainerRunner(Protocol):
 
         Raises:
             EngineError: the container could not be created or started.
+            GpusRefusedError: nor can it be, with these GPUs.
         """
+
+    def gpu_support(self) -> GpuSupport:
+        """Tell how the engine hands GPUs over; empty if it does not say that it can."""
 
 
 class Engine(StepRunner, ImageStore, BaseImages, ContainerRunner, Protocol):

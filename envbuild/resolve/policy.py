@@ -14,6 +14,7 @@ import msgspec
 
 from envbuild import resources
 from envbuild.errors import Problem
+from envbuild.hardware import Cuda
 from envbuild.lock import Determinism, PythonPackage
 from envbuild.lock_types import Value
 
@@ -89,6 +90,30 @@ def environment(frameworks: Mapping[str, str], determinism: Determinism, archite
         if _applies(row, frameworks, determinism.level, architecture)
     }
     return dict(sorted(chosen.items()))
+
+
+def gpu_environment(cuda: Cuda | None) -> dict[str, str]:
+    """Return the variables by which NVIDIA's container toolkit serves an image; none without CUDA.
+
+    ``NVIDIA_DRIVER_CAPABILITIES``: ``compute`` brings libcuda, ``utility`` NVML, which the guard asks.
+    ``NVIDIA_REQUIRE_CUDA``: the toolkit refuses an older driver before the container starts. It is a second line of
+    defence: only the toolkit's legacy and CSV modes enforce it, CDI ignores it. A comma is AND. It asks for no more
+    than the guard does, the first CUDA of the major version, since minor versions are compatible. A value also keeps
+    the toolkit from handing all GPUs to an image with ``CUDA_VERSION`` whatever was asked for.
+
+    No engine sets these two when it is asked for GPUs by the capability ``gpu`` or by CDI, so the guard finds them as
+    locked.
+
+    Sources: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html;
+    libnvidia-container's src/cli/dsl.c; nvidia-container-toolkit's internal/config/image/cuda_image.go; moby's
+    daemon/devices_nvidia_linux.go; https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html.
+    """
+    if cuda is None:
+        return {}
+    return {
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "NVIDIA_REQUIRE_CUDA": f"cuda>={cuda.version.partition('.')[0]}.0,driver>={cuda.driver}",
+    }
 
 
 def forbidden(env: Mapping[str, str], path: str = "environment") -> list[Problem]:

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from envbuild import cli, runs
-from envbuild.record import Git, Gpu, Host, LockFacts, Options, Output, Record, Script, dumps, record_schema
+from envbuild.host import Cpu, GpuFacts, HostFacts, HostGpu
+from envbuild.record import Git, LockFacts, Options, Output, Record, Script, dumps, record_schema
 
 SHA = "ab" * 32
 OTHER = "01JC" + "0" * 22
@@ -51,17 +52,20 @@ def test_runs_are_a_table_newest_first(capsys: pytest.CaptureFixture[str]) -> No
     saved(id=ids[4], exit_code=137, out_of_memory=True)
     saved(id=ids[5], exit_code=78, state="refused")
     saved(id=ids[6], exit_code=None, state="running", duration=None)
+    saved(id=f"01JD000007{'0' * 16}", verified="no")
     assert cli.main(["runs"]) == 0
-    assert capsys.readouterr() == (
-        "RUN         STARTED              TOOK       RESULT         BITS                     COMMAND\n"
-        "01JD000006  2026-01-02 05:04:05             running                                 python train.py 'a b'\n"
-        "01JD000005  2026-01-02 05:04:05  1.2 s      refused                                 python train.py 'a b'\n"
-        "01JD000004  2026-01-02 05:04:05  1.2 s      out of memory                           python train.py 'a b'\n"
-        "01JD000003  2026-01-02 05:04:05  1.2 s      exit 3                                  sh -c 'a\\nb\\x1b'\n"
-        "01JD000002  2026-01-02 05:04:05  2 h 3 min  ok             differs from 01JD000000  python train.py 'a b'\n"
-        "01JD000001  2026-01-02 05:04:05  1 min 1 s  ok             same as 01JD000000       python train.py 'a b'\n"
-        "01JD000000  2026-01-02 05:04:05  1.2 s      ok                                      python train.py 'a b'\n",
-        "",
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out == (
+        "RUN         STARTED              TOOK       RESULT            BITS                     COMMAND\n"
+        "01JD000007  2026-01-02 05:04:05  1.2 s      ok, not verified                           python train.py 'a b'\n"
+        "01JD000006  2026-01-02 05:04:05             running                                    python train.py 'a b'\n"
+        "01JD000005  2026-01-02 05:04:05  1.2 s      refused                                    python train.py 'a b'\n"
+        "01JD000004  2026-01-02 05:04:05  1.2 s      out of memory                              python train.py 'a b'\n"
+        "01JD000003  2026-01-02 05:04:05  1.2 s      exit 3                                     sh -c 'a\\nb\\x1b'\n"
+        "01JD000002  2026-01-02 05:04:05  2 h 3 min  ok                differs from 01JD000000  python train.py 'a b'\n"
+        "01JD000001  2026-01-02 05:04:05  1 min 1 s  ok                same as 01JD000000       python train.py 'a b'\n"
+        "01JD000000  2026-01-02 05:04:05  1.2 s      ok                                         python train.py 'a b'\n"
     )
 
 
@@ -75,20 +79,29 @@ def test_runs_as_json_are_the_records(capsys: pytest.CaptureFixture[str]) -> Non
 FULL: dict[str, Any] = {
     "script": Script(path="train.py", sha256=SHA),
     "git": Git(commit="e" * 40, branch="main", dirty=True, diff_sha256=SHA, untracked=2),
-    "host": Host(
-        kernel="6.1", machine="x86_64", cpu="Some CPU", cpu_level="x86-64-v3", cpus=2, memory=8 * 10**9,
-        gpu_driver="550.54", gpus=(Gpu(name="Some GPU", uuid="u", memory=1),),
+    "host": HostFacts(
+        kernel="6.1", machine="x86_64", memory=8 * 10**9, cpu=Cpu(model="Some CPU", level="x86-64-v3", total=2),
+        gpu=GpuFacts(driver="550.54", devices=(HostGpu(name="Some GPU", uuid="u", memory=1),)),
     ),
+    "gpus": "2",
+    "verified": "overridden",
     "engine": {"name": "Docker", "version": "20.10.24", "storage": "overlay2", "api": "1.41"},
     "options": Options(
-        network="bridge", workspace="ro", controls=False, cpus=1.5, cpuset="0-1", memory=10**9, mounts=("/a:/b:ro",)
+        network="bridge", workspace="ro", controls=False, allow=("gpu.driver",), gpus="2", cpus=1.5, cpuset="0-1",
+        memory=10**9, mounts=("/a:/b:ro",),
     ),
     "verdict": {
         "ok": True, "duration_ms": 41.2,
         "checks": [
             {"field": "cpu", "ok": True},
             {"field": "cpus", "ok": False, "locked": "4 threads", "found": "2 CPUs"},
+            {"field": "gpu.driver", "ok": False, "allowed": True, "locked": "550.1", "found": "550.54"},
         ],
+        "gpu": {
+            "devices": [
+                {"name": "G1", "uuid": "GPU-1", "mig": "none"}, {"name": "G1", "uuid": "MIG-2", "mig": "3g.40gb"},
+            ],
+        },
     },
     "processes": (
         {
@@ -112,18 +125,21 @@ def test_a_record_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
     saved(**FULL)
     assert cli.main(["show", "01jd"]) == 0
     assert capsys.readouterr() == (
-        "run       01JD0000000000000000000000  ok\n"
+        "run       01JD0000000000000000000000  ok, allowed: gpu.driver\n"
         "command   python train.py 'a b'  in /workspace\n"
         "started   2026-01-02 05:04:05  took 1.2 s\n"
-        "options   network bridge  workspace ro  controls off  1.5 CPUs  CPUs 0-1  memory 1.0 GB  /a:/b:ro\n"
+        "options   network bridge  workspace ro  controls off  allow gpu.driver  gpus 2  "
+        "1.5 CPUs  CPUs 0-1  memory 1.0 GB  /a:/b:ro\n"
+        "gpus      2  G1 GPU-1  G1 3g.40gb MIG-2\n"
         "lock      pylock.digits.toml  sha256:abababababab…\n"
         "image     sha256:cdcdcdcdcdcd…\n"
         "script    train.py  sha256:abababababab…\n"
         "git       eeeeeeeeeeee  main  with changes sha256:abababababab…  2 untracked\n"
         "host      Some CPU  2 CPUs  8.0 GB  kernel 6.1  Some GPU (driver 550.54)\n"
         "engine    Docker  20.10.24  overlay2\n"
-        "guard     the host matches the lock  2 checks  41 ms\n"
+        "guard     allowed: gpu.driver  3 checks  41 ms\n"
         "          cpus: locked 4 threads, found 2 CPUs\n"
+        "          allowed: gpu.driver: locked 550.1, found 550.54\n"
         "process   7  numpy 2.4.6, keras 3.15.1  seed 42  1 of 2 switches read back as set  not b\n"
         "process   9\n"
         "output    model.keras  created   1.2 MB  sha256:abababababab…\n"

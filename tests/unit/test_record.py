@@ -9,10 +9,9 @@ import jsonschema
 import msgspec
 import pytest
 
+from envbuild.host import Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.record import (
     Git,
-    Gpu,
-    Host,
     LockFacts,
     Options,
     Output,
@@ -25,6 +24,7 @@ from envbuild.record import (
     recipe,
     record_schema,
     summary,
+    verified,
 )
 
 SHA = "ab" * 32
@@ -47,10 +47,11 @@ def a_record(**changes: Any) -> Record:
         environment={"PYTHONHASHSEED": "0"},
         options=Options(network="none", workspace="rw"),
         git=Git(commit="c" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
-        host=Host(
-            kernel="6.1", machine="x86_64", cpu="x", cpu_level="x86-64-v3", cpus=2, memory=1,
-            gpus=(Gpu(name="g", uuid="u", memory=1),),
+        host=HostFacts(
+            kernel="6.1", machine="x86_64", memory=1, cpu=Cpu(model="x", level="x86-64-v3", total=2),
+            gpu=GpuFacts(driver="550.54", devices=(HostGpu(name="g", uuid="u", memory=1),)),
         ),
+        verified="yes",
         verdict={"ok": True, "duration_ms": 41.2, "checks": []},
         outputs=(Output(path="model.keras", change="created", size=3, sha256=SHA),),
     )  # fmt: skip
@@ -61,7 +62,7 @@ def test_a_record_survives_its_file() -> None:
     """Writing and reading gives an equal record, and keys of a newer envbuild are passed over."""
     record = a_record()
     assert loads(dumps(record)) == record
-    assert loads(dumps(record).replace(b'"format": 1,', b'"format": 1, "later": 2,')) == record
+    assert loads(dumps(record).replace(b'"format": 2,', b'"format": 2, "later": 2,')) == record
 
 
 def test_records_fit_the_published_schema() -> None:
@@ -79,7 +80,7 @@ def test_records_fit_the_published_schema() -> None:
     ("data", "message"),
     [
         (b"{", "r.json is not a record of this format: Input data was truncated"),
-        (dumps(a_record()).replace(b'"format": 1', b'"format": 9'), "r.json: format: expected 1, found 9"),
+        (dumps(a_record()).replace(b'"format": 2', b'"format": 9'), "r.json: format: expected 2, found 9"),
     ],
 )
 def test_damaged_records_are_named(data: bytes, message: str) -> None:
@@ -99,11 +100,75 @@ def test_damaged_records_are_named(data: bytes, message: str) -> None:
         ({"lock": LockFacts(file="pylock.digits.toml", sha256="cd" * 32)}, False),
         ({"environment": {"PYTHONHASHSEED": "1"}}, False),
         ({"options": Options(network="none", workspace="rw", controls=False)}, False),
+        ({"options": Options(network="none", workspace="rw", guard=False)}, False),
+        ({"options": Options(network="none", workspace="rw", allow=("gpu.driver",))}, False),
+        ({"options": Options(network="none", workspace="rw", gpus="all")}, False),
+        ({"gpus": "2", "verified": "no"}, True),
     ],
 )
 def test_the_recipe_is_what_was_chosen(changes: dict[str, Any], same: bool) -> None:
     """Only choices decide whether two runs should agree; time, host, terminal and user do not."""
     assert (recipe(a_record(**changes)) == recipe(a_record())) is same
+
+
+def test_a_recipe_from_before_an_option_stays() -> None:
+    """An option of a newer envbuild does not part runs that do not use it from earlier ones of the same recipe."""
+    assert recipe(a_record()) == "e05dfa2d6d7fa900e36a52684d6f9b76795119b2947a04473114157fdd19623d"
+
+
+def test_which_gpus_are_named_is_no_choice() -> None:
+    """The guard sees to it that GPUs are alike, so their identities are not in the recipe, but their number is."""
+    by_name = [
+        a_record(options=Options(network="none", workspace="rw", gpus=names))
+        for names in ("GPU-1,GPU-2", "GPU-2,GPU-3", "2", "GPU-1")
+    ]
+    first, second, number, one = (recipe(record) for record in by_name)
+    assert first == second == number
+    assert one != first
+
+
+OLD_HOST = {
+    "kernel": "6.1", "machine": "x86_64", "cpu": "x", "cpu_level": "x86-64-v3", "cpus": 2, "memory": 1,
+    "gpu_driver": "550.54", "gpus": [{"name": "g", "uuid": "u", "memory": 1 << 20}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "said"),
+    [
+        ("finished", {"ok": True, "duration_ms": 41.2, "checks": []}, "yes"),
+        ("refused", {"ok": False}, "refused"),
+        ("finished", None, "no"),
+        ("failed", None, ""),
+    ],
+)
+def test_records_of_format_1_are_read(state: Any, verdict: Any, said: Any) -> None:
+    """Projects keep their records: the host in fewer words, and no word on whether the guard was content."""
+    document = json.loads(dumps(a_record())) | {"format": 1, "host": OLD_HOST, "state": state, "verdict": verdict}
+    del document["verified"]
+    expected = a_record(state=state, verdict=verdict, verified=said)
+    assert loads(json.dumps(document).encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict", "said"),
+    [
+        ("finished", {"ok": True}, "yes"),
+        ("finished", {"ok": True, "verified": "yes"}, "yes"),
+        ("finished", {"ok": True, "verified": "overridden"}, "overridden"),
+        ("finished", {"ok": True, "verified": "no"}, "no"),
+        ("finished", {"ok": True, "verified": False}, "no"),
+        ("finished", {}, "refused"),
+        ("refused", {"ok": False, "verified": "no"}, "refused"),
+        ("finished", None, "no"),
+        ("running", None, ""),
+        ("failed", None, ""),
+        ("interrupted", None, ""),
+    ],
+)
+def test_what_a_verdict_means(state: Any, verdict: dict[str, Any] | None, said: str) -> None:
+    """What ran without a verdict, or past a guard that was off, is not verified; what did not run is neither."""
+    assert verified(state, verdict) == said
 
 
 def test_comparison_names_every_file_that_differs() -> None:
@@ -114,6 +179,15 @@ def test_comparison_names_every_file_that_differs() -> None:
     assert compare(a_record(outputs=(other,)), a_record()) == ("log.txt", "model.keras")
 
 
+ALLOWED: dict[str, Any] = {
+    "ok": True, "verified": "overridden", "duration_ms": 41.2,
+    "checks": [
+        {"field": "gpu.driver", "ok": False, "allowed": True}, {"field": "kernel", "ok": True, "allowed": False},
+        {"field": "gpu.ecc", "ok": False, "severity": "soft"}, {"field": "gpu.sms", "ok": False, "allowed": True},
+    ],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
@@ -121,7 +195,10 @@ def test_comparison_names_every_file_that_differs() -> None:
          "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000"),
         ({"differs_from": "01JC" + "0" * 22, "differs_in": ("a", "b", "c", "d"), "verdict": None},
          "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, b, c …"),
-        ({"state": "refused", "outputs": ()}, "run 01JD000000 refused · guard 41 ms"),
+        ({"state": "refused", "outputs": (), "verified": "refused"}, "run 01JD000000 refused · guard 41 ms"),
+        ({"verified": "no"}, "run 01JD000000 recorded · guard 41 ms · not verified · 1 output"),
+        ({"verified": "overridden", "verdict": ALLOWED},
+         "run 01JD000000 recorded · guard 41 ms · allowed: gpu.driver, gpu.sms · 1 output"),
         ({"out_of_memory": True, "exit_code": 137, "outputs": (), "verdict": None},
          "run 01JD000000 recorded · ended for want of memory · no outputs"),
     ],

@@ -1,0 +1,106 @@
+"""What a run asks of the engine: mounts, variables, limits and GPUs, of the lock's and the caller's wishes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild import layout
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount
+from envbuild.errors import UsageError
+from envbuild.lock import Lock
+from envbuild.record import Record
+from envbuild.surroundings import lacks_gpu_driver
+
+if TYPE_CHECKING:
+    from envbuild.run import RunRequest
+
+HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file system of its own
+USER = "envbuild"
+"""Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
+
+
+def container_run(
+    request: RunRequest,
+    record: Record,
+    command: Sequence[str],
+    folder: Path,
+    owner: tuple[int, int],
+    gpus: Gpus | None,
+) -> ContainerRun:
+    """Describe the container to run."""
+    return ContainerRun(
+        image=request.image,
+        command=tuple(command),
+        environment=added_environment(request, record.id, record.options.tty),
+        mounts=_mounts(request, folder),
+        workdir=record.directory,
+        user=f"{owner[0]}:{owner[1]}",
+        network=record.options.network,
+        cpus=request.cpus,
+        cpuset=request.cpuset,
+        memory=request.memory,
+        interactive=True,
+        tty=record.options.tty,
+        scratch=(HOME,),
+        labels={"envbuild.run": record.id},
+        gpus=gpus,
+    )
+
+
+def locked_gpus(lock: Lock) -> Gpus | None:
+    """Return the GPUs that a lock asks for: as many as it says, or all of the host if it sets no exact number."""
+    gpu = lock.hardware.gpu
+    if gpu is None:
+        return None
+    return Gpus(count=gpu.count) if lock.hardware.policy_of("gpu.count").startswith("exact") else Gpus()
+
+
+def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
+    """Return the GPUs to ask the engine for.
+
+    Where the lock wants GPUs and neither this machine has a driver nor the engine says that it has GPUs, none are asked
+    for: the container then starts, and the guard in it refuses with its table, which says more than the engine could.
+    """
+    if not isinstance(request.gpus, str):
+        return request.gpus
+    gpus = locked_gpus(request.lock)
+    if gpus is not None and lacks_gpu_driver() and not engine.gpu_support():
+        return None
+    return gpus
+
+
+def gpu_option(request: RunRequest) -> str:
+    """Write the caller's choice of GPUs as ``--gpus`` takes it; empty for: as locked."""
+    if isinstance(request.gpus, str):
+        return ""
+    return "none" if request.gpus is None else str(request.gpus)
+
+
+def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str, str]:
+    """Return the variables of this run that are not locked; none of them may matter to a result."""
+    added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
+    if tty:
+        added["TERM"] = os.environ.get("TERM", "xterm")
+    if not request.controls:
+        added["ENVBUILD_CONTROLS"] = "off"
+    if request.allow:
+        added["ENVBUILD_ALLOW"] = ",".join(request.allow)
+    if not request.guard:
+        added["ENVBUILD_GUARD"] = "off"
+    return {**added, **request.environment}
+
+
+def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
+    """Return the project, its inputs over it, the folder for guard and hook, and what the caller asked for."""
+    project = request.project
+    mounts = [Mount(source=project, target=layout.WORKSPACE, read_only=request.lock.run.workspace == "ro")]
+    for entry in request.lock.inputs:
+        source = project / entry.path
+        if not source.exists():
+            raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
+        mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
+    mounts.append(Mount(source=folder, target=layout.RUN_DIR))
+    return (*mounts, *request.mounts)
