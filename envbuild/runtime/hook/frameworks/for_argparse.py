@@ -7,6 +7,7 @@ tells a value that was typed from an equal default.
 
 from __future__ import annotations
 
+import sys
 from _thread import _local  # what threading.local is
 
 from ..parameters import COMMAND, CONFIG, DEFAULT, ENVIRONMENT
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from ..process import Process
 
+_OWN = ("hydra", "fire")
+"""Libraries whose own options argparse reads; what they give the program is recorded by their modules."""
 _METHODS = ("parse_known_args", "parse_known_intermixed_args")
 
 
@@ -50,7 +53,7 @@ def _watch_parse(parser: Any, name: str, state: _Parse, process: Process) -> Non
     original = getattr(parser, name)
 
     def parse(self: Any, args: Any = None, namespace: Any = None, **options: Any) -> Any:
-        if state.given is not None:
+        if state.given is not None or _is_own(sys._getframe(1)):
             return original(self, args, namespace, **options)
         before = set(vars(namespace)) if hasattr(namespace, "__dict__") else set()
         given: set[str] = set()
@@ -72,10 +75,16 @@ def _replace(parser: Any, name: str, original: Any, new: Any) -> None:
     setattr(parser, name, new)
 
 
+def _is_own(frame: Any) -> bool:
+    """Tell whether one of those libraries called argparse."""
+    while frame is not None and frame.f_globals.get("__name__") == "argparse":
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__") if frame is not None else None
+    return isinstance(name, str) and name.partition(".")[0] in _OWN
+
+
 def _record(parser: Any, namespace: Any, given: set[str], before: set[str], args: Any, process: Process) -> None:
     """Remember a namespace, and the files that arguments were read from."""
-    import sys
-
     prefixes = parser.fromfile_prefix_chars or ""
     for argument in sys.argv[1:] if args is None else args:
         if isinstance(argument, str) and argument[:1] and argument[0] in prefixes:
