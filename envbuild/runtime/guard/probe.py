@@ -12,6 +12,7 @@ from ..digest import sha256
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 # What each level adds, in the words of /proc/cpuinfo (System V psABI for x86-64, section 3.1.1, table 3.1):
 # sse3 is "pni", lzcnt is "abm", osxsave shows as "xsave".
@@ -54,21 +55,25 @@ def cpu_level(root: str = "/", machine: str = "") -> str:
 
 
 def _cpu_flags(root: str) -> frozenset[str]:
-    """Read the first ``flags`` line only: the whole file takes milliseconds on a machine with many cores."""
+    return frozenset(_cpu_line(root, "flags").split())
+
+
+def _cpu_line(root: str, key: str) -> str:
+    """Read one line of the first CPU only: the whole file takes milliseconds on a machine with many cores."""
     text = ""
     try:
         with open(os.path.join(root, "proc/cpuinfo"), "rb", buffering=0) as stream:
             while True:
                 chunk = stream.read(4096).decode("ascii", "replace")
                 text += chunk
-                start = text.find("\nflags")
+                start = text.find(f"\n{key}\t")
                 end = text.find("\n", start + 1) if start >= 0 else -1
                 if end >= 0:
-                    return frozenset(text[start:end].partition(":")[2].split())
-                if not chunk:
-                    return frozenset()
+                    return text[start:end].partition(":")[2].strip()
+                if not chunk or "\n\n" in text:
+                    return ""
     except OSError:
-        return frozenset()
+        return ""
 
 
 def code_flags(root: str = "/") -> list[str]:
@@ -83,6 +88,18 @@ def gpu_files(root: str = "/") -> list[dict[str, str]]:
     except OSError:
         return []
     return [{} for name in names if name.startswith("nvidia") and name[6:].isdigit()]
+
+
+def gpus(site: str = "", python: str = "") -> dict[str, Any]:
+    """Return what is known of the GPUs, asked by a process of its own (``gpu_ask``, whose arguments these are)."""
+    from . import gpu_ask  # late: a lock without GPU does without it
+
+    return gpu_ask.gpus(site, python)
+
+
+def cpu_model(root: str = "/") -> str:
+    """Return the first CPU's model name; empty where ``/proc/cpuinfo`` has none, as on arm64."""
+    return _cpu_line(root, "model name")
 
 
 def visible_cpus() -> int:
