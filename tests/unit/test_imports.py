@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2] / "envbuild"
 
 VALUES = (
     "errors digest layout hardware host lock lock_document lock_types record files progress resources suggest masking "
-    "project requirement_files spec spec_checks spec_docs spec_env spec_fields spec_hardware spec_hardware_keys spec_keys "
+    "project requirement_files spec spec_checks spec_docs spec_env spec_fields spec_hardware spec_hardware_keys spec_hardware_kinds spec_keys "
     "spec_kinds spec_yaml host_file host_values locked_hardware processes"
 )
 NETWORK = "net netconfig pipconfig"
@@ -36,6 +36,7 @@ LAYERS = {
     "engine": "adapter",
     "resolve": "resolve",
     "image": "image",
+    "hostprobe": "probe",
     "hostcheck": "wiring",
     "cli": "wiring",
     "__main__": "wiring",
@@ -54,6 +55,7 @@ ALLOWED = {
     "image": {"values", "protocol", "runtime"},
     "run": {"values", "protocol", "runtime"},
     "adapter": {"values", "protocol"},
+    "probe": {"values", "runtime"},
     "wiring": {*LAYERS.values()},
 }
 """Layers that each layer may import besides its own: no stage another stage, no stage an adapter."""
@@ -68,7 +70,7 @@ ONLY = {
     "pysequoia": "resolve.",
     "debian": "resolve.",
     "uv": "resolve.",
-    "pynvml": "surroundings",
+    "pynvml": "runtime.guard.gpu",
     "blake3": "inputs.",
 }
 """Third-party libraries that one place may import, by the start of its modules' names."""
@@ -189,6 +191,8 @@ def test_each_library_has_its_place(library: str) -> None:
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "numpy"}
 PRIVATE = {"_sha2", "_sha256", "_envbuild"}
 """C modules of the standard library of some versions, and the runtime's own name in an image."""
+PROBE = {"runtime.guard.gpu": {"pynvml"}}
+"""What a module may import late in a process of its own, where it is installed."""
 
 
 def test_the_runtime_needs_only_the_standard_library() -> None:
@@ -197,7 +201,7 @@ def test_the_runtime_needs_only_the_standard_library() -> None:
         if layer(module.name) != "runtime":
             continue
         assert module.others <= sys.stdlib_module_names | PRIVATE, module.name
-        late = module.others_late - sys.stdlib_module_names - PRIVATE
+        late = module.others_late - sys.stdlib_module_names - PRIVATE - PROBE.get(module.name, set())
         assert not late or module.name.startswith("runtime.hook.frameworks."), module.name
         assert late <= FRAMEWORKS, module.name
 
