@@ -155,6 +155,7 @@ def config_module(lock: Lock) -> str:
         "THREADS": lock.determinism.threads,
         "STRICT": lock.determinism.strict,
         "ENVIRONMENT": dict(sorted(lock.environment.items())),
+        "CUDA": _cuda(lock.cuda),
     }
     lines = [f"{name} = {value!r}" for name, value in settings.items()]
     return '"""Written by envbuild from the lock."""\n\n' + "\n".join(lines) + "\n"

@@ -13,10 +13,8 @@ from .checks import Check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
-
-    from .gate import Verdict
 
     Parts = Mapping[str, Mapping[str, Any]]
 
@@ -43,19 +41,14 @@ _WHAT = {
 _LIBM = "glibc's maths library computes other bits here (CPU dispatch or GLIBC_TUNABLES)"
 
 
-def extend(verdict: Verdict, expect: Mapping[str, Any], *, prefix: str, folder: str) -> None:
-    """Add the fingerprint's checks to a verdict that would let the program start; overrides hold for them too."""
-    from . import checks, gate, overrides
-
-    # The marker keeps the second gate, and the word "off" the hook, out of these processes.
-    own = {gate.MARKER: gate.marker(expect["identity"]), gate.CONTROLS: "off"}
-    found = check(expect, {**os.environ, **own}, prefix=prefix, folder=folder)
-    allow = os.environ.get(overrides.ALLOW, "")
-    verdict.checks = overrides.apply([*verdict.checks, *found], allow) if allow else [*verdict.checks, *found]
-    verdict.ok = not checks.refused(verdict.checks)
-
-
-def check(expect: Mapping[str, Any], variables: Mapping[str, str], *, prefix: str, folder: str) -> list[Check]:
+def check(
+    expect: Mapping[str, Any],
+    variables: Mapping[str, str],
+    *,
+    prefix: str,
+    folder: str,
+    write: Callable[[str, str], object],
+) -> list[Check]:
     """Compute the fingerprint, leave it in the run's folder, and compare it with the expected one if there is one.
 
     Args:
@@ -63,11 +56,11 @@ def check(expect: Mapping[str, Any], variables: Mapping[str, str], *, prefix: st
         variables: environment of the programs; must keep the hook from seeding.
         prefix: where the runtime lies.
         folder: the run's folder.
+        write: writes a text to a path, whole or not at all.
     """
     from time import perf_counter
 
     from ..fastjson import dumps
-    from .gate import write_atomic
 
     parts: dict[str, Any] = {}
     seconds: dict[str, float] = {}
@@ -83,7 +76,7 @@ def check(expect: Mapping[str, Any], variables: Mapping[str, str], *, prefix: st
             return [Check(field, "computed", "failed", ok=False, meaning=str(error), fix=fix)]
         seconds[group] = round(perf_counter() - start, 3)
     document = {"format": FORMAT, "identity": expect["identity"], "parts": parts, "seconds": seconds}
-    write_atomic(os.path.join(folder, FOUND), dumps(document) + "\n")
+    write(os.path.join(folder, FOUND), dumps(document) + "\n")
     try:
         wanted = expected(os.path.join(folder, EXPECTED))
     except ValueError as error:

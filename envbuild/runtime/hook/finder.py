@@ -27,6 +27,8 @@ WATCHED = {
     "jax": "for_jax.set_up",
 }
 """Module to the function, below ``frameworks``, that sets it up: called with the module and the process."""
+LOADERS = frozenset(("tensorflow", "torch", "jax"))
+"""Those of them that load NVIDIA's libraries: what is loaded by then is compared with the lock."""
 PARSERS = {
     "argparse": "for_argparse.set_up",
     "absl.flags._flagvalues": "for_absl.set_up",
@@ -60,6 +62,8 @@ def set_up(name: str, module: Any, process: Process) -> None:
         getattr(imported, function)(module, process)
 
     process.guarded(name, step, vital=name in WATCHED)
+    if name in LOADERS:
+        process.check_libraries()
 
 
 class Finder:

@@ -29,7 +29,7 @@ class Process:
     """The hook's state.
 
     Args:
-        config: the module written from the lock: LOCK, SEED, LEVEL, THREADS, STRICT, ENVIRONMENT.
+        config: the module written from the lock: LOCK, SEED, LEVEL, THREADS, STRICT, ENVIRONMENT, CUDA.
         folder: where the record goes.
     """
 
@@ -43,6 +43,7 @@ class Process:
         self.draws: dict[str, Callable[[], str]] = {}
         self.modules: dict[str, Any] = {}
         self.switches: list[dict[str, Any]] = []
+        self.libraries: list[dict[str, Any]] = []
         self.warnings: list[str] = []
         self.forks = 0
         self.stopping = False
@@ -132,7 +133,14 @@ class Process:
                 found = f"{type(error).__name__}: {error}"
             if found != entry["found"]:
                 entry["at_exit"] = found
+        self.check_libraries()
         self.write(final=True)
+
+    def check_libraries(self) -> None:
+        """Compare NVIDIA's libraries that are loaded by now with the lock."""
+        from . import libraries
+
+        self.guarded("libraries", partial(libraries.check, self), vital=False)
 
     def as_dict(self, *, final: bool = False) -> dict[str, Any]:
         """Return the record; the loaded objects only at the end."""
@@ -156,6 +164,7 @@ class Process:
             "switches": [
                 {key: _plain(value) for key, value in entry.items() if key != "get"} for entry in self.switches
             ],
+            "libraries": self.libraries,
             "environment_changed": changed,
             "parameters": self.parameters.as_list(),
             **self.observer.as_dict(final=final),
@@ -205,6 +214,15 @@ class Process:
             gate.say(f"envbuild: warning: {message}\n")
 
     def _failed(self, message: str) -> None:
+        self.stop(
+            "a deterministic switch did not take effect — the program was stopped",
+            message,
+            "set determinism.strict: false in spec.yaml to be warned only, then: "
+            "envbuild lock spec.yaml && envbuild build",
+        )
+
+    def stop(self, headline: str, message: str, fix: str) -> None:
+        """End the process with the guard's code; if the lock is not strict, warn."""
         if not self.config.STRICT or self.stopping:
             self.warn(message)
             return
@@ -216,11 +234,7 @@ class Process:
             except Exception:
                 pass
         self.write()
-        gate.say(
-            f"envbuild: a deterministic switch did not take effect — the program was stopped\n  {message}\n"
-            "what to do:\n  set determinism.strict: false in spec.yaml to be warned only, then: "
-            "envbuild lock spec.yaml && envbuild build\n"
-        )
+        gate.say(f"envbuild: {headline}\n  {message}\nwhat to do:\n  {fix}\n")
         os._exit(gate.REFUSED)
 
 
