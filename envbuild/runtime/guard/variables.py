@@ -1,8 +1,11 @@
 """Variables that change results although no lock set them, each with what it does.
 
 ``HARD`` ones are known to change bits or to disarm a deterministic kernel: the guard refuses them unless the lock
-exports them. ``SOFT`` ones may only add or move files: the guard warns. Everything else is the user's own business.
-Sources: the frameworks' own code and measurements (docs/guard.md).
+exports them. ``SOFT`` ones change what surrounds the computation: the guard warns. Everything else is the user's own
+business: ``CUDA_VISIBLE_DEVICES`` is judged by what it leaves visible (``gpu.visible``); the size of the driver's cache
+of compiled kernels, or that there is none, only costs time. Sources: the frameworks' own code and measurements
+(docs/guard.md), https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html,
+https://docs.nvidia.com/cuda/cublas/ (environment variables), https://docs.nvidia.com/deploy/mps/.
 """
 
 from __future__ import annotations
@@ -10,10 +13,22 @@ from __future__ import annotations
 _KERNELS = "chooses other CPU kernels: other bits"
 _THREADS = "changes how work is split: other bits"
 _CODE = "puts other code under every library"
+_PTX = "has the driver compile the kernels instead of taking those that were shipped: other bits"
+_EMULATION = "computes matrix products by emulation: other bits"
+_CUBLAS = "changes cuBLAS's choice of algorithm"
+_SUMS = "changes the order of sums between GPUs"
 
 HARD = {
     "ATEN_CPU_CAPABILITY": _KERNELS,
-    "CUBLAS_WORKSPACE_CONFIG": "changes cuBLAS's choice of algorithm",
+    "CUBLASLT_WORKSPACE_SIZE": _CUBLAS,
+    "CUBLAS_EMULATE_DOUBLE_PRECISION": _EMULATION,
+    "CUBLAS_EMULATE_SINGLE_PRECISION": _EMULATION,
+    "CUBLAS_EMULATION_STRATEGY": _EMULATION,
+    "CUBLAS_WORKSPACE_CONFIG": _CUBLAS,
+    "CUDA_FORCE_JIT": _PTX,
+    "CUDA_FORCE_PTX_JIT": _PTX,
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "takes SMs from the program: cuBLAS's guarantee of equal bits is void",
+    "DISABLE_ADDMM_CUDA_LT": _CUBLAS,
     "DNNL_MAX_CPU_ISA": _KERNELS,
     "GLIBC_TUNABLES": "chooses other functions of the C and maths library: other bits",
     "GOTO_NUM_THREADS": _THREADS,
@@ -29,9 +44,14 @@ HARD = {
     "MKL_DYNAMIC": _THREADS,
     "MKL_ENABLE_INSTRUCTIONS": _KERNELS,
     "MKL_NUM_THREADS": _THREADS,
-    "NCCL_ALGO": "changes the order of sums between GPUs",
-    "NCCL_NVLS_ENABLE": "changes the order of sums between GPUs",
-    "NCCL_PROTO": "changes the order of sums between GPUs",
+    "NCCL_ALGO": _SUMS,
+    "NCCL_COLLNET_ENABLE": _SUMS,
+    "NCCL_CONF_FILE": "sets variables of NCCL unseen",
+    "NCCL_MAX_NCHANNELS": _SUMS,
+    "NCCL_MIN_NCHANNELS": _SUMS,
+    "NCCL_NVLS_ENABLE": _SUMS,
+    "NCCL_PROTO": _SUMS,
+    "NCCL_TUNER_PLUGIN": _SUMS,
     "NPROC": _THREADS,
     "NPY_DISABLE_CPU_FEATURES": _KERNELS,
     "NPY_ENABLE_CPU_FEATURES": _KERNELS,
@@ -59,6 +79,7 @@ HARD = {
     "TF_NUM_INTEROP_THREADS": _THREADS,
     "TF_NUM_INTRAOP_THREADS": _THREADS,
     "TF_XLA_FLAGS": "changes what TensorFlow compiles",
+    "TORCH_BLAS_PREFER_CUBLASLT": _CUBLAS,
     "TORCHINDUCTOR_DETERMINISTIC": "changes what PyTorch compiles",
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "turns TF32 on or off everywhere",
     "VECLIB_MAXIMUM_THREADS": _THREADS,
@@ -66,6 +87,13 @@ HARD = {
 }
 
 SOFT = {
+    "CUDA_CACHE_PATH": "kernels that the driver compiled in another run may be taken",
+    "CUDA_DEVICE_MAX_CONNECTIONS": "kernels of several streams may run in another order",
+    "CUDA_DEVICE_ORDER": "may number the GPUs otherwise",
+    "CUDA_DISABLE_JIT": "kernels that were not shipped for this GPU fail",
+    "CUDA_DISABLE_PTX_JIT": "kernels that were not shipped for this GPU fail",
+    "CUDA_LAUNCH_BLOCKING": "one kernel at a time: slower, and what a race would change stays hidden",
+    "CUDA_MPS_PIPE_DIRECTORY": "shares the GPU with other programs through MPS",
     "LD_LIBRARY_PATH": "may load other libraries than the locked ones",
     "PYTHONOPTIMIZE": "removes assertions",
     "PYTHONPATH": "may import other modules than the locked ones",
