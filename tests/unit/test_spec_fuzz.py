@@ -13,7 +13,8 @@ from envbuild.spec import parse_spec, spec_digest
 from envbuild.spec_keys import ROOT
 
 _WORDS = r"""
-release kernel gpu seed file none debian-12 3.10 no ~ 042 numpy>=2 &a *a << ' " [ { | > ? - : % @ --- ...
+release kernel gpu driver devices memory value policy exact
+seed file none debian-12 3.10 no ~ 042 numpy>=2 &a *a << ' " [ { | > ? - : % @ --- ...
 """
 _ODD = ("", "-r a", "x; ((((", "!!int 3", "a @ file:///x", '"\\UFFFFFFFF"', "%YAML 9.9", "- ", ": ", "\n", "\n  ", "\t")
 _CHARACTERS = ("\ud800", "\x85", "\u2028", "\x00", "\ufeff", "é")

@@ -34,7 +34,14 @@ os: {release: debian-13, snapshot: "2026-07-11"}
 python: 3.13
 packages: [git, libgl1=1.6.0-1]
 requirements: [numpy, {file: more.in}]
-hardware: {kernel: ">=5.10", cpu: v3, gpu: {model: H200}}
+cuda: 12.5
+cudnn: "9.3"
+hardware:
+  kernel: ">=5.10"
+  cpu: {value: v3, policy: exact}
+  cpu-flags: [avx2]
+  fingerprint: true
+  gpu: {exclusive: true, driver: same branch, devices: [{model: H200, memory: 143771 MiB}, {count: 2, ecc: true}]}
 determinism: {seed: 0, threads: 8, level: seeds, strict: false}
 env: {A: 1, B: "", C: true}
 run: {network: bridge, workspace: ro}
@@ -56,7 +63,14 @@ def test_the_schema_accepts_what_is_valid(text: str) -> None:
         "name: X",
         "nam: x",
         "name: x\nos: {arch: amd64}",
-        "name: x\ncuda: '12.6'",
+        "name: x\ncuda: cu126",
+        "name: x\nhardware: detekt",
+        "name: x\nhardware: {gpu: {models: H200}}",
+        "name: x\nhardware: {gpu: {sms: same branch}}",
+        "name: x\nhardware: {gpu: {memory: 141 GB}}",
+        "name: x\nhardware: {gpu: {model: {policy: exact, value: A, why: B}}}",
+        "name: x\nhardware: {gpu: {devices: [{driver: 580.10}]}}",
+        "name: x\nhardware: {gpu: {devices: [{memory: exact}]}}",
         "name: x\nrun: {network: x}",
         "name: x\ndeterminism: {seed: -1}",
         "name: x\npackages: git",
@@ -74,9 +88,10 @@ def test_the_schema_refuses_what_is_invalid(text: str) -> None:
 
 def test_examples_and_defaults_of_the_schema_are_true() -> None:
     """Each example is accepted by the parser, and spelling out each default changes nothing."""
+    before = {"python": "os: debian-12\n", "cudnn": "cuda: auto\n"}
     for key, field in ROOT.fields.items():
         for value in field.examples:
-            others = "" if key != "python" else "os: debian-12\n"
+            others = before.get(key, "")
             parse_spec(others + yaml.safe_dump({"name": "x", key: value}))
         if field.default is not MISSING and field.default is not None:
             assert parse_spec(yaml.safe_dump({"name": "x", key: field.default})) == Spec(name="x")
@@ -85,6 +100,9 @@ def test_examples_and_defaults_of_the_schema_are_true() -> None:
                 parse_spec(yaml.safe_dump({"name": "x", key: {inner: value}}))
             if sub.default is not None:
                 assert parse_spec(yaml.safe_dump({"name": "x", key: {inner: sub.default}})) == Spec(name="x")
+            for deep, last in getattr(sub.kind, "fields", {}).items():
+                for value in last.examples:
+                    parse_spec(yaml.safe_dump({"name": "x", key: {inner: {deep: value}}}))
 
 
 def test_the_reference_page_is_up_to_date() -> None:
@@ -100,6 +118,7 @@ def test_the_reference_page_names_every_key() -> None:
         assert f"| `{key}` |" in page
         for inner in getattr(field.kind, "fields", {}):
             assert f"| `{key}.{inner}` |" in page
+    assert "| `hardware.gpu.compute-capability` |" in page
 
 
 def test_a_page_without_a_generated_part_is_left_alone() -> None:

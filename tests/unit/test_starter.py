@@ -46,11 +46,13 @@ def test_every_commented_key_works_when_uncommented(tmp_path: Path) -> None:
     """The comments are not decoration: each line with a key becomes a valid spec once its # is removed."""
     lines = starter_spec(tmp_path).splitlines()
     keys = ("# packages:", "# inputs:", "# hardware:", "#   kernel:", "#   cpu:", "# env:", "#   KERAS", "# run:")
-    keys += ("#   network:", "#   workspace:")
+    keys += ("#   network:", "#   workspace:", "# cuda:", "#   gpu:")
     chosen = [line for line in lines if line.startswith(keys)]
     assert len(chosen) == len(keys)
     spec = parse_spec("\n".join(line[2:] if line in chosen else line for line in lines))
-    assert (spec.hardware.kernel, spec.hardware.cpu, spec.run.network) == (">=5.10", "x86-64-v3", "bridge")
+    assert (spec.hardware.kernel, spec.cuda, spec.run.network) == (">=5.10", "auto", "bridge")
+    said = {name: wish.value for name, wish in spec.hardware.fields.items()}
+    assert said == {"cpu": "x86-64-v3", "gpu.model": "NVIDIA H200", "gpu.count": 1}
     assert (spec.env, spec.inputs) == ({"KERAS_BACKEND": "tensorflow"}, ("data",))
 
 
