@@ -20,7 +20,8 @@ class HostValues:
         kernel: version range that the host's kernel lies in.
         devices: GPUs that can be opened, equal ones counted together.
         closed: GPUs that are there but cannot be opened, each with the reason.
-        no_gpu: why there is no GPU, a phrase.
+        no_gpu: what a host without such GPUs has instead, a phrase with a verb.
+        broken: there may be GPUs, but they could not be asked or opened.
         machine: ``x86_64`` or ``aarch64``; empty for unknown.
         lost: fields whose value is not known any more, since the spec had its own when the host was locked.
     """
@@ -32,6 +33,7 @@ class HostValues:
     devices: tuple[GpuDevice, ...] = ()
     closed: tuple[str, ...] = ()
     no_gpu: str = ""
+    broken: bool = False
     machine: str = ""
     lost: frozenset[str] = field(default_factory=frozenset)
 
@@ -41,18 +43,20 @@ def of_host(host: HostFacts) -> HostValues:
     kernel = re.match(r"[0-9]{1,5}\.[0-9]{1,5}", host.kernel)
     gpu = host.gpu
     names = [device.name or f"GPU {index}" for index, device in enumerate(gpu.devices)]
+    closed = tuple(
+        f"{name} ({device.problem.message or device.problem.name})"
+        for name, device in zip(names, gpu.devices, strict=True)
+        if device.problem is not None
+    )
     return HostValues(
         kernel=f">={kernel[0]}" if kernel else "",
         cpu={"x86-64-v1": "x86-64", "": "any"}.get(host.cpu.level, host.cpu.level),
         flags=tuple(sorted(set(host.cpu.flags))),
         driver=gpu.driver or gpu.nvml,
         devices=grouped(_device(device) for device in gpu.devices if device.problem is None),
-        closed=tuple(
-            f"{name} ({device.problem.message or device.problem.name})"
-            for name, device in zip(names, gpu.devices, strict=True)
-            if device.problem is not None
-        ),
-        no_gpu=_no_gpu(gpu),
+        closed=closed,
+        no_gpu=f"has no GPU that can be opened: {', '.join(closed)}" if closed else f"has no GPU: {_no_gpu(gpu)}",
+        broken=bool(closed) or gpu.problem is not None,
         machine=host.machine,
     )
 
@@ -69,7 +73,7 @@ def of_lock(hardware: Hardware) -> HostValues:
         flags=hardware.cpu_flags,
         driver=gpu.driver if gpu else "",
         devices=gpu.devices if gpu and "gpu.devices" not in lost else (),
-        no_gpu="this lock keeps no GPU of its host",
+        no_gpu="has no GPU: this lock keeps none of its host",
         lost=lost,
     )
 

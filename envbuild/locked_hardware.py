@@ -110,7 +110,7 @@ class _Join:
         if self.known is None:
             return "no host is described"
         if name.startswith("gpu.") and not self.known.devices:
-            return f"the host described has no GPU: {self.known.no_gpu}"
+            return f"the host described {self.known.no_gpu}"
         return "the host description does not know it"
 
     def kernel(self) -> str:
@@ -133,8 +133,10 @@ class _Join:
             return None
         devices: tuple[GpuDevice, ...] = known.devices if known else ()
         if wish.gpu == "detect" and not devices:
-            why = f"the host described has no GPU: {known.no_gpu}" if known else "no host is described"
+            why = f"the host described {known.no_gpu}" if known else "no host is described"
             self.problem("gpu", f"is detect, but {why}")
+        elif wish.detect and known and known.broken and not devices:
+            self.problem("", f"is detect, but the host described {known.no_gpu}; write {{gpu: none}} if it needs none")
         if wish.devices:
             devices = self.by_hand()
         elif wish.gpu == "some" or (devices and (cuda or wish.detect or wish.gpu == "detect")):
