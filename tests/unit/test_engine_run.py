@@ -113,8 +113,8 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     }  # fmt: skip
     assert config == {
         "Image": "t:1", "Cmd": ["python", "x"], "Env": ["NVIDIA_VISIBLE_DEVICES=void", "A=1"], "User": "7:8",
-        "Hostname": "envbuild", "WorkingDir": "/w", "Labels": {"l": "v"}, "Tty": True, "OpenStdin": True, "StdinOnce": True,
-        "AttachStdin": True, "AttachStdout": True, "AttachStderr": True,
+        "Hostname": "envbuild", "WorkingDir": "/w", "Labels": {"l": "v"}, "Tty": True, "OpenStdin": True,
+        "StdinOnce": True, "AttachStdin": True, "AttachStdout": True, "AttachStderr": True,
     }  # fmt: skip
     assert container_config(request, init=True, rootless=True, shm_size=5)["User"] == "0:0"
     bare = container_config(ContainerRun(image="t"), init=False, rootless=True, shm_size=5)

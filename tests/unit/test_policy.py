@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from envbuild.hardware import Cuda
 from envbuild.lock import Determinism, PythonPackage, Wheel
 from envbuild.resolve import policy
 from envbuild.resolve.policy_docs import document
@@ -174,3 +175,25 @@ def test_the_document_is_the_one_of_the_table() -> None:
     """docs/determinism.md is generated; after a change of the table it is generated again."""
     path = Path(__file__).parents[2] / "docs/determinism.md"
     assert path.read_text() == document(), "run: python -m envbuild.resolve.policy_docs > docs/determinism.md"
+
+
+@pytest.mark.parametrize(
+    ("version", "driver", "required"),
+    [
+        ("11.8", "450.80.02", "cuda>=11.0,driver>=450.80.02"),
+        ("12.9", "525.60.13", "cuda>=12.0,driver>=525.60.13"),
+        ("13.0", "580.65.06", "cuda>=13.0,driver>=580.65.06"),
+    ],
+)
+def test_the_toolkit_is_told_what_the_guard_requires(version: str, driver: str, required: str) -> None:
+    """As strict as the guard and no stricter: minor versions are compatible, so the major one's first is asked for."""
+    assert policy.gpu_environment(Cuda(version=version, driver=driver)) == {
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+        "NVIDIA_REQUIRE_CUDA": required,
+    }
+    assert re.fullmatch(r"[a-z]+>=[0-9.]+(,[a-z]+>=[0-9.]+)*", required), "one alternative: a space would mean OR"
+
+
+def test_without_cuda_nothing_of_nvidias_is_set() -> None:
+    """A CPU lock's environment does not change."""
+    assert policy.gpu_environment(None) == {}

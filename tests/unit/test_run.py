@@ -12,9 +12,10 @@ import pytest
 
 from envbuild import lock as locks
 from envbuild import run as stage
-from envbuild import runs
-from envbuild.engine.protocol import ContainerExit, ContainerRun, Mount
+from envbuild import run_container, runs
+from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
 from envbuild.errors import EngineError, UsageError
+from envbuild.hardware import Gpu, GpuDevice
 from envbuild.run import RunRequest, caller_ids, command_line, run
 
 CONFIG = "ab" * 32
@@ -23,14 +24,20 @@ CONFIG = "ab" * 32
 class Engine:
     """Records what it is asked to run, and does ``action`` in its place."""
 
-    def __init__(self, action: Callable[[Path], ContainerExit | int] = lambda folder: 0) -> None:
+    def __init__(
+        self, action: Callable[[Path], ContainerExit | int] = lambda folder: 0, support: GpuSupport = ""
+    ) -> None:
         self.action = action
+        self.support = support
         self.asked: list[ContainerRun] = []
 
     def run_container(self, request: ContainerRun) -> ContainerExit:
         self.asked.append(request)
         code = self.action(next(mount.source for mount in request.mounts if mount.target == "/run/envbuild"))
         return code if isinstance(code, ContainerExit) else ContainerExit(code)
+
+    def gpu_support(self) -> GpuSupport:
+        return self.support
 
     def describe(self) -> Mapping[str, str]:
         return {"name": "pretended"}
@@ -60,10 +67,10 @@ def a_request(project: Path, *arguments: str, **changes: Any) -> RunRequest:
         python=locks.Python(version="3.11", executable="/usr/bin/python3.11", platform="manylinux_2_36_x86_64"),
         packages=(),
         frameworks={},
-        hardware=locks.Hardware(),
+        hardware=changes.pop("hardware", locks.Hardware()),
         determinism=locks.Determinism(level="ops", seed=42, threads=2),
         environment={"PYTHONHASHSEED": "0"},
-        inputs=(locks.Input(path="data", sha256=CONFIG, files=0, bytes=0),),
+        inputs=(locks.Input(path="data", blake3=CONFIG, files=0, bytes=0),),
         run=changes.pop("run", locks.RunOptions()),
     )
     path = project / lock.file_name
@@ -243,3 +250,86 @@ def test_behind_sudo_files_belong_to_the_caller(monkeypatch: pytest.MonkeyPatch)
     assert caller_ids({}) == (0, 0)
     monkeypatch.setattr(os, "getuid", lambda: 7)
     assert caller_ids(sudo) == (7, 0)
+
+
+def gpu_hardware(policy: str = "exact") -> locks.Hardware:
+    """Three GPUs of two kinds."""
+    devices = (GpuDevice(model="NVIDIA H100", count=2), GpuDevice(model="NVIDIA T4"))
+    return locks.Hardware(gpu=Gpu(devices=devices), policy={"gpu.count": policy})
+
+
+@pytest.mark.parametrize(
+    ("changes", "driver", "support", "asked", "said"),
+    [
+        ({}, True, "cdi", None, ""),
+        ({"hardware": gpu_hardware()}, True, "cdi", Gpus(count=3), "3"),
+        ({"hardware": gpu_hardware()}, True, "", Gpus(count=3), "3"),
+        ({"hardware": gpu_hardware()}, False, "nvidia", Gpus(count=3), "3"),
+        ({"hardware": gpu_hardware()}, False, "", None, ""),
+        ({"hardware": gpu_hardware("exact, warn")}, True, "", Gpus(count=3), "3"),
+        ({"hardware": gpu_hardware("at least")}, True, "cdi", Gpus(), "all"),
+        ({"hardware": gpu_hardware("any")}, True, "cdi", Gpus(), "all"),
+        ({"hardware": gpu_hardware(), "gpus": Gpus(devices=("GPU-a",))}, False, "", Gpus(devices=("GPU-a",)), "GPU-a"),
+        ({"hardware": gpu_hardware(), "gpus": None}, True, "cdi", None, ""),
+        ({"gpus": Gpus()}, True, "cdi", Gpus(), "all"),
+    ],
+)
+def test_gpus_are_handed_over_as_locked(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
+    driver: bool,
+    support: GpuSupport,
+    asked: Gpus | None,
+    said: str,
+) -> None:
+    """As many as locked, all if the lock sets no number, none without a lock's wish, and what the caller names instead.
+
+    Where neither a driver nor an engine with GPUs is, none are asked for: the guard in the container then refuses.
+    """
+    monkeypatch.setattr(run_container, "lacks_gpu_driver", lambda: not driver)
+    engine = Engine(support=support)
+    record = run(a_request(project, "train.py", **changes), engine)
+    assert engine.asked[0].gpus == asked
+    assert record.gpus == said
+
+
+def test_a_choice_of_gpus_is_recorded(project: Path) -> None:
+    """What the caller chose stands among the options; what the lock says does not."""
+    assert run(a_request(project, "train.py", gpus=None), Engine()).options.gpus == "none"
+    assert run(a_request(project, "train.py", gpus=Gpus(count=2)), Engine(support="cdi")).options.gpus == "2"
+    assert run(a_request(project, "train.py"), Engine()).options.gpus == ""
+
+
+def test_overrides_reach_the_guard_and_the_record(project: Path) -> None:
+    """Allowed fields and a guard that is off are variables of this run, in its record and part of its recipe."""
+    engine = Engine()
+    plain = run(a_request(project, "train.py"), engine)
+    chosen = run(a_request(project, "train.py", allow=("gpu.driver", "gpu.sms"), guard=False), engine)
+    before, after = (asked.environment for asked in engine.asked)
+    assert {name for name in before if name.startswith("ENVBUILD_")} == {"ENVBUILD_RUN_ID"}
+    assert (after["ENVBUILD_ALLOW"], after["ENVBUILD_GUARD"]) == ("gpu.driver,gpu.sms", "off")
+    assert (chosen.options.allow, chosen.options.guard) == (("gpu.driver", "gpu.sms"), False)
+    assert chosen.recipe != plain.recipe
+    assert not any(name.startswith("ENVBUILD_") for name in chosen.environment)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said"),
+    [
+        (None, "no"),
+        ('{"ok": true, "verified": "yes"}', "yes"),
+        ('{"ok": true, "verified": "overridden"}', "overridden"),
+        ('{"ok": true, "verified": "no"}', "no"),
+        ('{"ok": false, "verified": "no"}', "refused"),
+    ],
+)
+def test_the_record_says_whether_the_host_was_verified(project: Path, verdict: str | None, said: str) -> None:
+    """A run past the guard is known by its record: not verified."""
+
+    def action(folder: Path) -> int:
+        if verdict:
+            (folder / "verdict.json").write_text(verdict)
+        return 0
+
+    assert run(a_request(project, "train.py"), Engine(action)).verified == said

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.engine.protocol import Mount
+from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
-from envbuild.run_options import check_network, parse_environment, parse_memory, parse_mount
+from envbuild.run_options import (
+    check_network,
+    parse_allow,
+    parse_environment,
+    parse_gpus,
+    parse_memory,
+    parse_mount,
+)
 
 
 @pytest.mark.parametrize(
@@ -106,3 +113,59 @@ def test_network_names_are_checked() -> None:
     assert caught.value.message == (
         "--network: expected none, bridge, host or the name of a network, found 'container:other'"
     )
+
+
+@pytest.mark.parametrize("name", ["ENVBUILD_GUARD", "ENVBUILD_ALLOW", "ENVBUILD_CONTROLS", "ENVBUILD_RUN_ID"])
+def test_envbuilds_own_variables_have_options(name: str) -> None:
+    """What switches checks off goes through options, which the record holds, never past them."""
+    with pytest.raises(UsageError) as caught:
+        parse_environment([f"{name}=off"], {})
+    assert caught.value.message == f"--env: {name} is envbuild's own and cannot be set"
+    assert caught.value.hint == (
+        "use its option: --allow for ENVBUILD_ALLOW, --no-guard for ENVBUILD_GUARD, --no-controls for ENVBUILD_CONTROLS"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus"),
+    [
+        ("all", Gpus()),
+        ("none", None),
+        ("0", None),
+        ("2", Gpus(count=2)),
+        ("device=2", Gpus(devices=("2",))),
+        ("device=0,0:1", Gpus(devices=("0", "0:1"))),
+        ("GPU-8f3c2f7d-0000-4000-8000-0123456789ab", Gpus(devices=("GPU-8f3c2f7d-0000-4000-8000-0123456789ab",))),
+        ("MIG-1a,GPU-2b", Gpus(devices=("MIG-1a", "GPU-2b"))),
+        ("MIG-GPU-8f3c/1/0", Gpus(devices=("MIG-GPU-8f3c/1/0",))),
+    ],
+)
+def test_gpus_are_chosen_as_docker_has_it(text: str, gpus: Gpus | None) -> None:
+    """A number is a count; identities and indexes name GPUs."""
+    assert parse_gpus(text) == gpus
+
+
+@pytest.mark.parametrize(
+    "text", ["", "some", "-1", "GPU-a,", "GPU-a b", "device=", "GPU-a;id", "nvidia.com/gpu=0", "12345"]
+)
+def test_other_gpus_are_refused(text: str) -> None:
+    """What is no GPU is named, with where to find their names."""
+    with pytest.raises(UsageError) as caught:
+        parse_gpus(text)
+    assert caught.value.message == f"--gpus: expected all, none, a count, UUIDs or device=INDEX, found {text!r}"
+    assert caught.value.hint == "list the GPUs of this machine: envbuild probe"
+
+
+def test_a_gpu_named_twice_is_refused() -> None:
+    """Twice the same GPU would be counted as two."""
+    with pytest.raises(UsageError) as caught:
+        parse_gpus("GPU-a,GPU-a")
+    assert caught.value.message == "--gpus: a GPU is named twice in 'GPU-a,GPU-a'"
+
+
+def test_allowed_fields_are_sorted_and_checked() -> None:
+    """The order they are typed in is no choice; what cannot be a field would reach the guard as something else."""
+    assert parse_allow(["gpu.sms", "environment.TZ", "gpu.sms"]) == ("environment.TZ", "gpu.sms")
+    with pytest.raises(UsageError) as caught:
+        parse_allow(["gpu.driver,gpu.sms"])
+    assert caught.value.message == "--allow: expected a field such as gpu.driver, found 'gpu.driver,gpu.sms'"
