@@ -18,6 +18,7 @@ FORMAT = 2
 
 RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Blake3 = Sha256
 Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 State = Literal["running", "finished", "refused", "interrupted", "failed"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
@@ -103,6 +104,8 @@ class Record(_Value, frozen=True, kw_only=True):
         image: config digest.
         gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
         duration: seconds.
+        inputs: BLAKE3 of the manifest of each input, from the lock.
+        input_changes: what happened to inputs during the run, a sentence each.
         problem: what failed, if it was not the program.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
         same_bits_as: newest earlier run of the same recipe with equal outputs.
@@ -126,7 +129,8 @@ class Record(_Value, frozen=True, kw_only=True):
     script: Script | None = None
     environment: dict[str, str]
     options: Options
-    inputs: dict[str, Sha256] = {}
+    inputs: dict[str, Blake3] = {}
+    input_changes: tuple[str, ...] = ()
     recipe: str = ""
     git: Git | None = None
     gpus: str = ""
@@ -239,6 +243,8 @@ def summary(record: Record) -> str:
     count = len(record.outputs)
     if record.state == "finished":
         parts.append(f"{count} output{'' if count == 1 else 's'}" if count else "no outputs")
+    if record.input_changes:
+        parts.append("input data changed meanwhile")
     if record.same_bits_as:
         parts.append(f"same bits as run {record.same_bits_as[:10]}")
     elif record.differs_from:

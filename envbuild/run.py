@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -64,6 +64,7 @@ class RunRequest:
         gpus: GPUs to hand over instead of the locked ones; None for none.
         allow: fields of the guard's table whose difference is allowed this once.
         guard: False switches the checks off; the record then says "not verified".
+        inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.
     """
 
     lock_path: Path
@@ -84,6 +85,7 @@ class RunRequest:
     gpus: Gpus | Literal["as locked"] | None = AS_LOCKED
     allow: tuple[str, ...] = ()
     guard: bool = True
+    inputs_since: Callable[[], tuple[str, ...]] = tuple
 
     @property
     def project(self) -> Path:
@@ -124,6 +126,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.project, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.project, before, after)
+        changed["input_changes"] = request.inputs_since()
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
         record = msgspec.structs.replace(record, **changed)
         record = msgspec.structs.replace(record, **runs.compared(request.project, record))

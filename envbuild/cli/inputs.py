@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.console import Console
+from envbuild.cli.console import Console, human_bytes, plural, print_error
 from envbuild.errors import HostMismatchError
 from envbuild.lock import Input, Lock
 
@@ -27,28 +28,30 @@ def compared_inputs(path: Path, lock: Lock, console: Console) -> Comparison:
     return compare_inputs(path.parent.absolute(), lock.inputs, progress=console)
 
 
-def refuse_changed_inputs(path: Path, lock: Lock, console: Console) -> str:
-    """Return the seal of inputs that are as locked, to be asked after the run whether they still are.
+def refuse_changed_inputs(path: Path, lock: Lock, console: Console) -> Callable[[], tuple[str, ...]]:
+    """Go on only if declared data is as locked; returns what to ask after the run: has anyone touched it meanwhile?
 
     Raises:
         HostMismatchError: declared data is not as locked; says what changed, came or went.
     """
     if not lock.inputs:
-        return ""
+        return tuple
+    from envbuild.inputs.compare import changes_since
+
     found = compared_inputs(path, lock, console)
     if found.differences:
-        lines = "\n".join(f"  {line}" for line in found.lines())
-        raise HostMismatchError(
-            f"input data is not as {path.name} locked it — nothing was run\n{lines}",
-            f"restore the data, or accept it: {accept(path, lock)}",
-        )
-    return found.seal
+        message = f"input data is not as {path.name} locked it — nothing was run\n{_indented(found)}"
+        raise HostMismatchError(message, _ways_out(lock))
+    return partial(changes_since, path.parent.absolute(), lock.inputs, found.seal)
 
 
-def accept(path: Path, lock: Lock) -> str:
-    """Return the command that accepts data as it is."""
-    spec = next((name for name in lock.resolution if name.endswith((".yaml", ".yml"))), "spec.yaml")
-    return f"envbuild lock {'' if spec == 'spec.yaml' else f'{spec} '}--update-inputs"
+def report_inputs(path: Path, lock: Lock, found: Comparison) -> None:
+    """Print, beside the verdict on this host, the verdict on declared data."""
+    if not found.differences:
+        for entry in lock.inputs:
+            print(f"  input    {entry.path}: as locked, {plural(entry.files, 'file')}, {human_bytes(entry.bytes)}")
+        return
+    print_error(f"input data is not as {path.name} locked it\n{_indented(found)}", _ways_out(lock))
 
 
 def moved_inputs(folder: Path, old: Sequence[Input], new: Sequence[Input]) -> list[str]:
@@ -81,3 +84,12 @@ def as_json(found: Comparison) -> list[dict[str, Any]]:
         }
         for one in found.differences
     ]
+
+
+def _indented(found: Comparison) -> str:
+    return "\n".join(f"  {line}" for line in found.lines())
+
+
+def _ways_out(lock: Lock) -> str:
+    spec = next((name for name in lock.resolution if name.endswith((".yaml", ".yml"))), "spec.yaml")
+    return f"restore the data, or accept it: envbuild lock {'' if spec == 'spec.yaml' else f'{spec} '}--update-inputs"

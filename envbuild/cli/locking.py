@@ -14,6 +14,7 @@ from envbuild import lock as locks
 from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.freshness import WHEELS, wheels_digest
+from envbuild.cli.inputs import moved_inputs
 from envbuild.digest import sha256_file, sha256_json
 from envbuild.errors import LockError, UsageError
 from envbuild.files import atomic_write
@@ -69,7 +70,7 @@ def write_lock(path: Path, options: LockOptions, console: Console) -> None:
     atomic_write(target, data)
     _report(spec, lock, notes, console)
     console.line("wrote", f"{target.name}, Dockerfile", elapsed=True)
-    moved = differences(old, lock) if old else []
+    moved = [*differences(old, lock), *moved_inputs(path.parent, old.inputs, lock.inputs)] if old else []
     for line in moved:
         console.line("moved", line)
     console.result({"lock": str(target), "sha256": locks.lock_digest(lock), "moved": moved, "notes": list(notes)})
@@ -99,19 +100,21 @@ def resolve(
     spec: Spec, path: Path, old: locks.Lock | None, options: LockOptions, console: Console
 ) -> tuple[locks.Lock, tuple[str, ...]]:
     """Resolve a spec to a lock; returns it with sentences worth telling."""
+    from envbuild.cli import locked_cuda
     from envbuild.inputs.digest import digest_inputs
-    from envbuild.resolve import cuda, policy, python, sharedlibs
+    from envbuild.resolve import policy, python, sharedlibs
     from envbuild.resolve.wheels import Target
 
-    cuda.check_cuda(spec.cuda)
     host = locked_host.Host.of(spec, path, options.host, old)
     host.lock(None)  # what cannot be locked is told before anything is resolved
     store = Store()
     base = base_image.lock_base(spec, store, console) if spec.os.image else None
     interpreter = base.python if base else debian_system.system_python(spec)
+    plan = locked_cuda.plan(spec, path, interpreter.version)
     request = python.PythonRequest(
         target=Target(python=interpreter.version, platform=interpreter.platform),
-        requirements=spec.requirements,
+        requirements=(*spec.requirements, *plan.requirements),
+        constraints=plan.constraints,
         files=tuple(map(Path, spec.requirement_files)),
         wheels=tuple(map(Path, spec.wheels)),
         folder=path.parent.absolute(),
@@ -148,7 +151,10 @@ def resolve(
     debian_system.check_pins(spec, system)
     remember_locations(store, resolved.locations)
     frameworks = policy.frameworks_of(resolved.packages)
-    environment = policy.environment(frameworks, spec.determinism, spec.os.architecture)
+    cuda, told = locked_cuda.found(spec, resolved.packages, frameworks)
+    hardware = host.lock(cuda)
+    told = (*plan.notes, *told, *locked_cuda.check(spec, cuda, frameworks, interpreter.version, hardware))
+    environment = policy.environment(frameworks, spec.determinism, spec.os.architecture) | policy.gpu_environment(cuda)
     wanted_by_spec = {package.name for package in spec.packages}
     lock = locks.Lock(
         name=spec.name,
@@ -157,14 +163,15 @@ def resolve(
         python=interpreter,
         packages=resolved.packages,
         frameworks=frameworks,
-        hardware=host.lock(None),
+        cuda=cuda,
+        hardware=hardware,
         determinism=spec.determinism,
         environment=dict(sorted({**(base.environment if base else {}), **environment, **spec.env}.items())),
-        added={name: reason for name, reason in added.items() if name not in wanted_by_spec},
+        added={**plan.added, **{name: reason for name, reason in added.items() if name not in wanted_by_spec}},
         inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=console) if spec.inputs else (),
         run=spec.run,
     )
-    return lock, resolved.notes
+    return lock, (*resolved.notes, *told)
 
 
 def resolution_inputs(spec: Spec, path: Path, options: LockOptions) -> dict[str, str]:

@@ -73,6 +73,10 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     yield "image", _digest(record.image)
     if record.script:
         yield "script", record.script.path, _digest(record.script.sha256)
+    for path, digest in record.inputs.items():
+        yield "input", _plain(path), f"blake3:{digest[:12]}…"
+    for change in record.input_changes:
+        yield "", f"during the run: {_plain(change)}"
     if record.git:
         dirty = f"with changes {_digest(record.git.diff_sha256)}" if record.git.dirty else ""
         untracked = f"{record.git.untracked} untracked" if record.git.untracked else ""

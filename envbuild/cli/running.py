@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from envbuild import lock as locks
 from envbuild.cli.console import Console
 from envbuild.cli.identity import is_recorded, read_identity
-from envbuild.cli.inputs import refuse_changed_inputs
+from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs, report_inputs
 from envbuild.cli.opening import open_lock
 from envbuild.errors import HostMismatchError, UsageError
 from envbuild.record import summary
@@ -48,7 +48,7 @@ def run_program(options: RunOptions, console: Console) -> int:
     arguments, chosen = _arguments(options), _chosen(options)
     opened = open_lock(options.lock, _start(arguments))
     path, lock = opened.path, opened.lock
-    refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
+    since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
     identity = read_identity(path, lock)
     if identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
@@ -59,7 +59,9 @@ def run_program(options: RunOptions, console: Console) -> int:
         identity = build_image(path, BuildOptions(offline=options.offline), beside)
     image = {"image": identity["reference"], "config": identity["config"]}
     try:
-        record = run(RunRequest(lock_path=path, lock=lock, arguments=arguments, **image, **chosen), engine)
+        record = run(
+            RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen), engine
+        )
     except GpusRefusedError:
         if options.guard:
             _refuse_host(lock)  # says more than the engine, if the host is the reason
@@ -72,12 +74,15 @@ def check_this_host(path: Path | None, console: Console) -> int:
     """Print the verdict on this host; returns 0 or 78."""
     from envbuild.hostcheck import check_host, render
 
-    verdict = check_host(open_lock(path).lock)
+    opened = open_lock(path)
+    verdict = check_host(opened.lock)
+    inputs = compared_inputs(opened.path, opened.lock, console)
     if console.as_json:
-        console.result(verdict.as_dict())
+        console.result({**verdict.as_dict(), "inputs": as_json(inputs)})
     elif not console.quiet:
         print(render(verdict), end="", file=sys.stdout if verdict.ok else sys.stderr)
-    return 0 if verdict.ok else HostMismatchError.exit_code
+        report_inputs(opened.path, opened.lock, inputs)
+    return 0 if verdict.ok and not inputs.differences else HostMismatchError.exit_code
 
 
 def _arguments(options: RunOptions) -> tuple[str, ...]:

@@ -75,12 +75,14 @@ def changes_since(base: Path, locked: Sequence[Input], seal: str) -> tuple[str, 
     Args:
         seal: what that comparison said.
     """
-    if not locked or seal_inputs(base, [entry.path for entry in locked]) == seal:
-        return ()
     try:
+        if not locked or seal_inputs(base, [entry.path for entry in locked]) == seal:
+            return ()
         found = compare_inputs(base, locked)
     except IntegrityError as error:
         return (error.message,)
+    except OSError as error:
+        return (f"inputs could not be looked at again: {error.strerror}",)
     if not found.differences:
         return ("input files were written or replaced meanwhile; their content is as locked again",)
     return tuple(difference.message for difference in found.differences)
