@@ -174,6 +174,15 @@ def runtime(expect: Facts, seen: Facts) -> list[Check]:
     return checks or [Check("runtime", _count(len(wanted), "file"), "unaltered", ok=True)]
 
 
+def libraries(expect: Facts, seen: Facts) -> list[Check]:
+    """No copy of NVIDIA's libraries comes before the locked one; for a lock without CUDA nothing is imported."""
+    if not expect.get("cuda") or "libraries" not in seen:
+        return []
+    from . import library_check
+
+    return library_check.check(expect, seen)
+
+
 FIELDS: dict[str, tuple[Callable[[Facts, Facts], list[Check]], str]] = {
     "kernel": (kernel, "host"),
     "cpu": (cpu, "host"),
@@ -183,6 +192,7 @@ FIELDS: dict[str, tuple[Callable[[Facts, Facts], list[Check]], str]] = {
     "environment": (environment, "image"),
     "python": (command, "image"),
     "packages": (distributions, "image"),
+    "libraries": (libraries, "image"),
     "runtime": (runtime, "image"),
 }
 

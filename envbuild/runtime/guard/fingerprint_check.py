@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .checks import Check
+from .check import Check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

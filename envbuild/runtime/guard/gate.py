@@ -122,6 +122,13 @@ def observe(expect: Mapping[str, Any], scope: str = "image") -> dict[str, Any]:
         seen["interpreter"] = probe.command_path("python", variables.get("PATH", ""))
         seen["distributions"] = probe.distributions(expect["site"], expect["startup"])
         seen["files"] = probe.digests(expect["files"])
+        if expect.get("cuda"):
+            from . import library_check
+
+            environment = os.path.dirname(os.path.dirname(expect["interpreter"]))
+            search = variables.get("LD_LIBRARY_PATH", "")
+            paths = library_check.on_search_path(search, environment)
+            seen["libraries"] = {"path": paths, "cache": library_check.in_cache()}
     return seen
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ..guard.library_check import is_nvidia
 from .finder import LOADERS
 from .objects import executable
 
@@ -28,10 +29,6 @@ DRIVER = "libcuda"
 """Comes from the host, not from the environment: recorded, and judged by the guard."""
 KINDS = {"libcudart": "version", "libcublas": "cublas", "libcublasLt": "cublas", "libcudnn": "cudnn", "libnccl": "nccl"}
 """Library to the field of the lock's CUDA table that holds its version."""
-_PREFIXES = (
-    *("libcublas", "libcudart", "libcudnn", "libcufft", "libcupti", "libcurand", "libcusolver", "libcusparse"),
-    *("libnccl", "libnvJitLink", "libnvrtc", "libnvshmem"),
-)
 _HEADLINE = "a library of NVIDIA's is not the locked one — the program was stopped"
 _FIX = (
     "start without what leads to another copy: LD_LIBRARY_PATH, LD_PRELOAD, mounts over /opt/env\n"
@@ -58,7 +55,7 @@ def check(process: Process, maps: str = "/proc/self/maps") -> None:
 
 def relevant(paths: Iterable[str]) -> list[str]:
     """Return those of some files that are NVIDIA's user-space libraries or the driver's ``libcuda``, sorted."""
-    return sorted(path for path in paths if _stem(path) == DRIVER or _stem(path).startswith(_PREFIXES))
+    return sorted(path for path in paths if _stem(path) == DRIVER or is_nvidia(path))
 
 
 def describe(path: str, wanted: Mapping[str, str], prefix: str) -> dict[str, Any]:
