@@ -51,6 +51,25 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
     return tuple(sorted(found))
 
 
+def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[str, ...]:
+    """Return the lines of requirements files and all they include that name a package, without options and comments.
+
+    Args:
+        base, files, source: as for ``included``.
+
+    Raises:
+        SpecError: as ``included`` does.
+    """
+    found = []
+    for path in included(base, files, source):
+        for _, line in _lines((base / path).read_text(encoding="utf-8-sig")):
+            text = re.sub(r"(^|\s)#.*$", "", line)
+            text = re.split(r"\s--?[A-Za-z]", text)[0].strip()
+            if text and not text.startswith("-"):
+                found.append(text)
+    return tuple(found)
+
+
 def _includes(text: str) -> Iterator[tuple[int, str]]:
     """Yield 1-based line and path of each file that a requirements file includes."""
     for number, line in _lines(text):

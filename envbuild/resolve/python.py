@@ -31,6 +31,7 @@ class PythonRequest:
         target: interpreter and platform.
         requirements: PEP 508 lines.
         files: requirements files.
+        constraints: PEP 508 lines that only limit versions of what is asked for anyway.
         wheels: folders with wheels of one's own.
         folder: relative paths start here; usually the spec's folder.
         existing: packages of the lock there is; their versions are kept where the requirements allow it.
@@ -41,6 +42,7 @@ class PythonRequest:
     target: Target
     requirements: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    constraints: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()
     folder: Path = Path()
     existing: tuple[PythonPackage, ...] = ()
@@ -156,6 +158,7 @@ def _question(request: PythonRequest) -> uv.Question:
     return uv.Question(
         lines=request.requirements,
         files=tuple(request.folder / path for path in request.files),
+        constraints=request.constraints,
         folder=request.folder,
         preferred=() if request.upgrade else request.existing,
         upgrade=None if request.upgrade else request.upgrade_packages,

@@ -6,6 +6,7 @@ Only uv's command line is relied on (``uv pip compile``), and of its output only
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from envbuild.resolve.wheels import Candidate, Target, read_pylock
 
 _GLIBCS = (17, 28, *range(31, 41))
 """Minor numbers of the C library that ``--python-platform`` knows."""
+_FROM = re.compile(r"^ *# from (\S+)$", re.MULTILINE)
 _UNWANTED = ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT")
 
 
@@ -32,6 +34,7 @@ class Question:
     Attributes:
         lines: requirements, one each.
         files: requirements files.
+        constraints: requirements that only limit versions of what is asked for anyway, one each.
         folder: relative paths in requirements start here, and so does uv's search for its configuration.
         preferred: packages whose version is kept where the requirements allow it.
         upgrade: names to move whatever is preferred; None: everything.
@@ -40,6 +43,7 @@ class Question:
 
     lines: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    constraints: tuple[str, ...] = ()
     folder: Path = Path()
     preferred: tuple[PythonPackage, ...] = ()
     upgrade: tuple[str, ...] | None = ()
@@ -62,24 +66,50 @@ def ask(question: Question, target: Target, indexes: Indexes, environ: Mapping[s
         IntegrityError: an index cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="envbuild-uv-") as name:
-        output = Path(name) / "pylock.toml"
+        output, constraints = Path(name) / "pylock.toml", Path(name) / "constraints.txt"
         if question.preferred and question.upgrade is not None:
             output.write_text(_preferences(question.preferred, target), encoding="utf-8")
-        done = subprocess.run(
-            [find_uv(), *_arguments(question, target, output), *indexes.arguments],
-            input="".join(f"{line}\n" for line in question.lines),
-            env=_environment(environ, indexes),
-            cwd=question.folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        arguments = [*_arguments(question, target), "--format", "pylock.toml", "--output-file", str(output)]
+        if question.constraints:
+            constraints.write_text("".join(f"{line}\n" for line in question.constraints), encoding="utf-8")
+            arguments += ["--constraints", str(constraints)]
+        done = _compile(question, arguments, indexes, environ)
         if done.returncode:
             raise _failure(done.stderr, target)
         warnings = tuple(line.removeprefix("warning: ") for line in done.stderr.splitlines() if _warns(line))
         return Answer(offered=read_pylock(output.read_bytes(), output.parent), warnings=warnings)
+
+
+def index_of(project: str, target: Target, indexes: Indexes, environ: Mapping[str, str]) -> str:
+    """Return the address of the package index that has a project, as this machine is configured.
+
+    Raises:
+        ResolveError: no index has it, since it comes from a folder, say, or does not exist.
+    """
+    question = Question(lines=(project,), dependencies=False, upgrade=None)
+    done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)
+    if done.returncode:
+        raise _failure(done.stderr, target)
+    found = _FROM.search(done.stdout)
+    if not found:
+        raise ResolveError(f"{project} comes from no package index here")
+    return found[1]
+
+
+def _compile(
+    question: Question, arguments: Sequence[str], indexes: Indexes, environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run uv."""
+    return subprocess.run(
+        [find_uv(), *arguments, *indexes.arguments],
+        input="".join(f"{line}\n" for line in question.lines),
+        env=_environment(environ, indexes),
+        cwd=question.folder,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
 
 
 @cache
@@ -103,11 +133,11 @@ def platform(target: Target) -> str:
     return f"{target.machine}-manylinux_2_{glibc}"
 
 
-def _arguments(question: Question, target: Target, output: Path) -> list[str]:
+def _arguments(question: Question, target: Target) -> list[str]:
     """Return uv's arguments; the interpreter named is only a helper, the versions given are the target's."""
     arguments = ["pip", "compile", "--python", sys.executable, "--no-python-downloads", "--color", "never"]
     arguments += ["--python-version", target.python, "--python-platform", platform(target)]
-    arguments += ["--only-binary", ":all:", "--format", "pylock.toml", "--output-file", str(output)]
+    arguments += ["--only-binary", ":all:"]
     if question.upgrade is None:
         arguments.append("--upgrade")
     for name in question.upgrade or ():
