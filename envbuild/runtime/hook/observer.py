@@ -32,10 +32,13 @@ SUFFIXES = frozenset(
 )  # fmt: skip
 SOURCE_COUNT = 1000
 CONFIG_COUNT = 200
+OWN_COUNT = 10_000
+"""Files that the program writes itself and that are no configuration when it reads them back."""
 SIZE = 1 << 20
 """Bytes; a larger configuration is listed without a digest. Sources always have one."""
 PAUSE = 0.5
 """Seconds between two writes of the record that only new files cause."""
+_KIND, _REGULAR = 0o170000, 0o100000
 _BESIDE = ("/.envbuild/", "/.git/", "/site-packages/", "/dist-packages/", "/node_modules/")
 
 
@@ -49,7 +52,7 @@ class Observer:
 
     def __init__(self, write: Callable[[], None], folder: str | None = None) -> None:
         self.write = write
-        start = os.getcwd() if folder is None else folder
+        start = _here() if folder is None else folder
         self.root = WORKSPACE if f"{start}/".startswith(f"{WORKSPACE}/") else start
         self.files: dict[str, dict[str, Any]] = {}
         self.left_out = 0
@@ -71,7 +74,7 @@ class Observer:
         look, suffixes = self.look, SUFFIXES
 
         def audit(event: str, arguments: tuple[Any, ...]) -> None:
-            if event == "open":
+            if event == "open" and arguments:
                 path = arguments[0]
                 if path.__class__ is str and path.rpartition(".")[2] in suffixes:
                     look(path, arguments)
@@ -106,7 +109,7 @@ class Observer:
     def within(self, path: str) -> bool:
         """Tell whether an absolute path is the project's own."""
         prefix = self.root if self.root == "/" else f"{self.root}/"
-        if not path.startswith(prefix) or path.startswith(self._outside):
+        if not self.root or not path.startswith(prefix) or path.startswith(self._outside):
             return False
         return not any(part in path for part in _BESIDE)
 
@@ -117,7 +120,8 @@ class Observer:
         if path.endswith(".pyc"):
             path = _source_of(path)
         if writes:
-            self._own.add(path)
+            if len(self._own) < OWN_COUNT:
+                self._own.add(path)
         elif path not in self.files and path not in self._own:
             self._note(path, sys.maxsize if path.endswith(".py") else SIZE)
 
@@ -187,6 +191,8 @@ def digest_file(path: str, limit: int) -> dict[str, Any]:
     """Return path, size in bytes and SHA-256 of a file; None for what cannot be had, no digest above the limit."""
     found: dict[str, Any] = {"path": path, "size": None, "sha256": None}
     try:
+        if os.stat(path).st_mode & _KIND != _REGULAR:  # a pipe would give its data only once
+            return found
         with open(path, "rb", buffering=0) as stream:
             found["size"] = size = os.fstat(stream.fileno()).st_size
             if size <= limit:
@@ -194,6 +200,14 @@ def digest_file(path: str, limit: int) -> dict[str, Any]:
     except OSError:
         pass
     return found
+
+
+def _here() -> str:
+    """Return the working directory; empty if it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
 
 
 def _file_of(module: ModuleType) -> str:

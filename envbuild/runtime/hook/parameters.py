@@ -50,7 +50,7 @@ class Parameters:
         secrets: Collection[str] = (),
         *,
         replace: bool = False,
-    ) -> None:
+    ) -> bool:
         """Remember what one parser gave; the same parser with the same names replaces what it gave before.
 
         Args:
@@ -59,6 +59,9 @@ class Parameters:
             given: names, values and sources.
             secrets: names whose values the parser itself hides.
             replace: whatever the names are, this is the program's newest configuration.
+
+        Returns:
+            True if the record has to be written: programs may parse the same thing a thousand times.
         """
         values: dict[str, Any] = {}
         for whole, value, source in given:
@@ -66,9 +69,13 @@ class Parameters:
                 if len(values) < NAMES:
                     values[name] = [masked(name, plain(part), hide=whole in secrets), source]
         found = {"parser": parser, "program": mask_text(text(program)), "values": values}
+        if not values or found in self.sets:
+            return False
         self.sets = [entry for entry in self.sets if not _same(entry, found, replace)]
-        if values and len(self.sets) < SETS:
-            self.sets.append(found)
+        if len(self.sets) >= SETS:
+            return False
+        self.sets.append(found)
+        return True
 
     def source(self, name: str, value: Any) -> str:
         """Return where a value came from that an earlier parser gave under the same name: two stages are common."""
@@ -101,6 +108,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON has it: never with an address in memory, never longer than ``LENGTH`` characters."""
     if value is None or isinstance(value, bool):
         return value
+    if _is_enum(value):
+        return text(value.name)
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         value = value.item()
     if type(value) is int:
@@ -108,7 +117,7 @@ def plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return float(value)
     if isinstance(value, str):
-        return cut(text(getattr(value, "value", value) if _is_enum(value) else value))
+        return cut(mask_text(text(value)))
     if depth < DEPTH:
         if isinstance(value, (list, tuple)):
             return _shortened([plain(part, depth + 1) for part in value[: ITEMS + 1]], value)
@@ -117,7 +126,7 @@ def plain(value: Any, depth: int = 0) -> Any:
         fields = _fields(value)
         if fields is not None:
             return {str(key): plain(part, depth + 1) for key, part in list(fields.items())[:ITEMS]}
-    return cut(text(_worded(value)))
+    return cut(mask_text(text(_worded(value))))
 
 
 def masked(name: str, value: Any, *, hide: bool = False) -> Any:
@@ -187,8 +196,6 @@ def _is_enum(value: Any) -> bool:
 
 def _worded(value: Any) -> str:
     """Return the words for a value that is neither a number nor a text nor made of such."""
-    if _is_enum(value):
-        return str(value.name)
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, bytes):

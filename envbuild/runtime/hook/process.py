@@ -15,12 +15,13 @@ from _thread import allocate_lock
 from ..guard import gate
 from . import lineage
 from .observer import Observer
-from .parameters import Parameters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
+
+    from .parameters import Parameters
 
 FORMAT = 1
 
@@ -47,7 +48,7 @@ class Process:
         self.warnings: list[str] = []
         self.forks = 0
         self.stopping = False
-        self.parameters = Parameters()
+        self._parameters: Parameters | None = None
         self.observer = Observer(self.write)
         self.writing = allocate_lock()
         os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.path)
@@ -64,6 +65,15 @@ class Process:
     def ops(self) -> bool:
         """Whether deterministic operations are asked for, beyond seeds."""
         return bool(self.config.LEVEL == "ops")
+
+    @property
+    def parameters(self) -> Parameters:
+        """What argument parsers gave; most programs have none at most starts."""
+        if self._parameters is None:
+            from .parameters import Parameters
+
+            self._parameters = Parameters()
+        return self._parameters
 
     def seed(self, generator: str = "") -> int:
         """Return this process's 32-bit seed, for a generator that a forked child inherited a state of its own."""
@@ -166,7 +176,7 @@ class Process:
             ],
             "libraries": self.libraries,
             "environment_changed": changed,
-            "parameters": self.parameters.as_list(),
+            "parameters": self._parameters.as_list() if self._parameters else [],
             **self.observer.as_dict(final=final),
             **({"objects": _objects()} if final else {}),
             "warnings": self.warnings,
@@ -181,7 +191,7 @@ class Process:
         self.inherited = self.inherited_by_child
         number, self.forks = self.forks, 0
         self.writing = allocate_lock()
-        self.parameters = Parameters()
+        self._parameters = None
         self.observer.forked()
         self._move(lineage.fork(self.path, number))
 

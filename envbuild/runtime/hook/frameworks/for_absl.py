@@ -31,8 +31,8 @@ def _record(flags: Any, argv: Any, process: Process) -> None:
         name, _, path = argument.lstrip("-").partition("=")
         if name == "flagfile" and path:
             process.observer.read_config(path)
-    process.parameters.add("absl", str(argv[0]).rpartition("/")[2], _values(flags))
-    process.write()
+    if process.parameters.add("absl", str(argv[0]).rpartition("/")[2], _values(flags)):
+        process.write()
 
 
 def _values(flags: Any) -> Iterator[tuple[str, Any, str]]:

@@ -90,8 +90,8 @@ def _record(parser: Any, namespace: Any, given: set[str], before: set[str], args
         if isinstance(argument, str) and argument[:1] and argument[0] in prefixes:
             process.observer.read_config(argument[1:])
     values = _values(parser, namespace, given, before, process)
-    process.parameters.add("argparse", parser.prog, values)
-    process.write()
+    if process.parameters.add("argparse", parser.prog, values):
+        process.write()
 
 
 def _values(

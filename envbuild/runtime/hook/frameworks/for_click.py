@@ -41,8 +41,8 @@ def _record(library: str, context: Any, process: Process) -> None:
     if context.resilient_parsing:  # a shell asks for completions
         return
     hidden = {param.name for param in context.command.params if getattr(param, "hide_input", False)}
-    process.parameters.add(library, context.command_path, _values(context), hidden)
-    process.write()
+    if process.parameters.add(library, context.command_path, _values(context), hidden):
+        process.write()
 
 
 def _values(context: Any) -> Iterator[tuple[str, Any, str]]:

@@ -35,8 +35,8 @@ def set_up(module: Any, process: Process) -> None:
 def _record(fn: Any, result: Any, process: Process) -> None:
     (positional, named), consumed = result[0], result[1]
     program = f"{sys.argv[0].rpartition('/')[2]} {getattr(fn, '__name__', type(fn).__name__)}"
-    process.parameters.add("fire", program, _values(fn, positional, named, consumed))
-    process.write()
+    if process.parameters.add("fire", program, _values(fn, positional, named, consumed)):
+        process.write()
 
 
 def _values(fn: Any, positional: Any, named: Any, consumed: Any) -> Iterator[tuple[str, Any, str]]:

@@ -32,8 +32,8 @@ def set_up(module: Any, process: Process) -> None:
 
 def _record(config: Any, overrides: Any, process: Process) -> None:
     program = sys.argv[0].rpartition("/")[2]
-    process.parameters.add("hydra", program, _values(config, overrides), replace=True)
-    process.write()
+    if process.parameters.add("hydra", program, _values(config, overrides), replace=True):
+        process.write()
 
 
 def _values(config: Any, overrides: Any) -> Iterator[tuple[str, Any, str]]:

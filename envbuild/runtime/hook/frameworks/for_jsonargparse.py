@@ -38,8 +38,8 @@ def _record(parser: Any, args: Any, result: Any, process: Process) -> None:
     import sys
 
     typed = [argument.lstrip("-").partition("=")[0] for argument in (sys.argv[1:] if args is None else args)]
-    process.parameters.add("jsonargparse", parser.prog, _values(parser, result, set(typed)))
-    process.write()
+    if process.parameters.add("jsonargparse", parser.prog, _values(parser, result, set(typed))):
+        process.write()
 
 
 def _values(parser: Any, result: Any, typed: set[str]) -> Iterator[tuple[str, Any, str]]:

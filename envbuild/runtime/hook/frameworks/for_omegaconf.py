@@ -68,8 +68,8 @@ def _remember(config: Any, typed: list[tuple[Any, set[str]]], process: Process) 
 
 
 def _record(values: Iterator[tuple[str, Any, str]], process: Process) -> None:
-    process.parameters.add("omegaconf", sys.argv[0].rpartition("/")[2], values, replace=True)
-    process.write()
+    if process.parameters.add("omegaconf", sys.argv[0].rpartition("/")[2], values, replace=True):
+        process.write()
 
 
 def _values(config: Any, typed: set[str]) -> Iterator[tuple[str, Any, str]]:

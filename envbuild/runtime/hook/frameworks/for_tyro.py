@@ -29,8 +29,8 @@ def set_up(module: Any, process: Process) -> None:
 
 
 def _record(call: Any, values: Any, process: Process) -> None:
-    process.parameters.add("tyro", sys.argv[0].rpartition("/")[2], _values(call, values))
-    process.write()
+    if process.parameters.add("tyro", sys.argv[0].rpartition("/")[2], _values(call, values)):
+        process.write()
 
 
 def _values(call: Any, values: Any) -> Iterator[tuple[str, Any, str]]:
