@@ -1,0 +1,34 @@
+"""The program as typer knows it, and the options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="envbuild",
+    help="Machine-learning training that repeats to the last bit, or refuses to start and says why.\n\n"
+    "Start with:  envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py",
+    epilog="Exit codes are documented in docs/exit-codes.md; the program's own code passes through `run`.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print details.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Offline = Annotated[bool, typer.Option("--offline", help="Use the store only; name what is missing.")]
+LockArgument = Annotated[
+    Path | None, typer.Argument(metavar="[LOCK]", help="The lock; by default the one found upward from here.")
+]
+LockOption = Annotated[
+    Path | None, typer.Option("--lock", metavar="FILE", help="The lock; by default the one found upward.")
+]
+FromFolders = Annotated[
+    list[Path] | None,
+    typer.Option("--from", metavar="DIR", help="A folder made by `envbuild fetch --vendor`, tried before any index."),
+]
