@@ -18,6 +18,7 @@ from envbuild.digest import sha256_json
 from envbuild.errors import Problem, SpecError
 from envbuild.host import FORMAT, HostFacts
 from envbuild.host_values import of_host
+from envbuild.lock_types import without_defaults
 from envbuild.suggest import quote
 
 if sys.version_info >= (3, 11):
@@ -36,7 +37,7 @@ def dumps(host: HostFacts) -> str:
     """Render a host description; equal descriptions give equal text."""
     lines = [_HEADER.rstrip()]
     table = ""
-    for line in tomli_w.dumps(_known(host)).splitlines():
+    for line in tomli_w.dumps({"format": FORMAT, **without_defaults(host)}).splitlines():
         if line.startswith("["):
             table = line
         if found := _LINE.fullmatch(line):
@@ -98,20 +99,6 @@ def digest(host: HostFacts) -> str:
             "devices": msgspec.to_builtins(known.devices),
         }
     )
-
-
-def _known(value: Any) -> Any:
-    """Return a description's plain values without what is unknown; the format always stands."""
-    if isinstance(value, msgspec.Struct):
-        fields = {name: _known(getattr(value, name)) for name in value.__struct_fields__}
-        pairs = zip(value.__struct_encode_fields__, fields.values(), strict=True)
-        return {key: found for key, found in pairs if found not in (None, "", {}, []) and found is not _ZERO}
-    if isinstance(value, tuple):
-        return [_known(item) for item in value]
-    return _ZERO if value == 0 and not isinstance(value, bool) else value
-
-
-_ZERO = object()
 
 
 def _size(number: int, unit: str) -> str:

@@ -18,11 +18,12 @@ from envbuild.suggest import either, nearest, quote
 WORDS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(POLICIES, ("exact", "any")),
     **dict.fromkeys(
-        ("cpu", "gpu.count", "gpu.compute-capability", "gpu.sms", "gpu.memory"), ("exact", "at least", "any")
+        ("cpu", "cpu.flags", "gpu.count", "gpu.compute-capability", "gpu.sms", "gpu.memory"),
+        ("exact", "at least", "any"),
     ),
     "gpu.driver": ("exact", "same branch", "at least", "any"),
 }
-"""Policies that mean something, by field: only versions have branches, only numbers and versions an order."""
+"""Policies that mean something, by field: only versions have branches; numbers, versions and sets have an order."""
 
 _MEMORY = re.compile(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)[ ]?(GiB|MiB)")
 

@@ -112,7 +112,7 @@ def test_policies_are_read_in_every_spelling(text: str, policy: str) -> None:
             "{gpu: {model: same branch}}",
             '{0}.gpu.model: "same branch" says nothing about this field — write exact or any',
         ),
-        ("{cpu-flags: at least}", '{0}.cpu-flags: "at least" says nothing about this field — write exact or any'),
+        ("{gpu: {ecc: at least}}", '{0}.gpu.ecc: "at least" says nothing about this field — write exact or any'),
         ("{cpu: same branch}", '{0}.cpu: "same branch" says nothing about this field — write exact, at least or any'),
         ('{gpu: {ecc: "any, warn"}}', '{0}.gpu.ecc: "any, warn" says nothing about this field — write exact or any'),
         (
