@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _HIDES = "CUDA_VISIBLE_DEVICES"
 _HANDS = "NVIDIA_VISIBLE_DEVICES"
+_NVML_ONLY = ("gpu.mig", "gpu.ecc", "gpu.vbios", "gpu.board")
 _NO_DEVICE = 100
 """``CUDA_ERROR_NO_DEVICE``: also what CUDA answers if its variable hides every GPU."""
 
@@ -31,14 +32,16 @@ def gpu(expect: Facts, seen: Facts) -> list[Check]:
     problem = facts.get("problem") or {}
     if not facts.get("driver") and not facts.get("devices"):
         return [_no_driver(expect, problem)]
-    nvml, driver, libcuda = _nvml(expect, seen, problem), _driver(expect, facts), _libcuda(expect, facts)
+    nvml, driver, libcuda = _nvml(expect, seen, problem), _driver(expect, facts), _libcuda(expect, seen)
     if not nvml.ok and not facts.get("devices"):
         libcuda.because = "" if libcuda.ok else "gpu.nvml"
         return [nvml, driver, libcuda]
     found = _visible_devices(seen)
     compared = devices.compare(expect, found, all_of_them=seen["scope"] != "host")
     for check in compared:
-        if not libcuda.ok and check.found.startswith("unknown"):  # the SM count comes from libcuda
+        if not nvml.ok and (check.found.startswith("unknown") or check.field in _NVML_ONLY):
+            check.because = "gpu.nvml"
+        elif not libcuda.ok and check.found.startswith("unknown"):  # the SM count comes from libcuda
             check.because = "gpu.libcuda"
     return [nvml, *_count(expect, seen, len(found)), *compared, driver, libcuda, *_exclusive(expect, found)]
 
@@ -115,9 +118,9 @@ def _driver(expect: Facts, facts: Facts) -> Check:
     return Check("gpu.driver", shown, found or "unknown", ok=False, severity=severity, meaning=meaning, fix=fix)
 
 
-def _libcuda(expect: Facts, facts: Facts) -> Check:
+def _libcuda(expect: Facts, seen: Facts) -> Check:
     """The CUDA library that programs load is the one of the loaded kernel module."""
-    library, driver = facts.get("libcuda") or {}, facts.get("driver", "")
+    library, driver = seen["gpu"].get("libcuda") or {}, seen["gpu"].get("driver", "")
     path, version = library.get("path", ""), library.get("version", "")
     problem = library.get("problem") or {}
     severity = "soft" if _driver_policy(expect)[0] == "any" else "hard"
@@ -174,7 +177,8 @@ def _count(expect: Facts, seen: Facts, shown: int) -> list[Check]:
     view = Check("gpu.visible", locked, f"{shown} of {total}", ok=True, severity=severity)
     if shown < total and not enough(shown) and (enough(total) or shown < wanted):
         view.ok, view.meaning = False, f"{hider} hides {total - shown} of {total} GPUs: {words.COUNT}"
-        lines = [f"unset {_HIDES}, or let it name {wanted} of them" if _HIDES in variables else "see gpu.libcuda"]
+        again = "start the container again: a CUDA program and nvidia-smi -L must show the same GPUs"
+        lines = [f"unset {_HIDES}, or let it name {wanted} of them" if _HIDES in variables else again]
         view.fix = "\n".join([*lines, words.once("gpu.visible")])
     number = total if not view.ok else shown
     check = Check("gpu.count", locked, str(number), ok=enough(number), severity=severity)
@@ -191,7 +195,7 @@ def _missing(seen: Facts, number: int, wanted: int) -> str:
         for index, device in enumerate(seen["gpu"].get("devices", ()))
         if device.get("problem")
     ]
-    if number < wanted and not broken and seen["environment"].get(_HANDS, "all") != "all":
+    if number < wanted and not broken and seen["environment"].get(_HANDS, "all") not in ("all", "void"):
         return f"{_HANDS}={seen['environment'][_HANDS]} hands on no more: "
     return "".join(broken) if number < wanted else ""
 

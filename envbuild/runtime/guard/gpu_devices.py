@@ -148,10 +148,10 @@ def _check(expect: Facts, field: str, matched: Sequence[tuple[Facts, Found]], to
         found = ", ".join(_once(_show(field, device, found=True) for _, (_, device) in shown))
         return Check(field, locked, found, ok=True, severity=severity)
     slot, (_, device) = differing[0]
-    if field == "gpu.model":
-        meaning = words.model(slot, device)
-    elif _value(field, device, found=True) in _ABSENT and field != "gpu.ecc":
+    if _value(field, device, found=True) in _ABSENT and field != "gpu.ecc":
         meaning = words.UNKNOWN
+    elif field == "gpu.model":
+        meaning = words.model(slot, device)
     else:
         meaning = words.device(field, _value(field, slot), _value(field, device, found=True))
     values = _where(field, differing, total)
