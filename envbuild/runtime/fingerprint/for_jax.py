@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .__main__ import Fingerprint
 
 
+_KNOWN = ((0, 4, 1), (0, 12))
+"""Releases of JAX, from and below, whose XLA is known to have the flag for deterministic kernels without autotuning."""
+
+
 def parts(fingerprint: Fingerprint) -> None:
     """Add ``jax.cpu.…`` and ``jax.gpuN.…``; nothing where JAX is not installed."""
     import os
@@ -24,12 +28,20 @@ def parts(fingerprint: Fingerprint) -> None:
         return
     jax.config.update("jax_default_matmul_precision", "highest")
     version = str(jax.__version__)
+    flags = os.environ.get("XLA_FLAGS", "")
+    # XLA reads its flags when the first backend starts, and an unknown one ends the process.
+    if _KNOWN[0] <= _release(version) < _KNOWN[1] and "deterministic_ops" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()
     computed = (("matmul", _matmul), ("convolution", _convolution), ("functions", _functions), ("random", _random))
     devices = [("jax.cpu", jax.devices("cpu")[0])]
     devices += [(f"jax.gpu{index}", device) for index, device in enumerate(_gpus(jax))]
     for prefix, device in devices:
         for name, compute in computed:
             fingerprint.add(f"{prefix}.{name}", "XLA", version, partial(_on, jax, device, compute))
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:3] if part.isdecimal())
 
 
 def _gpus(jax: Any) -> list[Any]:
