@@ -79,7 +79,9 @@ start() {
     if ! { ours && version=$(answers); }; then
         unpack
         command -v runc >/dev/null || fail "no runc: install the machine's own engine first: scripts/ensure-engine.sh"
-        printf '{"features": {"containerd-snapshotter": true}}\n' >"$base/daemon.json"
+        # Descriptions of devices (CDI) come from a folder of its own, so that tests may write some.
+        printf '{"features": {"containerd-snapshotter": true}, "cdi-spec-dirs": ["%s"]}\n' "$run/cdi" >"$base/daemon.json"
+        mkdir -p "$run/cdi"
         # In a network namespace of its own: an engine without a bridge removes docker0, which is the first engine's.
         PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net dockerd --config-file "$base/daemon.json" \
             --data-root "$data" --exec-root "$run/exec" --pidfile "$pidfile" --host "unix://$socket" \

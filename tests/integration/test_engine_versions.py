@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +14,10 @@ from envbuild.engine.protocol import ContainerRun, Step
 from envbuild.image.layer import Layer
 from envbuild.image.oci import Blob, Image, docker_archive
 from tests.support.rootfs import write_rootfs, write_tar
+from tests.support.second_engine import second_engine
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
-SCRIPT = Path(__file__).parents[2] / "scripts/second-engine.sh"
-RUNNING = Path("/run/envbuild-second-engine/docker.sock")
 TAG = "envbuild-test:versions"
 
 
@@ -30,17 +27,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[DockerEngine]:
     if request.param == "own":
         yield connect()
         return
-    if os.geteuid() != 0:
-        pytest.skip("starting a second engine needs root")
-    was_running = RUNNING.exists()
-    line = subprocess.run([SCRIPT, "start"], check=True, stdout=subprocess.PIPE, text=True).stdout
-    name, _, host = line.strip().partition("=")
-    assert name == "DOCKER_HOST"
-    try:
+    with second_engine() as host:
         yield connect({"DOCKER_HOST": host})
-    finally:
-        if not was_running:
-            subprocess.run([SCRIPT, "stop"], check=True)
 
 
 @pytest.fixture(scope="module")

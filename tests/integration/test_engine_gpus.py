@@ -1,0 +1,121 @@
+"""GPUs through real engines: one without NVIDIA's toolkit, and one with CDI whose devices are stand-ins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.engine.docker import DockerEngine, connect
+from envbuild.engine.docker_gpus import INSTALL
+from envbuild.engine.docker_images import import_tar
+from envbuild.engine.protocol import ContainerRun, Gpus, GpusRefusedError
+from tests.support.rootfs import write_rootfs
+from tests.support.second_engine import CDI, second_engine
+
+pytestmark = [pytest.mark.engine, pytest.mark.network]
+TAG = "envbuild-test:gpus"
+
+
+def held(engine: DockerEngine, folder: Path) -> Iterator[DockerEngine]:
+    """The engine with a tiny image of this machine's programs, removed afterwards."""
+    write_rootfs(folder / "rootfs.tar")
+    with (folder / "rootfs.tar").open("rb") as stream:
+        import_tar(engine._sdk_client(), stream, *TAG.split(":"), {})
+    yield engine
+    engine._sdk_client().remove_image(TAG, force=True)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerEngine]:
+    """The machine's engine."""
+    yield from held(connect(), tmp_path_factory.mktemp("own"))
+
+
+def device(name: str, **edits: Any) -> dict[str, Any]:
+    """A CDI device that is known by a file and a variable."""
+    return {"name": name, "containerEdits": {"env": [f"GIVEN_{name.replace('-', '_').replace(':', '_')}=1"], **edits}}
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerEngine]:
+    """The newer engine, which is told of three GPUs by a CDI file; the last one's driver file is not there."""
+    gone = [{"hostPath": "/nowhere/libcuda.so.1", "containerPath": "/libcuda.so.1", "options": ["ro", "bind"]}]
+    names = ["10", "0", "1", "GPU-a", "all"]
+    specification = {
+        "cdiVersion": "0.5.0",
+        "kind": "nvidia.com/gpu",
+        "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
+        "devices": [*(device(name) for name in names), device("2", mounts=gone)],
+    }
+    with second_engine() as host:
+        file = CDI / "envbuild-test.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(specification))
+        try:
+            yield from held(connect({"DOCKER_HOST": host}), tmp_path_factory.mktemp("newer"))
+        finally:
+            file.unlink()
+
+
+def given(engine: DockerEngine, gpus: Gpus | None, capfd: pytest.CaptureFixture[str]) -> list[str]:
+    """Run a container with these GPUs and return the variables that it got with them."""
+    capfd.readouterr()
+    command = ("/bin/sh", "-c", "set")
+    assert engine.run_container(ContainerRun(image=TAG, command=command, environment={"PATH": "/bin"}, gpus=gpus)) == 0
+    lines = (line.replace("'", "") for line in capfd.readouterr().out.splitlines())
+    return sorted(line for line in lines if line.startswith(("GIVEN", "NVIDIA")))
+
+
+def test_an_engine_without_the_toolkit_gets_the_install_hint(own: DockerEngine) -> None:
+    """Nothing is left of a container that could not get its GPUs; the error says what to install."""
+    assert own.gpu_support() == ""
+    request = ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(count=1), labels={"envbuild-test": "gpus"})
+    with pytest.raises(GpusRefusedError) as caught:
+        own.run_container(request)
+    assert caught.value.message == (
+        "the engine cannot hand GPUs to containers: NVIDIA's container toolkit is not installed or not configured"
+    )
+    assert (caught.value.hint, caught.value.exit_code) == (INSTALL, 15)
+    left = own._sdk_client().containers(all=True, quiet=True, filters={"label": "envbuild-test=gpus"})
+    assert left == []
+
+
+def test_a_run_without_gpus_is_given_none(own: DockerEngine, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also where NVIDIA's runtime were the default: the variable that it reads says so."""
+    assert given(own, None, capfd) == ["NVIDIA_VISIBLE_DEVICES=void"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "names"),
+    [
+        (Gpus(count=1), ["0"]),
+        (Gpus(count=2), ["0", "1"]),
+        (Gpus(), ["all"]),
+        (Gpus(devices=("GPU-a", "10")), ["10", "GPU_a"]),
+    ],
+)
+def test_cdi_devices_reach_the_container(
+    newer: DockerEngine, gpus: Gpus, names: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The lowest indexes for a count, all, or those that are named."""
+    assert newer.gpu_support() == "cdi"
+    assert given(newer, gpus, capfd) == [*(f"GIVEN_{name}=1" for name in names), "NVIDIA_VISIBLE_DEVICES=void"]
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (("77",), "the engine knows no GPU nvidia.com/gpu=77"),
+        (("2",), "the engine's description of the GPUs names /nowhere/libcuda.so.1, which the host does not have"),
+    ],
+)
+def test_cdi_devices_that_cannot_be_given(newer: DockerEngine, names: tuple[str, ...], sentence: str) -> None:
+    """A GPU that is not listed, and a description from before a driver's update, are told with a next command."""
+    with pytest.raises(GpusRefusedError) as caught:
+        newer.run_container(ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(devices=names)))
+    assert caught.value.message == sentence
+    assert "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" in caught.value.hint
