@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import suppress
 from pathlib import Path
 
-from envbuild.host import Cpu, GpuFacts, HostFacts
+from envbuild.host import GpuFacts, HostFacts
 from envbuild.record import Git
-from envbuild.runtime.guard import probe
+from envbuild.runtime.guard import driver
 
 
 def git_state(project: Path) -> Git | None:
@@ -55,46 +54,23 @@ def git_state(project: Path) -> Git | None:
 
 
 def host_facts(root: Path = Path("/")) -> HostFacts:
-    """Describe this machine; ``root`` stands for ``/`` in tests. Without a driver no GPU is looked for."""
+    """Describe this machine but for its container engine, which describes itself; ``root`` stands for ``/`` in tests.
+
+    Without a driver no GPU is looked for; with one it is asked in a process of its own.
+    """
+    from envbuild import hostprobe
+
     system = os.uname()
     return HostFacts(
         kernel=system.release,
         machine=system.machine,
+        libc=hostprobe.libc(),
         memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        cpu=Cpu(
-            model=_cpu_model(root / "proc/cpuinfo"),
-            level=probe.cpu_level(str(root)),
-            visible=probe.visible_cpus(),
-            total=os.cpu_count() or 1,
-        ),
-        gpu=GpuFacts(driver=gpu_driver(root)),
+        cpu=hostprobe.cpu_facts(root),
+        gpu=GpuFacts() if lacks_gpu_driver(root) else hostprobe.gpu_facts(),
     )
 
 
-def gpu_driver(root: Path = Path("/")) -> str:
-    """Return the NVIDIA kernel driver's version, or an empty string; without one this costs a single failed open."""
-    try:
-        return (root / "sys/module/nvidia/version").read_text().strip()
-    except OSError:
-        return ""
-
-
-_DRIVER_TRACES = ("sys/module/nvidia", "proc/driver/nvidia", "dev/nvidiactl", "dev/dxg", "dev/nvhost-ctrl")
-"""What a driver leaves: the kernel module, its device; Windows' driver under WSL 2; Tegra's."""
-
-
 def lacks_gpu_driver(root: Path = Path("/")) -> bool:
-    """Tell whether this machine plainly has no driver for NVIDIA's GPUs."""
-    return not any((root / trace).exists() for trace in _DRIVER_TRACES)
-
-
-def _cpu_model(path: Path) -> str:
-    """Read the first CPU's model name; empty where /proc/cpuinfo has none, as on arm64."""
-    with suppress(OSError), path.open(encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-            if not line.strip():
-                break
-    return ""
+    """Tell whether this machine plainly has no driver for NVIDIA's GPUs; costs a few looks at files."""
+    return not driver.traces(str(root), os.environ.get("LD_LIBRARY_PATH", ""))

@@ -5,9 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
+import time
 from pathlib import Path
 
-from envbuild.surroundings import git_state, host_facts
+import pytest
+
+from envbuild.host import GpuFacts, HostFacts
+from envbuild.host_file import dumps, loads
+from envbuild.surroundings import git_state, host_facts, lacks_gpu_driver
+from tests.support.gpus import DRIVER, build_standin, gpu_uuid, h200, install, machine, t4
 
 
 def git(folder: Path, *arguments: str) -> bytes:
@@ -42,12 +48,37 @@ def test_the_version_of_a_project_is_told(tmp_path: Path) -> None:
 
 
 def test_the_host_is_described(tmp_path: Path) -> None:
-    """Kernel and CPU come from the machine; without a driver no GPU is looked for."""
+    """Kernel, C library and CPU come from the machine; without a driver no GPU is looked for."""
     facts = host_facts()
     assert facts.kernel == os.uname().release
-    assert facts.cpus >= 1
+    assert facts.libc == os.confstr("CS_GNU_LIBC_VERSION")
+    assert facts.cpu.total >= facts.cpu.visible >= 1
     assert facts.memory > 1 << 20
     (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/cpuinfo").write_text("processor : 0\nmodel name\t: A CPU: fast\nflags : fpu\n\n")
+    (tmp_path / "proc/cpuinfo").write_text("processor : 0\nmodel name\t: A CPU: fast\nflags\t\t: fpu avx2\n\n")
     other = host_facts(tmp_path)
-    assert (other.cpu, other.gpu_driver, other.gpus) == ("A CPU: fast", "", ())
+    assert (other.cpu.model, other.cpu.flags) == ("A CPU: fast", ("avx2",))
+    assert other.gpu == GpuFacts()
+
+
+def test_gpus_are_described_where_there_is_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record holds what its host had: driver, and of each GPU name, identity and what else decides bits."""
+    standin = install(build_standin(tmp_path / "libraries"), tmp_path / "machine", machine(h200(), t4()))
+    monkeypatch.setenv("LD_LIBRARY_PATH", standin.environment["LD_LIBRARY_PATH"])
+    found = host_facts().gpu
+    assert found.nvml == DRIVER
+    assert [(gpu.name, gpu.uuid, gpu.sms) for gpu in found.devices] == [
+        ("NVIDIA H200", gpu_uuid(0x200), 132),
+        ("Tesla T4", gpu_uuid(0x400), 40),
+    ]
+    assert loads(dumps(HostFacts(kernel="6.1", machine="x86_64", gpu=found))).gpu == found
+
+
+def test_no_driver_costs_nothing() -> None:
+    """Looking at a host without GPU takes a few milliseconds at most: it happens at every run."""
+    host_facts()
+    before = time.perf_counter()
+    for _ in range(10):
+        assert lacks_gpu_driver()
+        host_facts()
+    assert (time.perf_counter() - before) / 10 < 0.01

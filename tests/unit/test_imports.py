@@ -53,7 +53,7 @@ ALLOWED = {
     "resolve": {"values", "network"},
     "fetch": {"values", "network"},
     "image": {"values", "protocol", "runtime"},
-    "run": {"values", "protocol", "runtime"},
+    "run": {"values", "protocol", "runtime", "probe"},
     "adapter": {"values", "protocol"},
     "probe": {"values", "runtime"},
     "wiring": {*LAYERS.values()},
