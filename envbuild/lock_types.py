@@ -71,7 +71,10 @@ LibraryVersion = Annotated[str, Meta(pattern=r"^(?:[0-9]+(?:\.[0-9]+){0,4})?\Z",
 Capability = Annotated[str, Meta(pattern=r"^(?:[0-9]{1,2}\.[0-9])?\Z", title="a compute capability such as 9.0")]
 MigProfile = Annotated[
     str,
-    Meta(pattern=r"^(?:none|[0-9]g\.[0-9]{1,3}gb(?:\+me(?:\.all)?)?)?\Z", title="none or a profile such as 3g.40gb"),
+    Meta(
+        pattern=r"^(?:none|(?:[0-9]c\.)?[0-9]g\.[0-9]{1,3}gb(?:[+-](?:me|gfx)(?:\.all)?){0,2})?\Z",
+        title="none or a profile such as 3g.40gb",
+    ),
 ]
 CpuFlag = Annotated[str, Meta(pattern=r"^[a-z0-9_]{1,32}\Z", title="a CPU flag as /proc/cpuinfo writes it")]
 Policy = Annotated[

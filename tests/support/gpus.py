@@ -21,6 +21,8 @@ SONAMES = {"nvml": "libnvidia-ml.so", "cuda": "libcuda.so"}
 HWCAPS = "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v2"
 COMPAT = "/usr/local/cuda/compat"
 NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST = 3, 4, 13, 15
+HANG, CRASH, CHATTER = -1, -2, -3
+"""Codes of the stand-in's own (scenario.h): the call never returns, crashes, prints before it answers."""
 DRIVER = "580.159.04"
 
 

@@ -92,15 +92,18 @@ def _output(command: list[str], variables: Mapping[str, str], timeout: float) ->
     answer, end = b"", monotonic() + timeout
     waiting = poll()
     waiting.register(reader, POLLIN)
-    while True:
-        if not waiting.poll(max(0.0, end - monotonic()) * 1000):
-            break
-        chunk = os.read(reader, 65536)
-        if not chunk:
-            break
-        answer += chunk
-    os.close(reader)
-    return _status(pid, end), answer
+    try:
+        while waiting.poll(max(0.0, end - monotonic()) * 1000):
+            chunk = os.read(reader, 65536)
+            if not chunk:
+                break
+            answer += chunk
+        return _status(pid, end), answer
+    except BaseException:  # Ctrl-C: the probe may be deaf to it
+        os.kill(pid, 9)
+        raise
+    finally:
+        os.close(reader)
 
 
 def _status(pid: int, end: float) -> int | None:
@@ -109,7 +112,10 @@ def _status(pid: int, end: float) -> int | None:
 
     killed = False
     while True:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        try:
+            done, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:  # whoever started this process ignores SIGCHLD: the kernel keeps no status
+            return 0
         if done:
             return None if killed else os.waitstatus_to_exitcode(status)
         if monotonic() > end + (1 if killed else 0):

@@ -3,9 +3,11 @@
  * Lines are "key = value"; "[gpu]" begins a GPU and "[slice]" a MIG slice of the last GPU, and the keys below it are its
  * own. The file is named by ENVBUILD_STANDIN, else it is "standin.conf" beside the library, so that a container needs no
  * variable. "return.FUNCTION = CODE" makes a call answer CODE: for all devices at the top, for one below its heading.
+ * CODE -1: the call never returns; -2: it crashes; -3: it prints to standard output, then answers as usual.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,16 @@ static int find_code(struct code *table, int count, const char *function, int *v
     return 0;
 }
 
+static int misbehave(int code) {
+    while (code == -1) pause();
+    if (code == -2) raise(SIGSEGV);
+    if (code == -3) {
+        puts("NVIDIA: a library talks to the user");
+        fflush(stdout);
+    }
+    return code < 0 ? 0 : code;
+}
+
 /* What a call answers before it looks at anything: the scenario's code, a lost GPU (`lost`), or 0. */
 static int answer(struct gpu *g, const char *function, int lost) {
     int value = 0;
@@ -149,9 +161,9 @@ static int answer(struct gpu *g, const char *function, int lost) {
     if (g) {
         struct gpu *whole = g->parent ? g->parent : g;
         if (whole->lost_after >= 0 && whole->calls++ >= whole->lost_after) return lost;
-        if (find_code(g->codes, g->code_count, function, &value)) return value;
-        if (g->parent && find_code(whole->codes, whole->code_count, function, &value)) return value;
+        if (find_code(g->codes, g->code_count, function, &value)) return misbehave(value);
+        if (g->parent && find_code(whole->codes, whole->code_count, function, &value)) return misbehave(value);
     }
     find_code(codes, code_count, function, &value);
-    return value;
+    return misbehave(value);
 }
