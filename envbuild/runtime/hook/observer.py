@@ -93,6 +93,7 @@ class Observer:
                 self.script = os.path.abspath(path)
             writes = flags & (os.O_WRONLY | os.O_RDWR) or (mode.__class__ is str and not mode.startswith("r"))
             self._opened(path, bool(writes))
+            self.refresh()
         except Exception:
             self.left_out += 1
         finally:
@@ -136,7 +137,6 @@ class Observer:
             return
         self.files[path] = found
         self._fresh = True
-        self.refresh()
 
     def _full(self, path: str) -> bool:
         """Count a file; data in a thousand small files must not push the sources out."""
@@ -146,8 +146,10 @@ class Observer:
 
     def refresh(self) -> None:
         """Write the record if something was read since, but not at each file."""
+        if not self._fresh:
+            return
         now = monotonic()
-        if self._fresh and now - self._written >= PAUSE:
+        if now - self._written >= PAUSE:
             self._fresh, self._written = False, now
             self.write()
 

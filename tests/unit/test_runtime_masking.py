@@ -1,0 +1,48 @@
+"""The runtime's own masking: the host's patterns, and what they mean for parameters."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild import masking as host
+from envbuild.runtime import masking
+
+HF = "hf_" + "a1B2" * 6
+
+
+def test_the_patterns_are_the_hosts() -> None:
+    """Both sides hide the same things: whoever changes one pattern changes the other."""
+    assert masking.MASK == host.MASK
+    assert host._SECRET_OPTION.pattern == masking.OPTION
+    assert host._SECRET_WORD.pattern == masking.WORD
+    assert host._SECRET_VALUE.pattern == masking.VALUE
+    assert host._USER_IN_URL.pattern == masking.USER_IN_URL
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train.py", "--hub-token", "x", "--lr", "0.1"],
+        ["--api-key=x", "--max-tokens", "5", "--sort-key=name"],
+        ["--password", "--next", "http://me:pw@example.invalid/x", HF],
+        ["AKIA" + "A" * 16, "-----BEGIN RSA PRIVATE KEY-----\nabc", "plain"],
+        ["-token", "a", "token", "b", "token=c", "--Secret", "d"],
+    ],
+)
+def test_arguments_are_masked_as_on_the_host(arguments: list[str]) -> None:
+    """An argument vector looks the same in a process's file and in the record."""
+    assert tuple(masking.mask_arguments(arguments)) == host.mask_arguments(arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HF_TOKEN", "x"), ("TOKENIZERS_PARALLELISM", "false"), ("PATH", "/bin"), ("URL", "ftp://a:b@example.invalid")],
+)
+def test_variables_are_masked_as_on_the_host(name: str, value: str) -> None:
+    """So does a variable."""
+    assert masking.mask_variable(name, value) == host.mask_environment({name: value})[name]
+
+
+def test_a_variable_that_is_gone_stays_so() -> None:
+    """No value is no secret."""
+    assert masking.mask_variable("HF_TOKEN", None) is None
