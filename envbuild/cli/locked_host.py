@@ -60,30 +60,39 @@ class Host:
         """Return the hardware to lock; raises ``SpecError`` as ``lock_hardware`` does."""
         return lock_hardware(self.wish, self.facts, cuda, self.old, source=self.source)
 
+    def notes(self, hardware: Hardware) -> tuple[str, ...]:
+        """Return what a person should know about what was not locked."""
+        unused = host_values.of_host(self.facts).devices if self.facts else ()
+        if not unused or hardware.gpu or self.wish.gpu == "none":
+            return ()
+        gpus = host_values.many(unused)
+        return (
+            f"not locked: the host's {gpus}, since cuda is none; if your code uses them: hardware: {{gpu: detect}}",
+        )
+
 
 def report(lock: locks.Lock, console: Console) -> None:
     """Print what hardware and which CUDA libraries were locked."""
     console.line("hardware", "; ".join(_words(lock.hardware)))
-    if lock.cuda is not None:
-        named = {
-            "CUDA": lock.cuda.version,
-            "cuDNN": lock.cuda.cudnn,
-            "cuBLAS": lock.cuda.cublas,
-            "NCCL": lock.cuda.nccl,
-        }
-        console.line(
-            "cuda",
-            ", ".join([*(f"{name} {version}" for name, version in named.items() if version)])
-            + f"; driver ≥ {lock.cuda.driver}",
-        )
+    if lock.cuda is None:
+        return
+    named = {"CUDA": lock.cuda.version, "cuDNN": lock.cuda.cudnn, "cuBLAS": lock.cuda.cublas, "NCCL": lock.cuda.nccl}
+    libraries = ", ".join(f"{name} {version}" for name, version in named.items() if version)
+    console.line("cuda", f"{libraries}; driver ≥ {lock.cuda.driver}")
 
 
 def facts(lock: locks.Lock) -> dict[str, str]:
-    """Return each fact about hardware and CUDA as text, by field path, to compare two locks."""
-    found = dict(_hardware_facts(lock.hardware))
-    if lock.cuda is not None:
-        found |= _texts("cuda", without_defaults(lock.cuda))
-    return found
+    """Return each fact about hardware and CUDA as text, by the field's name in a spec, to compare two locks."""
+    table = without_defaults(lock.hardware)
+    for key in ("host", "by-hand", "policy"):
+        table.pop(key, None)
+    if gpu := lock.hardware.gpu:
+        kinds = [{"count": kind.count, **without_defaults(kind)} for kind in gpu.devices]
+        shared = {key: value for key, value in without_defaults(gpu).items() if key != "devices"}
+        table["gpu"] = {**shared, **(kinds[0] if len(kinds) == 1 else {"devices": kinds})}
+    found = _texts("hardware", table)
+    found |= {f"hardware.{field} policy": policy for field, policy in lock.hardware.policy.items()}
+    return found | (_texts("cuda", without_defaults(lock.cuda)) if lock.cuda is not None else {})
 
 
 def _asks(wish: HardwareWish) -> bool:
@@ -110,46 +119,32 @@ def _check_machine(facts: HostFacts, spec: Spec, option: str) -> None:
     wanted = _MACHINES.get(spec.os.architecture, "")
     if wanted and facts.machine and facts.machine != wanted:
         raise UsageError(
-            f"--host {option}: the spec is for {spec.os.architecture} ({wanted}), but this host is {facts.machine}",
+            f"--host {option}: the spec is for {spec.os.architecture} ({wanted}), but the host is {facts.machine}",
             f"set os: {{architecture: …}} in the spec, or describe a host that is {wanted}",
         )
 
 
 def _words(hardware: Hardware) -> Iterator[str]:
     """Say in words what a host must be."""
-    yield _gpu(hardware.gpu, hardware)
-    yield f"kernel {_range(hardware.kernel)}"
-    policy = hardware.policy_of("cpu")
-    level = hardware.cpu if policy != "any" else f"{hardware.cpu} (not compared)"
-    yield f"CPU {level}{' exact' if policy.startswith('exact') and hardware.cpu != 'any' else ''}"
+    from envbuild.runtime.guard import ranges
+
+    yield _gpu(hardware.gpu, hardware) if hardware.gpu else "no GPU"
+    yield f"kernel {ranges.show(hardware.kernel)}"
+    word, comma, warn = hardware.policy_of("cpu").partition(",")
+    shown = {"exact": " exact", "any": " not compared"}.get(word, "")
+    yield f"CPU {hardware.cpu}{shown}{comma}{warn}" if hardware.cpu != "any" else "CPU any"
 
 
-def _gpu(gpu: Gpu | None, hardware: Hardware) -> str:
-    if gpu is None:
-        return "no GPU"
-    if all(device.model == "" for device in gpu.devices) and hardware.policy_of("gpu.count").startswith("at least"):
-        words = f"at least {gpu.count} GPU"
-    else:
-        words = host_values.many(gpu.devices)
-    policy = hardware.policy_of("gpu.driver")
-    if gpu.driver and policy.startswith("at least"):
-        words += f", driver ≥ {gpu.driver}"
+def _gpu(gpu: Gpu, hardware: Hardware) -> str:
+    """Say in words what the GPUs must be: ``2 × NVIDIA H200, driver 580.159.04 exact``."""
+    word = hardware.policy_of("gpu.count").partition(",")[0]
+    words = {"at least": "at least ", "any": "any number of "}.get(word, "") + host_values.many(gpu.devices)
+    word, comma, warn = hardware.policy_of("gpu.driver").partition(",")
+    if gpu.driver and word == "at least":
+        words += f", driver ≥ {gpu.driver}{comma}{warn}"
     elif gpu.driver:
-        words += f", driver {gpu.driver} {'not compared' if policy == 'any' else policy}"
+        words += f", driver {gpu.driver} {'not compared' if word == 'any' else word}{comma}{warn}"
     return words + (", exclusive" if gpu.exclusive else "")
-
-
-def _range(kernel: str) -> str:
-    for sign, shown in ((">=", "≥ "), ("<=", "≤ "), ("==", "")):
-        kernel = kernel.replace(sign, shown)
-    return kernel.replace(",", ", ") or "any"
-
-
-def _hardware_facts(hardware: Hardware) -> Iterator[tuple[str, str]]:
-    table = without_defaults(hardware)
-    table.pop("host", None)
-    table.pop("by-hand", None)
-    yield from _texts("hardware", table).items()
 
 
 def _texts(path: str, value: object) -> dict[str, str]:

@@ -81,6 +81,10 @@ def check_lock(path: Path, options: LockOptions, console: Console) -> None:
     from envbuild.image.dockerfile import render
     from envbuild.resolve import policy
 
+    if options.host:
+        raise UsageError(
+            "--check compares a lock with its spec, not with a host", "compare with this host: envbuild check"
+        )
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
     lock = locks.load(target)
@@ -154,6 +158,7 @@ def resolve(
     cuda, told = locked_cuda.found(spec, resolved.packages, frameworks)
     hardware = host.lock(cuda)
     told = (*plan.notes, *told, *locked_cuda.check(spec, cuda, frameworks, interpreter.version, hardware))
+    told += host.notes(hardware)
     environment = policy.environment(frameworks, spec.determinism, spec.os.architecture) | policy.gpu_environment(cuda)
     wanted_by_spec = {package.name for package in spec.packages}
     lock = locks.Lock(
@@ -201,7 +206,7 @@ def differences(old: locks.Lock, new: locks.Lock) -> list[str]:
     lines = []
     for name in sorted(before | after, key=lambda name: (name.startswith(("cuda.", "hardware.")), name)):
         if before.get(name) != after.get(name):
-            lines.append(f"{name:<30}{before.get(name, 'none')} → {after.get(name, 'none')}")
+            lines.append(f"{name:<29} {before.get(name, 'none')} → {after.get(name, 'none')}")
     return lines
 
 

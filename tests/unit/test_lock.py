@@ -247,6 +247,49 @@ POOL = "expected the path of a .deb below an archive's root"
             put("tool.envbuild.hardware.kernel", ">=5;id"),
             'tool.envbuild.hardware.kernel: expected a version range such as ">=5.10,<7", found ">=5;id"',
         ),
+        (
+            put("tool.envbuild.hardware.gpu.driver", "580;id"),
+            'tool.envbuild.hardware.gpu.driver: expected a driver version such as 580.159.04, found "580;id"',
+        ),
+        (put("tool.envbuild.hardware.gpu.surprise", 1), "tool.envbuild.hardware.gpu.surprise: unknown key"),
+        (
+            put("tool.envbuild.hardware.gpu.devices", []),
+            "tool.envbuild.hardware.gpu.devices: expected array of length >= 1",
+        ),
+        (
+            put("tool.envbuild.hardware.gpu.devices.0.sms", "132"),
+            "tool.envbuild.hardware.gpu.devices[0].sms: expected int, got str",
+        ),
+        (
+            put("tool.envbuild.hardware.gpu.devices.0.model", "H200\nRUN id"),
+            "tool.envbuild.hardware.gpu.devices[0].model: expected one line of text without control characters,"
+            ' found "H200\\nRUN id"',
+        ),
+        (
+            put("tool.envbuild.hardware.gpu.devices.0.mig", "half"),
+            'tool.envbuild.hardware.gpu.devices[0].mig: expected none or a profile such as 3g.40gb, found "half"',
+        ),
+        (
+            put("tool.envbuild.hardware.cpu-flags", ["AVX2"]),
+            'tool.envbuild.hardware.cpu-flags[0]: expected a CPU flag as /proc/cpuinfo writes it, found "AVX2"',
+        ),
+        (
+            put("tool.envbuild.hardware.host", "abc"),
+            'tool.envbuild.hardware.host: expected 64 lower-case hexadecimal digits or none, found "abc"',
+        ),
+        (
+            put("tool.envbuild.hardware.by-hand", ["gpu"]),
+            'tool.envbuild.hardware.by-hand[0]: expected a field such as kernel or gpu.driver, found "gpu"',
+        ),
+        (put("tool.envbuild.cuda.driver", None), "tool.envbuild.cuda.driver: missing"),
+        (
+            put("tool.envbuild.cuda.version", "12"),
+            'tool.envbuild.cuda.version: expected a CUDA version such as 12.9, found "12"',
+        ),
+        (
+            put("tool.envbuild.cuda.cudnn", "9.x"),
+            'tool.envbuild.cuda.cudnn: expected a version of a library, found "9.x"',
+        ),
         (put("tool.envbuild.run.network", "x"), 'tool.envbuild.run.network: expected none, bridge or host, found "x"'),
         (
             put("tool.envbuild.determinism.threads", 0),
@@ -277,6 +320,78 @@ def test_a_policy_that_means_nothing_is_refused() -> None:
     text = dumps(LOCK).decode().replace('"same branch"', '"roughly"')
     with pytest.raises(LockError, match=r"^lock: tool\.envbuild\.hardware\.policy: expected exact, same branch, "):
         loads(text.encode())
+
+
+HARDWARE = """\
+[tool.envbuild.hardware]
+kernel = ">=5.10,<7"
+cpu = "x86-64-v3"
+cpu-flags = [
+    "avx2",
+    "fma",
+]
+
+[tool.envbuild.hardware.gpu]
+driver = "580.159.04"
+
+[[tool.envbuild.hardware.gpu.devices]]
+count = 2
+model = "NVIDIA H200"
+compute-capability = "9.0"
+sms = 132
+mig = "none"
+ecc = true
+
+[tool.envbuild.hardware.policy]
+"gpu.driver" = "same branch"
+"gpu.ecc" = "any"
+
+"""
+CUDA = """\
+[tool.envbuild.cuda]
+version = "12.9"
+cudnn = "9.10.2.21"
+cublas = "12.9.1.4"
+nccl = "2.27.3"
+driver = "525.60.13"
+
+"""
+
+
+def test_hardware_and_cuda_read_like_a_list() -> None:
+    """One fact a line, so that a diff of two locks shows what moved; without CUDA there is no table."""
+    text = dumps(LOCK).decode()
+    assert HARDWARE in text
+    assert CUDA in text
+    plain = dumps(msgspec.structs.replace(LOCK, cuda=None, hardware=Hardware())).decode()
+    assert "cuda" not in plain
+    assert "\n[tool.envbuild.hardware]\n\n" in plain
+    assert loads(plain.encode()).cuda is None
+
+
+def test_several_kinds_of_gpu_round_trip() -> None:
+    """Everything that a GPU can have is written and read again, whatever is unknown is left out."""
+    full = GpuDevice(
+        count=3,
+        model="NVIDIA A100-SXM4-80GB",
+        compute_capability="8.0",
+        sms=42,
+        mig="3g.40gb",
+        memory=40192,
+        ecc=False,
+        vbios="92.00.36.00.02",
+        board="692-2G506-0210-002",
+    )
+    hardware = Hardware(
+        fingerprint=True,
+        host=A,
+        by_hand=("gpu.driver", "kernel"),
+        gpu=Gpu(driver="580.10", exclusive=True, devices=(full, GpuDevice(model="Tesla T4"))),
+        policy={"cpu.flags": "exact, warn", "gpu.count": "at least"},
+    )
+    lock = msgspec.structs.replace(LOCK, hardware=hardware)
+    assert loads(dumps(lock)) == lock
+    assert b'[[tool.envbuild.hardware.gpu.devices]]\nmodel = "Tesla T4"\n\n' in dumps(lock)
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"a = ", b"a = " + b"[" * 5000])

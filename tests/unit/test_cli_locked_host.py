@@ -1,0 +1,197 @@
+"""``envbuild lock`` and hosts: where a description comes from, what is told, and what moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from envbuild import cli, host_file, hostprobe
+from envbuild.cli.console import Console
+from envbuild.cli.locked_host import Host, report
+from envbuild.cli.locking import differences
+from envbuild.errors import SpecError, UsageError
+from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.host import HostFacts
+from envbuild.lock import Lock
+from envbuild.spec import parse_spec
+from tests.support.hosts import gpu, host
+from tests.support.locks import small_lock
+
+CUDA = Cuda(version="12.9", cudnn="9.10.2.21", cublas="12.9.1.4", nccl="2.27.3", driver="525.60.13")
+H200 = GpuDevice(model="NVIDIA H200", sms=132, count=2)
+
+
+@pytest.fixture(name="here")
+def _here(monkeypatch: pytest.MonkeyPatch) -> HostFacts:
+    """This machine, as far as the test goes: two H200."""
+    facts = host([gpu(), gpu()])
+    monkeypatch.setattr(hostprobe, "probe_host", lambda: facts)
+    return facts
+
+
+def found(section: str, option: str = "", old: Lock | None = None) -> Host:
+    """Find the host for a spec with this hardware section."""
+    return Host.of(parse_spec(f"name: x\nhardware: {section}\n"), Path("a/spec.yaml"), option, old)
+
+
+def locked(**hardware: Any) -> Lock:
+    """Return a lock with this hardware."""
+    return msgspec.structs.replace(small_lock(), hardware=Hardware(**hardware))
+
+
+def test_where_the_description_comes_from(here: HostFacts, tmp_path: Path) -> None:
+    """A file, this machine if the option or the spec asks, else none."""
+    path = tmp_path / "host.toml"
+    path.write_text(host_file.dumps(host()))
+    assert found("{}", str(path)).facts == host()
+    assert found("detect", str(path)).facts == host()
+    assert found("{}", "detect").facts == here
+    assert found("detect").facts == found("{gpu: detect}").facts == here
+    assert found("{gpu: {model: A}}").facts is None
+    assert found("{}", "none").facts is None
+
+
+def test_a_lock_keeps_its_host(here: HostFacts) -> None:
+    """Without an option the old lock's host stays, also where the spec says detect; ``none`` forgets it."""
+    old = locked(host="a" * 64, kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200,)))
+    assert found("detect", "", old).facts is None
+    assert found("detect", "", old).lock(None) == old.hardware
+    assert found("detect", "detect", old).lock(None).host == host_file.digest(here)
+    assert found("{gpu: none}", "none", old).lock(None) == Hardware()
+    with pytest.raises(SpecError, match="hardware: is detect, but no host is described"):
+        found("detect", "none", old).lock(None)
+    by_hand = locked(kernel=">=5.15")
+    assert found("detect", "", by_hand).facts == here
+
+
+def test_a_wrong_option_is_refused(here: HostFacts, tmp_path: Path) -> None:
+    """Neither a word nor a file: both are named; a description of another machine type is refused."""
+    with pytest.raises(UsageError) as caught:
+        found("{}", "detekt")
+    assert caught.value.message == (
+        "--host detekt: expected detect, none or the file of a host description, and there is no such file"
+    )
+    assert caught.value.hint == "describe a host, on it: envbuild probe -o host.toml"
+    path = tmp_path / "arm.toml"
+    path.write_text(host_file.dumps(host(machine="aarch64")))
+    with pytest.raises(UsageError) as caught:
+        found("{}", str(path))
+    assert caught.value.message == f"--host {path}: the spec is for amd64 (x86_64), but the host is aarch64"
+    path.write_text("format = 1")
+    with pytest.raises(SpecError, match=r"^arm\.toml has 1 problem\n  kernel: missing$"):
+        found("{}", str(path))
+
+
+def test_problems_name_the_spec_s_file() -> None:
+    """What cannot be locked is a mistake of the spec, told as such before anything is resolved."""
+    with pytest.raises(SpecError) as caught:
+        found("{cpu: exact}").lock(None)
+    assert caught.value.message.splitlines()[0] == "spec.yaml has 1 problem"
+
+
+def test_gpus_that_are_not_locked_are_told(here: HostFacts) -> None:
+    """Someone who locks for a GPU server without CUDA is told that its GPUs are not compared."""
+    seen = found("{}", "detect")
+    assert seen.notes(seen.lock(None)) == (
+        "not locked: the host's 2 × NVIDIA H200, since cuda is none; if your code uses them: hardware: {gpu: detect}",
+    )
+    for section, cuda in (("{gpu: none}", None), ("{gpu: detect}", None), ("{}", CUDA)):
+        seen = found(section, "detect")
+        assert seen.notes(seen.lock(cuda)) == ()
+    assert found("{}").notes(Hardware()) == ()
+
+
+@pytest.mark.parametrize(
+    ("hardware", "line"),
+    [
+        (Hardware(), "no GPU; kernel any; CPU any"),
+        (Hardware(kernel=">=5.10,<7", cpu="x86-64-v3"), "no GPU; kernel ≥ 5.10, < 7; CPU x86-64-v3"),
+        (
+            Hardware(kernel=">=6.1", cpu="x86-64-v4", gpu=Gpu(driver="580.159.04", devices=(H200,))),
+            "2 × NVIDIA H200, driver 580.159.04 exact; kernel ≥ 6.1; CPU x86-64-v4",
+        ),
+        (
+            Hardware(
+                gpu=Gpu(driver="525.60.13", devices=(GpuDevice(),)),
+                policy={"gpu.count": "at least", "gpu.driver": "at least"},
+            ),
+            "at least 1 × GPU, driver ≥ 525.60.13; kernel any; CPU any",
+        ),
+        (
+            Hardware(
+                cpu="x86-64-v3",
+                gpu=Gpu(
+                    driver="580.10", exclusive=True, devices=(GpuDevice(model="A", mig="3g.40gb"), GpuDevice(model="B"))
+                ),
+                policy={"gpu.driver": "same branch, warn", "cpu": "exact", "gpu.count": "any"},
+            ),
+            "any number of 1 × A (MIG 3g.40gb), 1 × B, driver 580.10 same branch, warn, exclusive; kernel any;"
+            " CPU x86-64-v3 exact",
+        ),
+        (
+            Hardware(
+                cpu="x86-64-v3",
+                gpu=Gpu(driver="580.10", devices=(H200,)),
+                policy={"gpu.driver": "any", "cpu": "any"},
+            ),
+            "2 × NVIDIA H200, driver 580.10 not compared; kernel any; CPU x86-64-v3 not compared",
+        ),
+    ],
+)
+def test_the_hardware_line(hardware: Hardware, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says what a host must be, as a person would."""
+    report(msgspec.structs.replace(small_lock(), hardware=hardware), Console())
+    assert capsys.readouterr().out == f"hardware  {line}\n"
+
+
+def test_the_cuda_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """CUDA and its libraries stand in one place, with the least driver; what is not there is not named."""
+    report(msgspec.structs.replace(small_lock(), cuda=CUDA), Console())
+    assert capsys.readouterr().out.splitlines()[1] == (
+        "cuda      CUDA 12.9, cuDNN 9.10.2.21, cuBLAS 12.9.1.4, NCCL 2.27.3; driver ≥ 525.60.13"
+    )
+    report(msgspec.structs.replace(small_lock(), cuda=Cuda(version="13.0", driver="580.65.06")), Console())
+    assert capsys.readouterr().out.splitlines()[1] == "cuda      CUDA 13.0; driver ≥ 580.65.06"
+
+
+def test_what_moved_between_two_hosts() -> None:
+    """Each hardware field and CUDA library that moved has a line, by the name a spec gives it."""
+    old = locked(kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200,)), cpu_flags=("avx2", "fma"), host="a" * 64)
+    t4 = GpuDevice(model="Tesla T4", sms=40, ecc=False)
+    new = locked(
+        kernel=">=5.15",
+        gpu=Gpu(driver="580.10", devices=(t4,)),
+        cpu_flags=("avx2",),
+        policy={"gpu.driver": "same branch"},
+    )
+    assert differences(old, msgspec.structs.replace(new, cuda=CUDA)) == [
+        "cuda.cublas                   none → 12.9.1.4",
+        "cuda.cudnn                    none → 9.10.2.21",
+        "cuda.driver                   none → 525.60.13",
+        "cuda.nccl                     none → 2.27.3",
+        "cuda.version                  none → 12.9",
+        "hardware.cpu-flags            avx2 fma → avx2",
+        "hardware.gpu.count            2 → 1",
+        "hardware.gpu.driver           570.10 → 580.10",
+        "hardware.gpu.driver policy    none → same branch",
+        "hardware.gpu.ecc              none → false",
+        "hardware.gpu.model            NVIDIA H200 → Tesla T4",
+        "hardware.gpu.sms              132 → 40",
+    ]
+    mixed = locked(kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200, t4)), cpu_flags=("avx2", "fma"))
+    assert "hardware.gpu.devices[1].model none → Tesla T4" in differences(old, mixed)
+    assert differences(old, old) == []
+
+
+def test_check_takes_no_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``lock --check`` asks nothing of any host, so a host beside it is a mistake."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["lock", "--check", "--host", "detect"]) == 2
+    assert capsys.readouterr().err == (
+        "envbuild: --check compares a lock with its spec, not with a host\n  → compare with this host: envbuild check\n"
+    )
