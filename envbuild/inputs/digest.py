@@ -74,7 +74,7 @@ def seal_inputs(base: Path, paths: Sequence[str]) -> str:
     for root, wrong in zip(roots, problems, strict=True):
         if not wrong.count:
             for batch in walk(root, wrong.add):
-                seal.update(_sealed(batch))
+                seal.update(_sealed(_seals(batch)))
         seal.update(b"%d problems\0" % wrong.count)
     return seal.hexdigest()
 
@@ -121,11 +121,11 @@ def _list(tree: Tree, cache: StatCache, seal: blake3, advance: Advance) -> None:
     """Write an input's draft: what is known stands in it, what is not is pending."""
     draft = tree.draft
     for batch in walk(tree.root, tree.problems.add):
-        records = []
-        for kind, path, status, target in batch:
+        records, sealed = [], _seals(batch)
+        for (kind, path, status, target), (_, key) in zip(batch, sealed, strict=True):
             if kind == FILE:
                 size = status.st_size
-                known = cache.get(stat_key(status))
+                known = cache.get(key)
                 if known is None:
                     draft.pending += 1
                     draft.pending_size += size
@@ -136,16 +136,20 @@ def _list(tree: Tree, cache: StatCache, seal: blake3, advance: Advance) -> None:
                 draft.files += kind == LINK
                 records.append(b"%b\0%b\0\0%b\0" % (kind, path, target))
         draft.write(b"".join(records))
-        seal.update(_sealed(batch))
+        seal.update(_sealed(sealed))
         advance(len(batch))
 
 
-def _sealed(batch: list[Found]) -> bytes:
-    """Encode what must not change; a folder's own times do not count, its entries do."""
-    return b"".join(
-        b"%b\0%b\0%b" % (kind, path, stat_key(status) if kind == FILE else target + b"\0")
-        for kind, path, status, target in batch
-    )
+def _seals(batch: list[Found]) -> list[tuple[bytes, bytes]]:
+    """Return of each entry what must not change; a folder's own times do not count, its entries do."""
+    return [
+        (path, stat_key(status) if kind == FILE else b"%b\0%b" % (kind, target)) for kind, path, status, target in batch
+    ]
+
+
+def _sealed(seals: list[tuple[bytes, bytes]]) -> bytes:
+    """Encode so that no two lists give the same bytes: lengths come first."""
+    return b"".join([b"%d %d %b%b" % (len(path), len(key), path, key) for path, key in seals])
 
 
 def _refuse(found: Sequence[Tree], source: str) -> None:

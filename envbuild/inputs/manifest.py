@@ -87,7 +87,6 @@ class Draft:
     def __init__(self) -> None:
         self.stream: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by close()
         self.files = self.size = self.pending = self.pending_size = 0
-        self.length = 0
         self._hasher = blake3()
         self.write(HEADER)
 
@@ -95,7 +94,6 @@ class Draft:
         """Append encoded records; the caller counts what is in them."""
         self.stream.write(records)
         self._hasher.update(records)
-        self.length += len(records)
 
     @property
     def digest(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -42,26 +42,23 @@ class State:
 
     def open_manifest(self, digest: str) -> IO[bytes] | None:
         """Open the manifest behind a digest; None if it is not there, or not what its name says."""
-        try:
-            stream = self.manifest_path(digest).open("rb")
-        except OSError:
-            return None
-        hasher = blake3()
-        while chunk := stream.read(1 << 20):
-            hasher.update(chunk)
-        if hasher.hexdigest() != digest:
-            stream.close()
-            return None
-        stream.seek(0)
-        return stream
+        with ExitStack() as opened, suppress(OSError):
+            stream = opened.enter_context(self.manifest_path(digest).open("rb"))
+            hasher = blake3()
+            while chunk := stream.read(1 << 20):
+                hasher.update(chunk)
+            if hasher.hexdigest() == digest:
+                stream.seek(0)
+                opened.pop_all()
+                return stream
+        return None
 
     def keep(self, draft: Draft) -> None:
         """Store a finished manifest under its digest, unless it is there."""
-        path = self.manifest_path(draft.digest)
-        with suppress(OSError):
-            if path.stat().st_size == draft.length:
-                return
-        if self._made():
+        if (there := self.open_manifest(draft.digest)) is not None:
+            there.close()
+        elif self._made():
+            path = self.manifest_path(draft.digest)
             with suppress(OSError), atomic_file(path, sync=False) as stream:
                 shutil.copyfileobj(draft.rewound(), stream)
 

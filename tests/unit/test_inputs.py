@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
+import random
+import re
+import resource
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from blake3 import blake3
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from envbuild import inputs
 from envbuild.errors import IntegrityError, SpecError
-from envbuild.inputs import compare_inputs, digest_inputs
+from envbuild.inputs import hashing
+from envbuild.inputs.digest import digest_inputs, seal_inputs
 from envbuild.lock import Input
 
 
@@ -29,7 +36,7 @@ def base(tmp_path: Path) -> Path:
 
 def digest(base: Path, *paths: str) -> str:
     (found,) = digest_inputs(base, paths or ["data"])
-    return found.sha256
+    return found.blake3
 
 
 def refused(base: Path, *paths: str) -> list[str]:
@@ -39,22 +46,37 @@ def refused(base: Path, *paths: str) -> list[str]:
     return [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
 
 
+def hex_of(content: bytes) -> str:
+    return str(blake3(content).hexdigest())
+
+
 def test_the_digest_is_the_documented_one(base: Path) -> None:
-    """Anyone can compute it: SHA-256 over sorted records of kind, path and value, each ended by NUL."""
-    one, zeros = hashlib.sha256(b"one\n").hexdigest(), hashlib.sha256(b"\0" * 5000).hexdigest()
-    records = ["dir", "", "", "file", "a.txt", one, "dir", "b", "", "file", "b/c.bin", zeros]
-    records += ["dir", "b/empty", "", "link", "link", "b/c.bin"]
-    manifest = "".join(f"{field}\0" for field in records).encode()
-    assert digest_inputs(base, ["data"]) == (
-        Input(path="data", sha256=hashlib.sha256(manifest).hexdigest(), files=3, bytes=5004),
-    )
+    """Anyone can compute it: BLAKE3 of a header and sorted records of kind, path, size and value, each ended by NUL."""
+    records = ["dir", "", "", "", "file", "a.txt", "4", hex_of(b"one\n"), "dir", "b", "", ""]
+    records += [
+        "file",
+        "b/c.bin",
+        "5000",
+        hex_of(b"\0" * 5000),
+        "dir",
+        "b/empty",
+        "",
+        "",
+        "link",
+        "link",
+        "",
+        "b/c.bin",
+    ]
+    manifest = "envbuild inputs 1\n" + "".join(f"{field}\0" for field in records)
+    assert digest_inputs(base, ["data"]) == (Input(path="data", blake3=hex_of(manifest.encode()), files=3, bytes=5004),)
 
 
 def test_a_single_file_is_an_input(base: Path) -> None:
     """A file is digested like a folder, under the empty path."""
-    content = hashlib.sha256(b"one\n").hexdigest()
-    expected = hashlib.sha256(f"file\0\0{content}\0".encode()).hexdigest()
-    assert digest_inputs(base, ["data/a.txt"]) == (Input(path="data/a.txt", sha256=expected, files=1, bytes=4),)
+    manifest = f"envbuild inputs 1\nfile\0\x004\0{hex_of(b'one' + bytes([10]))}\0"
+    assert digest_inputs(base, ["data/a.txt"]) == (
+        Input(path="data/a.txt", blake3=hex_of(manifest.encode()), files=1, bytes=4),
+    )
 
 
 def test_inputs_come_back_in_the_order_given(base: Path) -> None:
@@ -66,22 +88,40 @@ def test_inputs_come_back_in_the_order_given(base: Path) -> None:
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a byte": lambda data: (data / "a.txt").write_bytes(b"onE\n"),
+    "a byte, time put back": lambda data: _same_times(data / "a.txt", b"onE\n"),
     "a name": lambda data: (data / "a.txt").rename(data / "A.txt"),
+    "a byte more": lambda data: (data / "a.txt").write_bytes(b"one\n\n"),
+    "a file emptied": lambda data: (data / "a.txt").write_bytes(b""),
     "a new file": lambda data: (data / "b" / "new").touch(),
+    "a lost file": lambda data: (data / "a.txt").unlink(),
     "a new folder": lambda data: (data / "new").mkdir(),
     "a lost folder": lambda data: (data / "b" / "empty").rmdir(),
     "a file moved": lambda data: (data / "a.txt").rename(data / "b" / "a.txt"),
+    "a file made a folder": lambda data: ((data / "a.txt").unlink(), (data / "a.txt").mkdir()),
     "a link's target": lambda data: ((data / "link").unlink(), (data / "link").symlink_to("./b/c.bin")),
     "a link made a file": lambda data: ((data / "link").unlink(), (data / "link").write_bytes(b"\0" * 5000)),
+    "two contents swapped": lambda data: (
+        (data / "a.txt").rename(data / "t"),
+        (data / "b" / "c.bin").rename(data / "a.txt"),
+        (data / "t").rename(data / "b" / "c.bin"),
+    ),
 }
+
+
+def _same_times(path: Path, content: bytes) -> None:
+    before = path.stat()
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_every_change_shows(base: Path, change: str) -> None:
-    """Content, names, folders and links all count."""
+    """Content, names, folders and links all count, and what was remembered of unchanged files hides none of it."""
     before = digest(base)
+    seal = seal_inputs(base, ["data"])
     CHANGES[change](base / "data")
     assert digest(base) != before
+    assert seal_inputs(base, ["data"]) != seal
 
 
 def test_modes_times_and_places_do_not_count(base: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -94,13 +134,52 @@ def test_modes_times_and_places_do_not_count(base: Path, tmp_path_factory: pytes
     assert digest(moved) == before
 
 
-def test_no_two_trees_share_a_manifest(tmp_path: Path) -> None:
-    """Fields cannot run into each other: names with odd characters stay apart."""
-    for folder, name in (("1", "a\nfile"), ("2", "a file"), ("3", "é"), ("4", os.fsdecode(b"\xe9"))):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / name).touch()
-    found = digest_inputs(tmp_path, ["1", "2", "3", "4"])
-    assert len({entry.sha256 for entry in found}) == 4
+NAMES = st.binary(min_size=1, max_size=12).filter(
+    lambda name: b"/" not in name and b"\0" not in name and name not in (b".", b"..")
+)
+TREES = st.dictionaries(NAMES, st.one_of(st.binary(max_size=40), st.dictionaries(NAMES, st.binary(max_size=5))))
+
+
+def _write(folder: bytes, tree: dict[bytes, Any], shuffled: random.Random) -> None:
+    """Make a tree, its entries in a random order."""
+    os.mkdir(folder)  # noqa: PTH102 - names are bytes
+    names = list(tree)
+    shuffled.shuffle(names)
+    for name in names:
+        path = folder + b"/" + name
+        if isinstance(tree[name], dict):
+            _write(path, tree[name], shuffled)
+        else:
+            with open(path, "wb") as stream:
+                stream.write(tree[name])
+
+
+@settings(deadline=None, max_examples=40)
+@given(first=TREES, second=TREES, chance=st.randoms(use_true_random=False))
+def test_a_digest_stands_for_one_tree(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: dict[bytes, Any],
+    second: dict[bytes, Any],
+    chance: random.Random,
+) -> None:
+    """Equal trees have equal digests in whatever order they were made, other trees others, whatever the names."""
+    base = tmp_path_factory.mktemp("trees")
+    for name, tree in (("1", first), ("2", first), ("3", second)):
+        _write(os.fsencode(base / name), tree, chance)
+    one, two, three = digest_inputs(base, ["1", "2", "3"])
+    shutil.rmtree(base)
+    assert one.blake3 == two.blake3
+    assert (one.blake3 == three.blake3) == (first == second)
+
+
+def test_names_with_odd_characters_stay_apart(tmp_path: Path) -> None:
+    """Newlines, bytes that are no UTF-8, and the other normal form of a letter are names of their own."""
+    names = ("a\nfile", "a file", "é", "e\u0301", os.fsdecode(b"\xe9"), "-", "🎈")
+    for number, name in enumerate(names):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / name).touch()
+    found = digest_inputs(tmp_path, [str(number) for number in range(len(names))])
+    assert len({entry.blake3 for entry in found}) == len(names)
 
 
 def test_missing_paths_are_all_told(base: Path) -> None:
@@ -133,17 +212,30 @@ def test_a_link_out_of_all_inputs_is_refused(base: Path) -> None:
     assert len(digest_inputs(base, ["data", "other"])) == 2
 
 
+def test_many_problems_are_counted(base: Path) -> None:
+    """Ten are told in words, the others as a number: a message must stay readable."""
+    for number in range(15):
+        (base / "data" / f"away{number:02}").symlink_to("/")
+    found = refused(base, "data")
+    assert len(found) == 11
+    assert found[-1] == "inputs[0]: and 5 more of the kind"
+
+
 def test_an_input_may_be_a_link_inside_the_folder(base: Path) -> None:
     """A link to another version of the data stands for what it leads to."""
     (base / "current").symlink_to("data")
-    (found,) = digest_inputs(base, ["current"])
-    assert found.sha256 == digest(base)
+    assert digest(base, "current") == digest(base)
 
 
 def test_links_in_a_circle_end(base: Path) -> None:
-    """Links are not followed, so circles do no harm."""
+    """Links are not followed, so circles do no harm; a link to itself leads nowhere else either."""
     (base / "data" / "self").symlink_to(".")
-    assert digest(base)
+    (base / "data" / "b" / "up").symlink_to("../b")
+    (base / "data" / "loop").symlink_to("loop")
+    (base / "data" / "dangling").symlink_to("nothing")
+    before = digest(base)
+    (base / "data" / "dangling").unlink()
+    assert digest(base) != before
 
 
 def test_sockets_and_pipes_are_refused(base: Path) -> None:
@@ -158,59 +250,156 @@ def test_sockets_and_pipes_are_refused(base: Path) -> None:
     ]
 
 
-def test_a_file_that_changes_while_it_is_read_is_told(base: Path) -> None:
-    """A digest of half old, half new bytes is never returned."""
+def test_unreadable_files_are_told_before_anything_is_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that nobody may read is a problem of the spec, found by its mode, not after an hour of hashing."""
+    (base / "data" / "a.txt").chmod(0o200)
+    if os.geteuid() == 0:  # root may read everything: the kernel's answer to another user
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert refused(base, "data") == [f"inputs[0]: cannot read {base}/data/a.txt: Permission denied"]
 
-    def meddling(path: Path, status: os.stat_result) -> str:
-        path.write_bytes(b"longer than before, by a lot")
-        return inputs.hash_file(path, status)
 
+def _during(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], name: str = "_content") -> None:
+    """Have something happen while a file is open to be hashed."""
+    real: Callable[..., Any] = getattr(hashing, name)
+
+    def meddling(*arguments: Any) -> Any:
+        found = real(*arguments)
+        act()
+        return found
+
+    monkeypatch.setattr(hashing, name, meddling)
+
+
+@pytest.mark.parametrize("content", [b"onE\n", b"longer than before, by a lot", b""])
+def test_a_file_that_changes_while_it_is_read_is_told(
+    base: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    """A digest of half old, half new bytes is never returned, nor remembered."""
+    path = base / "data" / "a.txt"
+    os.utime(path, (1, 1))
+    _during(monkeypatch, lambda: path.write_bytes(content))
     with pytest.raises(IntegrityError, match=r"data/a\.txt changed while it was read$"):
-        digest_inputs(base, ["data/a.txt"], hash_file=meddling)
+        digest_inputs(base, ["data/a.txt"])
+    monkeypatch.undo()
+    assert digest_inputs(base, ["data/a.txt"])[0].bytes == len(content)
 
 
-def test_a_file_that_vanishes_is_told(base: Path) -> None:
+def test_a_file_that_vanishes_is_told(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file removed between listing and reading is a told failure."""
+    real = hashing._batches
 
-    def vanishing(path: Path, status: os.stat_result) -> str:
-        path.unlink()
-        return inputs.hash_file(path, status)
+    def vanishing(records: Any) -> Any:
+        for batch in real(records):
+            (base / "data" / "a.txt").unlink()
+            yield batch
 
-    with pytest.raises(IntegrityError, match=r"^cannot read .*a\.txt: No such file or directory$"):
-        digest_inputs(base, ["data/a.txt"], hash_file=vanishing)
+    monkeypatch.setattr(hashing, "_batches", vanishing)
+    with pytest.raises(IntegrityError, match=r"^cannot read .*data/a\.txt: No such file or directory$"):
+        digest_inputs(base, ["data"])
 
 
-def test_many_files_on_all_cores_give_the_digest_of_one(tmp_path: Path) -> None:
-    """Batches and threads change nothing."""
+def test_a_file_replaced_by_a_link_is_not_followed(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between listing and reading, too: what a link leads to is never taken for the file's content."""
+    real = hashing._batches
+
+    def replacing(records: Any) -> Any:
+        for batch in real(records):
+            (base / "data" / "a.txt").unlink()
+            (base / "data" / "a.txt").symlink_to("b/c.bin")
+            yield batch
+
+    monkeypatch.setattr(hashing, "_batches", replacing)
+    with pytest.raises(IntegrityError, match=r"^cannot read .*data/a\.txt: "):
+        digest_inputs(base, ["data"])
+
+
+def test_hard_links_and_holes_are_plain_content(base: Path) -> None:
+    """A hard link counts as a file of its own, a hole as zeros: a copy of the data has the same digest."""
+    data = base / "data"
+    os.link(data / "a.txt", data / "same.txt")
+    os.truncate(data / "b" / "c.bin", 3 << 20)
+    shutil.copytree(data, base / "copy", symlinks=True)
+    (base / "copy" / "b" / "c.bin").write_bytes((data / "b" / "c.bin").read_bytes())
+    found = digest_inputs(base, ["data", "copy"])
+    assert found[0].blake3 == found[1].blake3
+    assert (found[0].files, found[0].bytes) == (4, 8 + (3 << 20))
+
+
+SIZES = (0, 1, 2047, 2048, hashing._PIECE - 1, hashing._PIECE, hashing._PIECE + 1, 3 * hashing._PIECE)
+
+
+@pytest.mark.parametrize("size", [*SIZES, *(hashing._LARGE_PIECE * 2 + more for more in (-1, 0, 1))])
+def test_content_digests_are_blake3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Whichever way a file is read, small, in pieces or ahead of the hash, its digest is BLAKE3 of its bytes."""
+    content = random.Random(size).randbytes(size)
+    (tmp_path / "f").write_bytes(content)
+    digests = set()
+    for large in (hashing.LARGE, 1):
+        monkeypatch.setattr(hashing, "LARGE", large)
+        descriptor = os.open(tmp_path / "f", os.O_RDONLY)
+        digests.add(hashing._content(descriptor, size))
+        os.close(descriptor)
+    assert digests == {(blake3(content).digest(), size)}
+
+
+def test_many_files_on_all_cores_give_the_digest_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches, threads and what counts as large change nothing."""
     (tmp_path / "data").mkdir()
     for number in range(300):
         (tmp_path / "data" / f"{number:03}").write_bytes(bytes([number % 256]) * (number * 331))
-    small = digest(tmp_path)
-    before, inputs._BATCH = inputs._BATCH, 1
+    found = set()
+    for bytes_, files, large in ((8 << 20, 512, 32 << 20), (1, 1, 32 << 20), (1 << 16, 7, 50_000)):
+        monkeypatch.setattr(hashing, "_BATCH_BYTES", bytes_)
+        monkeypatch.setattr(hashing, "_BATCH_FILES", files)
+        monkeypatch.setattr(hashing, "LARGE", large)
+        shutil.rmtree(tmp_path / ".envbuild", ignore_errors=True)
+        found.add(digest(tmp_path))
+    assert len(found) == 1
+
+
+def test_deep_trees_are_walked(tmp_path: Path) -> None:
+    """Folders in each other need neither recursion nor an open folder each."""
+    here = tmp_path / "data"
+    for _ in range(200):
+        here.mkdir()
+        here = here / "d"
+    here.write_bytes(b"x")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(list(Path("/proc/self/fd").iterdir())) + 20, before[1]))
     try:
-        assert digest(tmp_path) == small
+        (found,) = digest_inputs(tmp_path, ["data"])
     finally:
-        inputs._BATCH = before
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert (found.files, found.bytes) == (1, 1)
 
 
-def test_equal_inputs_have_no_differences(base: Path) -> None:
-    """Nothing changed, nothing told."""
-    assert compare_inputs(base, digest_inputs(base, ["data", "data/a.txt"])) == ()
+def test_manifests_are_kept_under_their_digest(base: Path) -> None:
+    """``b3sum`` of the file that is named by a locked digest prints that digest; git ignores the folder."""
+    (found,) = digest_inputs(base, ["data"])
+    assert hex_of((base / ".envbuild" / "inputs" / found.blake3).read_bytes()) == found.blake3
+    assert (base / ".envbuild" / ".gitignore").read_bytes() == b"*\n"
+    assert [
+        path.name for path in (base / ".envbuild" / "inputs").iterdir() if not re.fullmatch(r"[0-9a-f]{64}", path.name)
+    ] in (
+        [],
+        ["stat-cache"],
+    )
 
 
-def test_differences_name_the_input_and_the_counts(base: Path) -> None:
-    """A person sees which input changed, and by how much."""
-    (base / "labels").write_bytes(b"x" * 2000)
-    (base / "gone").touch()
-    locked = digest_inputs(base, ["data", "labels", "gone"])
-    (base / "data" / "new").write_bytes(b"y" * 1000)
-    (base / "labels").write_bytes(b"z" * 2000)
-    (base / "gone").unlink()
-    found = compare_inputs(base, locked)
-    assert [difference.message for difference in found] == [
-        "data: locked with 3 files of 5,004 bytes, found 4 files of 6,004 bytes",
-        "labels: the same number of files (1) and bytes (2,000), other content",
-        'gone: no file or folder "gone"',
-    ]
-    assert [difference.found is None for difference in found] == [False, False, True]
-    assert [difference.locked for difference in found] == list(locked)
+def test_a_project_that_takes_no_files_is_no_error(base: Path) -> None:
+    """Where nothing can be remembered, everything is read each time."""
+    (base / ".envbuild").write_bytes(b"in the way")
+    before = digest(base)
+    (base / "data" / "a.txt").write_bytes(b"onE\n")
+    assert digest(base) != before
+
+
+def test_a_seal_notices_what_came_to_nothing(base: Path) -> None:
+    """Bytes changed and put back leave the digest as it was; the seal tells that somebody was there."""
+    before, seal = digest(base), seal_inputs(base, ["data"])
+    assert seal_inputs(base, ["data"]) == seal
+    _same_times(base / "data" / "a.txt", b"two\n")
+    _same_times(base / "data" / "a.txt", b"one\n")
+    assert digest(base) == before
+    assert seal_inputs(base, ["data"]) != seal
