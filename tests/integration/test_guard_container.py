@@ -5,18 +5,10 @@ The image holds the interpreter that runs the tests, its standard library and th
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import random
-import re
 import signal
-import subprocess
-import sys
-import sysconfig
-import tarfile
-import time
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,59 +17,9 @@ import pytest
 
 from envbuild import layout
 from envbuild.image import runtime
-from envbuild.lock import Lock
-from tests.support.rootfs import write_rootfs
-from tests.support.runtime import VERSION, make_lock
+from tests.support.guardbox import ENV_PYTHON, EXECUTABLE, Box, import_image, make_image_lock
 
 pytestmark = pytest.mark.engine
-
-EXECUTABLE = Path(sys.base_prefix, "bin", f"python{VERSION}")
-ENV_PYTHON = f"{layout.ENV_PREFIX}/bin/python"
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "42", "TZ": "UTC"}
-_LEFT_OUT = {"test", "site-packages", "dist-packages", "idlelib", "tkinter", "ensurepip", "lib2to3", "__pycache__"}
-
-
-def make_image_lock() -> Lock:
-    return make_lock(environment=ENVIRONMENT)
-
-
-def image_files(lock: Lock) -> Iterator[tuple[str, bytes | Path]]:
-    """The interpreter with its library, the runtime and one locked distribution; a Path is a file of this machine."""
-    stdlib = Path(sysconfig.get_path("stdlib"))
-    yield str(EXECUTABLE), EXECUTABLE
-    libraries = [EXECUTABLE]
-    for path in sorted(stdlib.rglob("*")):
-        relative = path.relative_to(stdlib)
-        if path.is_file() and not _LEFT_OUT & set(relative.parts) and not relative.parts[0].startswith("config-"):
-            yield str(path), path
-            if path.suffix == ".so":
-                libraries.append(path)
-    listed = subprocess.run(["ldd", *map(str, libraries)], capture_output=True, text=True, check=False).stdout
-    for library in sorted(set(re.findall(r"(/\S+\.so\S*) \(", listed))):
-        yield library, Path(library)
-    for name, file in runtime.runtime_files(lock).items():
-        yield name, file.data
-    yield f"{layout.ENV_PREFIX}/pyvenv.cfg", f"home = {EXECUTABLE.parent}\nversion = {VERSION}\n".encode()
-    for part in ("METADATA", "RECORD"):
-        yield f"{runtime.site_packages(lock)}/numpy-2.4.6.dist-info/{part}", b""
-
-
-def write_image(output: Path, lock: Lock) -> None:
-    """Write the root file system as a tar."""
-    write_rootfs(output, ("sh", "cat", "sleep", "kill", "true", "env", "mkdir", "touch"))
-    with tarfile.open(output, "a") as tar:
-        held = set(tar.getnames())
-        for name, content in image_files(lock):
-            member = tarfile.TarInfo(name.lstrip("/"))
-            if member.name in held:
-                continue
-            data = content if isinstance(content, bytes) else content.read_bytes()
-            member.size, member.mode = len(data), 0o755
-            tar.addfile(member, io.BytesIO(data))
-        for name in {ENV_PYTHON, lock.python.executable} - {str(EXECUTABLE)}:
-            link = tarfile.TarInfo(name.lstrip("/"))
-            link.type, link.linkname = tarfile.SYMTYPE, str(EXECUTABLE)
-            tar.addfile(link)
 
 
 @pytest.fixture(scope="module")
@@ -91,51 +33,9 @@ def client() -> Any:
 @pytest.fixture(scope="module")
 def image(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The image, removed afterwards."""
-    lock = make_image_lock()
-    tar = tmp_path_factory.mktemp("image") / "rootfs.tar"
-    write_image(tar, lock)
-    path = f"{layout.ENV_PREFIX}/bin:/bin"
-    variables = [f"ENV {name}={value}" for name, value in {"PATH": path, **lock.environment}.items()]
-    changes = [f"ENTRYPOINT {json.dumps(runtime.entrypoint(lock))}", f'CMD ["{ENV_PYTHON}"]', *variables]
-    tag = f"envbuild-guard-test:{uuid.uuid4().hex}"
-    repository, _, label = tag.partition(":")
-    client.import_image(str(tar), repository=repository, tag=label, changes=changes)
+    tag = import_image(client, tmp_path_factory.mktemp("image"), make_image_lock())
     yield tag
     client.remove_image(tag, force=True)
-
-
-class Box:
-    """A container that is removed at the end of its test."""
-
-    def __init__(self, client: Any, image: str, command: list[str], **options: Any) -> None:
-        self.client = client
-        host = {name: options.pop(name) for name in ("init", "binds") if name in options}
-        config = client.create_host_config(network_mode="none", **host)
-        created = client.create_container(image, command, host_config=config, **options)
-        self.identity = str(created["Id"])
-        client.start(self.identity)
-
-    def wait(self) -> tuple[int, str, str]:
-        """Wait for the end; return exit code, standard output, standard error."""
-        code = int(self.client.wait(self.identity, timeout=60)["StatusCode"])
-        out, err = (
-            self.client.logs(self.identity, stdout=stdout, stderr=not stdout).decode() for stdout in (True, False)
-        )
-        return code, out, err
-
-    def says(self, text: str) -> None:
-        """Wait until the output holds a text."""
-        deadline = time.monotonic() + 30
-        while text not in self.client.logs(self.identity).decode():
-            assert self.client.inspect_container(self.identity)["State"]["Running"], self.client.logs(self.identity)
-            assert time.monotonic() < deadline, self.client.logs(self.identity)
-            time.sleep(0.02)
-
-    def execute(self, *command: str, **variables: str) -> tuple[int, str]:
-        """``docker exec``: return exit code and output."""
-        started = self.client.exec_create(self.identity, list(command), environment=variables)
-        output = self.client.exec_start(started["Id"]).decode()
-        return int(self.client.exec_inspect(started["Id"])["ExitCode"]), output
 
 
 @pytest.fixture

@@ -1,0 +1,125 @@
+"""A small image with the runtime, made of this machine's interpreter, and containers of it: no network needed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from envbuild import layout
+from envbuild.image import runtime
+from envbuild.lock import Lock
+from tests.support.rootfs import write_rootfs
+from tests.support.runtime import VERSION, make_lock
+
+EXECUTABLE = Path(sys.base_prefix, "bin", f"python{VERSION}")
+ENV_PYTHON = f"{layout.ENV_PREFIX}/bin/python"
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "42", "TZ": "UTC"}
+_LEFT_OUT = {"test", "site-packages", "dist-packages", "idlelib", "tkinter", "ensurepip", "lib2to3", "__pycache__"}
+
+
+def make_image_lock(**changes: Any) -> Lock:
+    """Make the lock of such an image: one distribution, three variables."""
+    return make_lock(**{"environment": ENVIRONMENT, **changes})
+
+
+def image_files(lock: Lock) -> Iterator[tuple[str, bytes | Path]]:
+    """The interpreter with its library, the runtime and one locked distribution; a Path is a file of this machine."""
+    stdlib = Path(sysconfig.get_path("stdlib"))
+    yield str(EXECUTABLE), EXECUTABLE
+    libraries = [EXECUTABLE]
+    for path in sorted(stdlib.rglob("*")):
+        relative = path.relative_to(stdlib)
+        if path.is_file() and not _LEFT_OUT & set(relative.parts) and not relative.parts[0].startswith("config-"):
+            yield str(path), path
+            if path.suffix == ".so":
+                libraries.append(path)
+    listed = subprocess.run(["ldd", *map(str, libraries)], capture_output=True, text=True, check=False).stdout
+    for library in sorted(set(re.findall(r"(/\S+\.so\S*) \(", listed))):
+        yield library, Path(library)
+    for name, file in runtime.runtime_files(lock).items():
+        yield name, file.data
+    yield f"{layout.ENV_PREFIX}/pyvenv.cfg", f"home = {EXECUTABLE.parent}\nversion = {VERSION}\n".encode()
+    for part in ("METADATA", "RECORD"):
+        yield f"{runtime.site_packages(lock)}/numpy-2.4.6.dist-info/{part}", b""
+
+
+def write_image(output: Path, lock: Lock, further: Mapping[str, Path] = {}) -> None:
+    """Write the root file system as a tar, with further files of this machine by absolute path."""
+    write_rootfs(output, ("sh", "cat", "sleep", "kill", "true", "env", "mkdir", "touch"))
+    with tarfile.open(output, "a") as tar:
+        held = set(tar.getnames())
+        for name, content in (*image_files(lock), *further.items()):
+            member = tarfile.TarInfo(name.lstrip("/"))
+            if member.name in held:
+                continue
+            data = content if isinstance(content, bytes) else content.read_bytes()
+            member.size, member.mode = len(data), 0o755
+            tar.addfile(member, io.BytesIO(data))
+        for name in {ENV_PYTHON, lock.python.executable} - {str(EXECUTABLE)}:
+            link = tarfile.TarInfo(name.lstrip("/"))
+            link.type, link.linkname = tarfile.SYMTYPE, str(EXECUTABLE)
+            tar.addfile(link)
+
+
+def import_image(client: Any, folder: Path, lock: Lock, further: Mapping[str, Path] = {}) -> str:
+    """Give the image to the engine and return its tag; the caller removes it.
+
+    Args:
+        client: the docker SDK's low-level client.
+        folder: for the root file system's tar.
+        lock: what the image is built from.
+        further: files of this machine by absolute path in the image.
+    """
+    tar = folder / "rootfs.tar"
+    write_image(tar, lock, further)
+    path = f"{layout.ENV_PREFIX}/bin:/bin"
+    variables = [f"ENV {name}={value}" for name, value in {"PATH": path, **lock.environment}.items()]
+    changes = [f"ENTRYPOINT {json.dumps(runtime.entrypoint(lock))}", f'CMD ["{ENV_PYTHON}"]', *variables]
+    tag = f"envbuild-guard-test:{uuid.uuid4().hex}"
+    repository, _, label = tag.partition(":")
+    client.import_image(str(tar), repository=repository, tag=label, changes=changes)
+    return tag
+
+
+class Box:
+    """A container that is removed at the end of its test."""
+
+    def __init__(self, client: Any, image: str, command: list[str], **options: Any) -> None:
+        self.client = client
+        host = {name: options.pop(name) for name in ("init", "binds") if name in options}
+        config = client.create_host_config(network_mode="none", **host)
+        created = client.create_container(image, command, host_config=config, **options)
+        self.identity = str(created["Id"])
+        client.start(self.identity)
+
+    def wait(self) -> tuple[int, str, str]:
+        """Wait for the end; return exit code, standard output, standard error."""
+        code = int(self.client.wait(self.identity, timeout=60)["StatusCode"])
+        out, err = (
+            self.client.logs(self.identity, stdout=stdout, stderr=not stdout).decode() for stdout in (True, False)
+        )
+        return code, out, err
+
+    def says(self, text: str) -> None:
+        """Wait until the output holds a text."""
+        deadline = time.monotonic() + 30
+        while text not in self.client.logs(self.identity).decode():
+            assert self.client.inspect_container(self.identity)["State"]["Running"], self.client.logs(self.identity)
+            assert time.monotonic() < deadline, self.client.logs(self.identity)
+            time.sleep(0.02)
+
+    def execute(self, *command: str, **variables: str) -> tuple[int, str]:
+        """``docker exec``: return exit code and output."""
+        started = self.client.exec_create(self.identity, list(command), environment=variables)
+        output = self.client.exec_start(started["Id"]).decode()
+        return int(self.client.exec_inspect(started["Id"])["ExitCode"]), output
