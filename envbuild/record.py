@@ -13,6 +13,7 @@ from msgspec import Meta
 from envbuild.digest import sha256_json
 from envbuild.errors import UsageError
 from envbuild.host import HostFacts
+from envbuild.processes import ParameterSet, ReadFile
 
 FORMAT = 2
 
@@ -107,6 +108,9 @@ class Record(_Value, frozen=True, kw_only=True):
         inputs: BLAKE3 of the manifest of each input, from the lock.
         input_changes: what happened to inputs during the run, a sentence each.
         problem: what failed, if it was not the program.
+        parameters: what argument parsers gave the program, defaults included, secrets masked.
+        configs, modules: files of the project that its processes read as configuration or loaded as code.
+        objects: shared objects loaded from outside the image's locked folders.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
         same_bits_as: newest earlier run of the same recipe with equal outputs.
         differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files.
@@ -138,6 +142,10 @@ class Record(_Value, frozen=True, kw_only=True):
     verified: Verified = ""
     verdict: dict[str, Any] | None = None
     processes: tuple[dict[str, Any], ...] = ()
+    parameters: tuple[ParameterSet, ...] = ()
+    configs: tuple[ReadFile, ...] = ()
+    modules: tuple[ReadFile, ...] = ()
+    objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()
     same_bits_as: str = ""
