@@ -23,13 +23,16 @@ EXPECTED = "expected-fingerprint.json"
 FOUND = "fingerprint.json"
 GROUPS = {"numbers": "", "tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
 """Group to the package whose folder in site-packages says that it is worth starting a process for."""
+_IN_IMAGE = "_envbuild"
 PATIENCE = 300.0
 """Seconds that one group may take: the first kernels of a GPU may have to be compiled."""
 
 _PROGRAM = (
-    "import sys; sys.path.insert(0, {library!r}); "
+    "import sys; sys.path.insert(0, {library!r}); {start}"
     "from {package}.fingerprint.__main__ import main; sys.exit(main(sys.argv[1:]))"
 )
+# The start-up files are read as ever, but the hook among them, which would seed and record, believes it has started.
+_WITHOUT_HOOK = "from {package}.hook import startup; startup._started = True; import site; site.main(); "
 _WHAT = {
     "convolution": "computes other convolutions",
     "functions": "computes other bits in functions and sums",
@@ -43,7 +46,6 @@ _LIBM = "glibc's maths library computes other bits here (CPU dispatch or GLIBC_T
 
 def check(
     expect: Mapping[str, Any],
-    variables: Mapping[str, str],
     *,
     prefix: str,
     folder: str,
@@ -53,7 +55,6 @@ def check(
 
     Args:
         expect: the guard's expectations; ``fingerprint`` is true.
-        variables: environment of the programs; must keep the hook from seeding.
         prefix: where the runtime lies.
         folder: the run's folder.
         write: writes a text to a path, whole or not at all.
@@ -69,7 +70,7 @@ def check(
             continue
         start = perf_counter()
         try:
-            parts.update(compute(expect["interpreter"], [group], variables, library=os.path.join(prefix, "lib")))
+            parts.update(compute(expect["interpreter"], [group], os.environ, library=os.path.join(prefix, "lib")))
         except RuntimeError as error:
             fix = "see what the library says, or set hardware.fingerprint: false in spec.yaml"
             field = f"fingerprint.{group}"
@@ -91,7 +92,7 @@ def compute(
     variables: Mapping[str, str],
     *,
     library: str,
-    package: str = "_envbuild",
+    package: str = "",
     timeout: float = PATIENCE,
 ) -> dict[str, Any]:
     """Run the programs of some groups in one new process and return their parts.
@@ -100,7 +101,7 @@ def compute(
         python: the interpreter.
         groups: names of ``fingerprint.__main__.GROUPS``.
         variables: the whole environment of the process.
-        library: folder that holds ``package``, the runtime.
+        library: folder that holds ``package``, the runtime; empty for the one of an image, which has the hook.
         timeout: in seconds.
 
     Raises:
@@ -110,8 +111,9 @@ def compute(
 
     from ..fastjson import loads
 
-    program = _PROGRAM.format(library=library, package=package)
-    command = [python, "-I", "-B", "-c", program, *groups]
+    start = "" if package else _WITHOUT_HOOK.format(package=_IN_IMAGE)
+    program = _PROGRAM.format(library=library, package=package or _IN_IMAGE, start=start)
+    command = [python, "-I", *(() if package else ("-S",)), "-B", "-c", program, *groups]
     try:
         done = subprocess.run(
             command, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False

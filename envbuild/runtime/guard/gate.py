@@ -247,9 +247,7 @@ def _add_fingerprint(verdict: Verdict, expect: Mapping[str, Any], prefix: str, f
     """Compare the numeric fingerprint too, now that all else lets the program start; overrides hold here as well."""
     from . import checks, fingerprint_check, overrides
 
-    # The marker keeps the second gate, and the word "off" the hook, out of the processes that compute it.
-    variables = {**os.environ, MARKER: marker(expect["identity"]), CONTROLS: "off"}
-    found = fingerprint_check.check(expect, variables, prefix=prefix, folder=folder, write=write_atomic)
+    found = fingerprint_check.check(expect, prefix=prefix, folder=folder, write=write_atomic)
     found = [*verdict.checks, *found]
     allow = os.environ.get(overrides.ALLOW, "")
     verdict.checks = overrides.apply(found, allow) if allow else found

@@ -1,0 +1,119 @@
+"""The numeric fingerprint in real containers: recorded once, compared at each start, and what moved is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from envbuild import fingerprint, layout
+from envbuild.lock import Lock, dumps
+from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock
+
+pytestmark = pytest.mark.engine
+
+OTHER_LIBM = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-AVX2"}
+"""Makes the C library choose other functions, as another CPU would (docs/determinism.md)."""
+
+
+def locked() -> Lock:
+    lock = make_image_lock()
+    return msgspec.structs.replace(lock, hardware=msgspec.structs.replace(lock.hardware, fingerprint=True))
+
+
+@pytest.fixture(scope="module")
+def client() -> Any:
+    """The docker SDK's client of the engine that the environment names."""
+    from envbuild.engine.docker import connect
+
+    return connect()._sdk_client()
+
+
+@pytest.fixture(scope="module")
+def image(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """An image whose lock asks for the fingerprint, removed afterwards."""
+    tag = import_image(client, tmp_path_factory.mktemp("image"), locked())
+    yield tag
+    client.remove_image(tag, force=True)
+
+
+@pytest.fixture
+def start(client: Any, image: str) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Runs a command in the image over a run's folder, with more variables."""
+    boxes: list[Box] = []
+
+    def run(folder: Path, *command: str, **options: Any) -> tuple[int, str, str]:
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)
+        binds = {str(folder): {"bind": layout.RUN_DIR, "mode": "rw"}}
+        boxes.append(Box(client, image, list(command), binds=binds, **options))
+        return boxes[-1].wait()
+
+    yield run
+    for each in boxes:
+        client.remove_container(each.identity, force=True)
+
+
+def verdict(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "verdict.json").read_text()))
+
+
+def failed(folder: Path) -> dict[str, str]:
+    """Meaning of each check that does not hold, by field."""
+    return {check["field"]: check["meaning"] for check in verdict(folder)["checks"] if not check["ok"]}
+
+
+def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """The first run records; the second agrees; on a CPU with another libm nothing runs, unless that is allowed."""
+    lock, path = locked(), tmp_path / "pylock.digits.toml"
+    path.write_bytes(dumps(lock))
+    first, second, other, allowed = (tmp_path / name for name in ("first", "second", "other", "allowed"))
+    assert start(first, "sh", "-c", "echo ran") == (0, "ran\n", "")
+    assert verdict(first)["verified"] == "yes"
+    assert failed(first) == {
+        "fingerprint": "nothing recorded to compare with: the first accepted envbuild run records it beside the lock"
+    }
+    found = fingerprint.found_in(first)
+    assert found is not None
+    assert sorted(found["parts"]) == ["libm", "python.random"]
+    assert found["seconds"]["numbers"] < 1
+    assert fingerprint.record_first(path, lock, found, "run-1") == ()
+
+    second.mkdir()
+    assert fingerprint.hand_over(path, lock, second)
+    assert start(second, "sh", "-c", "echo ran") == (0, "ran\n", "")
+    (check,) = (check for check in verdict(second)["checks"] if check["field"].startswith("fingerprint"))
+    assert (check["locked"], check["found"], check["ok"]) == ("2 parts", "as recorded", True)
+    assert list(second.glob("process-*.json")) == []
+
+    other.mkdir()
+    fingerprint.hand_over(path, lock, other)
+    variables = {**OTHER_LIBM, "ENVBUILD_ALLOW": "environment.GLIBC_TUNABLES"}
+    code, out, err = start(other, "sh", "-c", "echo ran", environment=variables)
+    assert (code, out) == (78, "")
+    meaning = "glibc's maths library computes other bits here (CPU dispatch or GLIBC_TUNABLES)"
+    assert failed(other)["fingerprint.libm"] == meaning
+    assert "fingerprint.python.random" not in failed(other)
+    assert meaning in err
+    assert "delete pylock.digits.fingerprint.json and run again" in err
+
+    allowed.mkdir()
+    fingerprint.hand_over(path, lock, allowed)
+    variables["ENVBUILD_ALLOW"] += ",fingerprint.libm"
+    code, out, err = start(allowed, "sh", "-c", "echo ran", environment=variables)
+    assert (code, out, verdict(allowed)["verified"]) == (0, "ran\n", "overridden")
+
+
+def test_only_the_entry_point_computes(start: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    """The second gate, which every process may meet, does without; a damaged expectation is refused."""
+    assert start(tmp_path / "a", "-c", "print('ran')", entrypoint=[ENV_PYTHON])[:2] == (0, "ran\n")
+    assert not (tmp_path / "a" / fingerprint.FOUND).exists()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / fingerprint.EXPECTED).write_text("{")
+    code, out, err = start(tmp_path / "b", "sh", "-c", "echo ran")
+    assert (code, out) == (78, "")
+    assert "/run/envbuild/expected-fingerprint.json cannot be read: Expecting property name" in err
