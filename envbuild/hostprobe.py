@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from envbuild.host import Containers, Cpu, GpuFacts, HostFacts
-from envbuild.runtime.guard import probe
+from envbuild.runtime.guard import gpu_ask, probe
 
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
 """Where engines look for devices described for containers
@@ -27,16 +27,19 @@ _LEGACY = ("nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-
 _ENGINES = ("docker", "podman")
 _FIRST_WITH_CDI = {"docker": 25, "podman": 4}
 """Docker 25 learned CDI (https://docs.docker.com/build/building/cdi/), podman 4 earlier."""
-_PATIENCE = 2.0
-"""Seconds that an engine's command gets to say its version."""
+_PATIENCE = 1.0
+"""Seconds that an engine or a command gets to say its version."""
+_SOCKETS = (("docker", "run/docker.sock"), ("docker", "var/run/docker.sock"), ("podman", "run/podman/podman.sock"))
+_HIDES = "CUDA_VISIBLE_DEVICES"
 
 
 def probe_host(root: Path = Path("/")) -> HostFacts:
     """Describe this machine; ``root`` stands for ``/`` in tests of what is read from files."""
     system = os.uname()
-    started = [_Version(*command) for command in _version_commands()]
+    engines = engine_versions(root)
+    started = [_Version(*command) for command in _version_commands(toolkit_only=bool(engines))]
     gpu = gpu_facts()
-    versions = {version.name: version.text() for version in started}
+    versions = engines | {version.name: version.text() for version in started}
     return HostFacts(
         kernel=system.release,
         machine=system.machine,
@@ -52,7 +55,14 @@ def gpu_facts() -> GpuFacts:
     """Ask NVML and libcuda, in a process of its own, through the nvidia-ml-py that this environment has."""
     spec = importlib.util.find_spec("pynvml")
     site = str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
-    return msgspec.convert(probe.gpus(site), GpuFacts)
+    found = gpu_ask.gpus(site)
+    if os.environ.get(_HIDES) is not None and any(device["sms"] == 0 for device in found["devices"]):
+        # libcuda tells no SM count of a GPU that the variable hides, and the machine has it all the same.
+        everything = {name: value for name, value in os.environ.items() if name != _HIDES}
+        counts = {device["uuid"]: device["sms"] for device in gpu_ask.gpus(site, environment=everything)["devices"]}
+        for device in found["devices"]:
+            device["sms"] = device["sms"] or counts.get(device["uuid"], 0)
+    return msgspec.convert(found, GpuFacts)
 
 
 def cpu_facts(root: Path = Path("/")) -> Cpu:
@@ -79,7 +89,7 @@ def containers(root: Path, versions: dict[str, str]) -> Containers:
 
     Args:
         root: stands for ``/`` in tests.
-        versions: of the commands that were found: ``docker``, ``podman``, ``nvidia-ctk``.
+        versions: of the engines and commands that answered: ``docker``, ``podman``, ``nvidia-ctk``.
     """
     engine = next((name for name in _ENGINES if name in versions), "")
     version = versions.get(engine, "")
@@ -107,9 +117,33 @@ def _on_path(root: Path, name: str) -> bool:
     return shutil.which(name, path=":".join([*folders, str(root / "usr/bin"), str(root / "usr/local/bin")])) is not None
 
 
-def _version_commands() -> list[tuple[str, str]]:
-    """Return the commands to ask: the first container engine and NVIDIA's toolkit, by name and path."""
-    engines = [(name, path) for name in _ENGINES if (path := shutil.which(name))]
+def engine_versions(root: Path) -> dict[str, str]:
+    """Ask the first engine that listens on this machine for its version; a command may be of another version."""
+    for name, socket_path in _SOCKETS:
+        if (version := _engine_version(root / socket_path)) is not None:
+            return {name: version}
+    return {}
+
+
+def _engine_version(path: Path) -> str | None:
+    """Return what an engine's ``GET /version`` says; None if nothing that is an engine answers."""
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(_PATIENCE)
+        try:
+            connection.connect(str(path))
+            connection.sendall(b"GET /version HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            with connection.makefile("rb") as stream:
+                _, _, body = stream.read(1 << 16).partition(b"\r\n\r\n")
+            return str(msgspec.json.decode(body)["Version"])
+        except (OSError, msgspec.DecodeError, KeyError, TypeError):
+            return None
+
+
+def _version_commands(*, toolkit_only: bool) -> list[tuple[str, str]]:
+    """Return the commands to ask, by name and path: NVIDIA's toolkit, and an engine if none listens."""
+    engines = [] if toolkit_only else [(name, path) for name in _ENGINES if (path := shutil.which(name))]
     toolkit = [(name, path) for name in ("nvidia-ctk",) if (path := shutil.which(name))]
     return engines[:1] + toolkit
 
