@@ -164,7 +164,9 @@ def compare(wanted: Parts | None, found: Parts, lock: str) -> list[Check]:
         if old.get("digest") == new.get("digest"):
             continue
         locked, shown = (str(side.get("digest", "(none)"))[:12] for side in (old, new))
-        checks.append(Check(f"fingerprint.{part}", locked, shown, ok=False, meaning=_meaning(part, old, new), fix=fix))
+        field = f"fingerprint.{part}"
+        ways = f"{fix}\nonce, knowingly (recorded as overridden): envbuild run --allow {field}"
+        checks.append(Check(field, locked, shown, ok=False, meaning=_meaning(part, old, new), fix=ways))
     return checks or [Check("fingerprint", _count(len(wanted)), "as recorded", ok=True)]
 
 
