@@ -21,9 +21,7 @@ from envbuild.lock_types import Policy
 from envbuild.spec_hardware import GPU_FIELDS, HardwareWish, Wish
 from envbuild.suggest import quote
 
-GIVE_ONE = (
-    "describe the host: envbuild lock --host detect on it, or --host host.toml with the file of envbuild probe -o"
-)
+GIVE_ONE = "describe it: envbuild lock --host detect on it, or envbuild probe -o FILE there and lock --host FILE here"
 _KEYS = {"cpu.flags": "cpu-flags"}
 _IDENTITY = ("gpu.model", "gpu.compute-capability", "gpu.mig")
 
