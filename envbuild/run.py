@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from envbuild import layout, runs, workspace
+from envbuild import layout, processes, runs, workspace
 from envbuild.digest import sha256_file
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount
 from envbuild.errors import EnvbuildError, UsageError
@@ -120,7 +120,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise
     finally:
-        changed |= facts.result() | _observations(folder)
+        changed |= facts.result() | _observations(folder, inputs)
         if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
@@ -256,11 +256,11 @@ class _Facts:
                 runs.save(project, msgspec.structs.replace(record, **self._found))
 
 
-def _observations(folder: Path) -> dict[str, Any]:
+def _observations(folder: Path, inputs: Sequence[str]) -> dict[str, Any]:
     """Read what guard and hook left: the verdict, and one file per Python process."""
     verdict = _read_json(folder / "verdict.json")
-    processes = [_read_json(path) for path in sorted(folder.glob("process-*.json"))]
-    return {"verdict": verdict, "processes": tuple(found for found in processes if found is not None)}
+    found = [_read_json(path) for path in folder.glob("process-*.json")]
+    return {"verdict": verdict, **processes.facts([each for each in found if each is not None], inputs)}
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

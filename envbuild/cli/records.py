@@ -13,6 +13,7 @@ import msgspec
 
 from envbuild import runs
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.parameters import described as parameters_and_files
 from envbuild.host import HostFacts
 from envbuild.project import STATE_FOLDER
 from envbuild.record import Options, Record, doubt, record_schema
@@ -88,6 +89,7 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     yield from _verdict(record)
     for process in record.processes:
         yield "process", *_process(process)
+    yield from parameters_and_files(record.parameters, record.configs, record.modules, record.objects)
     yield from _results(record)
 
 
