@@ -23,6 +23,7 @@ from envbuild.digest import sha256_bytes
 from envbuild.errors import LockError
 from envbuild.files import atomic_write, locked
 from envbuild.lock import Lock
+from envbuild.project import STATE_FOLDER
 
 FORMAT = 1
 EXPECTED = "expected-fingerprint.json"
@@ -128,7 +129,7 @@ def record_first(lock_path: Path, lock: Lock, found: Mapping[str, Any], run: str
     except (KeyError, TypeError, msgspec.ValidationError):
         return ()
     path = path_of(lock_path)
-    with locked(path.with_name(f".{path.name}.lock")):
+    with locked(path.parent / STATE_FOLDER / f"{path.name}.lock"):
         recorded = load(lock_path, lock)
         if recorded is None:
             now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")
