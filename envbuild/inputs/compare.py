@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.errors import IntegrityError
-from envbuild.inputs.diff import TreeDiff, compare_trees
+from envbuild.inputs.diff import TreeDiff, compare_trees, plural
 from envbuild.inputs.digest import Tree, seal_inputs, trees
 from envbuild.inputs.manifest import ManifestError
 from envbuild.inputs.state import FOLDER, State
@@ -130,5 +130,8 @@ def _told(locked: Input, found: Input, tree: TreeDiff | None, removed: str) -> D
 def _counts(locked: Input, found: Input) -> str:
     if (locked.files, locked.bytes) == (found.files, found.bytes):
         return f"the same number of files ({found.files:,}) and bytes ({found.bytes:,}), other content"
-    was = f"locked with {locked.files:,} files of {locked.bytes:,} bytes"
-    return f"{was}, found {found.files:,} files of {found.bytes:,} bytes"
+    return f"locked with {_size(locked)}, found {_size(found)}"
+
+
+def _size(entry: Input) -> str:
+    return f"{plural(entry.files, 'file')} of {plural(entry.bytes, 'byte')}"

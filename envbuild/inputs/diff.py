@@ -112,6 +112,11 @@ def printable(path: bytes) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: ``1 file``, ``3,412 files``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @dataclass(slots=True)
 class _Gathered:
     """A ``Part`` that grows."""
@@ -126,8 +131,8 @@ class _Gathered:
         if not counts:
             return
         folder = entry.kind == DIR
-        self.folders += folder
-        self.files += not folder
+        self.folders += folder and not note
+        self.files += not folder or bool(note)
         self.bytes += entry.size
         if len(self.names) < self.limit:
             name = printable(entry.path) + ("/" if folder and entry.path else "")
@@ -153,11 +158,7 @@ def _inside(entry: Entry, folder: Entry) -> bool:
 
 
 def _counted(part: Part, verb: str, *, weighed: bool = True) -> str:
-    nouns = [_plural(part.files, "file")] if part.files else []
-    nouns += [_plural(part.folders, "empty folder")] if part.folders else []
-    size = f" ({part.bytes:,} bytes)" if weighed and part.bytes else ""
+    nouns = [plural(part.files, "file")] if part.files else []
+    nouns += [plural(part.folders, "empty folder")] if part.folders else []
+    size = f" ({plural(part.bytes, 'byte')})" if weighed and part.bytes else ""
     return f"{' and '.join(nouns)} {verb}{size}" if nouns else ""
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,174 @@
+"""``lock --update-inputs`` and what commands say about declared data."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from envbuild import lock as locks
+from envbuild.cli.console import Console
+from envbuild.cli.inputs import moved_inputs, refuse_changed_inputs
+from envbuild.cli.locking import LockOptions, resolution_inputs
+from envbuild.cli.opening import open_lock
+from envbuild.cli.running import check_this_host
+from envbuild.cli.updating import update_inputs
+from envbuild.errors import HostMismatchError, LockError, SpecError
+from envbuild.image.dockerfile import render
+from envbuild.inputs.digest import digest_inputs
+from envbuild.spec import load_spec
+from tests.support.locks import small_lock
+
+SPEC = "name: t\nos: debian-12\npython: '3.11'\ninputs: [data]\n"
+
+
+@pytest.fixture(name="project")
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A locked project with one input of two files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"one\n")
+    (tmp_path / "data" / "b").write_bytes(b"two\n")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC)
+    lock = msgspec.structs.replace(
+        small_lock(),
+        resolution=resolution_inputs(load_spec(spec), spec, LockOptions()) | {"--resolver": "0" * 64},
+        inputs=digest_inputs(tmp_path, ["data"]),
+    )
+    (tmp_path / "pylock.t.toml").write_bytes(locks.dumps(lock))
+    (tmp_path / "Dockerfile").write_bytes(render(lock).dockerfile)
+    return tmp_path
+
+
+def read(project: Path) -> locks.Lock:
+    return locks.load(project / "pylock.t.toml")
+
+
+def test_changed_data_is_accepted_and_nothing_else_moves(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The lock differs in its inputs alone, its Dockerfile goes with it, and what changed is said."""
+    before = read(project)
+    (project / "data" / "c").write_bytes(b"three\n")
+    (project / "data" / "a").write_bytes(b"ONE\n")
+    update_inputs(Path("spec.yaml"), Console())
+    after = read(project)
+    assert after.inputs == digest_inputs(project, ["data"])
+    assert msgspec.structs.replace(after, inputs=before.inputs) == before
+    assert (project / "Dockerfile").read_bytes() == render(after).dockerfile
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert lines == [
+        "input     data                3 files  14 B",
+        "moved     data: 1 file added (6 bytes), 1 file changed",
+        "moved       added    c",
+        "moved       changed  a",
+    ]
+    assert last.startswith("wrote     pylock.t.toml ")
+    assert open_lock(None).lock == after
+    assert refuse_changed_inputs(project / "pylock.t.toml", after, Console())() == ()
+
+
+def test_unchanged_data_leaves_the_lock_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing to accept: the same bytes, and the command says so."""
+    before = (project / "pylock.t.toml").read_bytes()
+    update_inputs(Path("spec.yaml"), Console(as_json=True))
+    assert (project / "pylock.t.toml").read_bytes() == before
+    out, err = capsys.readouterr()
+    assert json.loads(out)["moved"] == []
+    assert err.splitlines()[-1].startswith("fresh     pylock.t.toml ")
+
+
+def test_the_spec_may_declare_other_inputs(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An input declared anew is locked by the same command, since only inputs changed in the spec."""
+    (project / "words").write_bytes(b"w")
+    (project / "spec.yaml").write_text(SPEC.replace("[data]", "[words]"))
+    with pytest.raises(LockError, match=r"spec\.yaml changed"):
+        open_lock(None)
+    update_inputs(Path("spec.yaml"), Console())
+    assert [entry.path for entry in open_lock(None).lock.inputs] == ["words"]
+    out = capsys.readouterr().out
+    assert "moved     data: no input any more\nmoved     words: a new input\n" in out
+
+
+def test_a_lock_that_is_stale_otherwise_is_not_touched(project: Path) -> None:
+    """Accepting data must not hide that the spec asks for another environment."""
+    before = (project / "pylock.t.toml").read_bytes()
+    (project / "spec.yaml").write_text(SPEC + "env: {A: '1'}\n")
+    with pytest.raises(LockError) as caught:
+        update_inputs(Path("spec.yaml"), Console())
+    assert caught.value.message == "pylock.t.toml is stale in more than its inputs\n  spec.yaml changed"
+    assert caught.value.hint == "lock again: envbuild lock spec.yaml"
+    assert (project / "pylock.t.toml").read_bytes() == before
+
+
+def test_there_must_be_a_lock_and_data(project: Path) -> None:
+    """What is missing is told as everywhere, and nothing is written."""
+    before = (project / "pylock.t.toml").read_bytes()
+    shutil.rmtree(project / "data")
+    with pytest.raises(SpecError, match=r'inputs\[0\]: no file or folder "data"'):
+        update_inputs(Path("spec.yaml"), Console())
+    assert (project / "pylock.t.toml").read_bytes() == before
+    (project / "pylock.t.toml").unlink()
+    with pytest.raises(LockError, match=r"^cannot read the lock pylock\.t\.toml"):
+        update_inputs(Path("spec.yaml"), Console())
+
+
+def test_a_run_on_changed_data_is_refused(project: Path) -> None:
+    """Exit 78 says what changed and both ways out."""
+    (project / "data" / "c").write_bytes(b"three\n")
+    with pytest.raises(HostMismatchError) as caught:
+        refuse_changed_inputs(project / "pylock.t.toml", read(project), Console())
+    assert caught.value.exit_code == 78
+    assert caught.value.message == (
+        "input data is not as pylock.t.toml locked it — nothing was run\n  data: 1 file added (6 bytes)\n    added    c"
+    )
+    assert caught.value.hint == "restore the data, or accept it: envbuild lock --update-inputs"
+    resolution = {"conf/other.yaml": "0" * 64}
+    with pytest.raises(HostMismatchError) as caught:
+        refuse_changed_inputs(
+            project / "pylock.t.toml", msgspec.structs.replace(read(project), resolution=resolution), Console()
+        )
+    assert caught.value.hint == "restore the data, or accept it: envbuild lock conf/other.yaml --update-inputs"
+
+
+def test_what_is_asked_after_the_run(project: Path) -> None:
+    """Whoever goes on gets a question to ask later: was anything touched meanwhile?"""
+    ask = refuse_changed_inputs(project / "pylock.t.toml", read(project), Console())
+    assert ask() == ()
+    (project / "data" / "c").write_bytes(b"three\n")
+    assert ask() == ("data: 1 file added (6 bytes)",)
+    without = msgspec.structs.replace(read(project), inputs=())
+    assert refuse_changed_inputs(project / "pylock.t.toml", without, Console())() == ()
+
+
+def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``envbuild check`` says whether a run would start: data included, in words, as JSON and as exit code."""
+    assert check_this_host(None, Console()) == 0
+    assert capsys.readouterr().out.endswith("  input    data: as locked, 2 files, 8 B\n")
+    (project / "data" / "b").unlink()
+    assert check_this_host(None, Console()) == 78
+    out, err = capsys.readouterr()
+    assert "input" not in out
+    assert err == (
+        "envbuild: input data is not as pylock.t.toml locked it\n"
+        "  data: 1 file missing (4 bytes)\n"
+        "    missing  b\n"
+        "  → restore the data, or accept it: envbuild lock --update-inputs\n"
+    )
+    assert check_this_host(None, Console(as_json=True)) == 78
+    (told,) = json.loads(capsys.readouterr().out)["inputs"]
+    assert (told["path"], told["message"], told["found"]["files"]) == ("data", "data: 1 file missing (4 bytes)", 1)
+    assert told["changes"]["removed"] == {"files": 1, "folders": 0, "bytes": 4, "names": ["b"]}
+
+
+def test_moved_inputs_of_a_plain_lock(project: Path) -> None:
+    """``envbuild lock`` digests inputs anew as well: it says what that moved."""
+    old = read(project).inputs
+    assert moved_inputs(project, old, old) == []
+    (project / "data" / "c").write_bytes(b"three\n")
+    assert moved_inputs(project, old, digest_inputs(project, ["data"])) == [
+        "data: 1 file added (6 bytes)",
+        "  added    c",
+    ]
