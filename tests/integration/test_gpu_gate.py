@@ -334,3 +334,33 @@ def test_variables_of_nvidia(machine: Machine) -> None:
     code, said = machine.start("python", "-c", SCRIPT, CUDA_LAUNCH_BLOCKING="1")
     assert (code, machine.ran) == (0, True)
     assert said.startswith("envbuild: warning: environment.CUDA_LAUNCH_BLOCKING: locked (not set), found 1: one kernel")
+
+
+TIMES = """
+import os, statistics, subprocess, sys, time
+def median(command):
+    times = []
+    for _ in range(21):
+        start = time.perf_counter()
+        subprocess.run(command, check=True)
+        times.append(time.perf_counter() - start)
+    return 1000 * statistics.median(times)
+bare = [sys.argv[1], "-I", "-S", "-B", "-c", "pass"]
+guard = [sys.argv[1], "-I", "-S", "-B", sys.argv[2], "/bin/true"]
+print(median(guard) - median(["/bin/true"]) - median(bare))
+"""
+
+
+def test_cost(machine: Machine) -> None:
+    """With eight GPUs the guard costs at most 100 ms over a bare start of the interpreter, 60 ms without GPU."""
+    machine.become(MATCHES["8xh200"])
+    command = (ENV_PYTHON, "-c", TIMES, str(EXECUTABLE), runtime.ENTRY)
+    code, said = machine.start(*command)
+    assert code == 0, said
+    machine_with_eight = float(said)
+    (machine.root / "expect.json").write_bytes(runtime.runtime_files(image_lock())[layout.EXPECT_PATH].data)
+    code, said = machine.start(*command)
+    assert code == 0, said
+    print(f"guard: {machine_with_eight:.1f} ms with 8 GPUs, {float(said):.1f} ms without")
+    assert machine_with_eight < 100
+    assert float(said) < 60

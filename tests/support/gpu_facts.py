@@ -441,6 +441,20 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         "NVML: probe",
         "NVML cannot be asked about the GPU",
     ),
+    "NVML: no binding": (
+        expect(H200),
+        facts(problem={"code": 0, "name": "BINDING_NOT_FOUND", "message": "nvidia-ml-py is not installed"}),
+        "gpu.nvml",
+        "NVML: nvidia-ml-py is not installed",
+        "nvidia-ml-py, through which the GPU is asked, is not installed",
+    ),
+    "NVML: hangs": (
+        expect(H200),
+        facts(problem={"code": 0, "name": "TIMEOUT", "message": "no answer within 60 s"}),
+        "gpu.nvml",
+        "NVML: no answer within 60 s",
+        "the driver hangs: a program could hang in it too",
+    ),
     "memory, hard": (
         expect(H200, gpu_memory="exact"),
         facts(found(H200, memory=141000)),

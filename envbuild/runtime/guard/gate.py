@@ -13,7 +13,6 @@ marker that its processes inherit from then on replaces the word ``off``.
 from __future__ import annotations
 
 import os
-import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,7 +114,8 @@ def observe(expect: Mapping[str, Any], scope: str = "image") -> dict[str, Any]:
     if expect.get("cpu-flags"):
         seen["cpu-flags"] = probe.code_flags()
     if expect.get("gpu"):  # the probe costs milliseconds: a lock without GPU does not pay them
-        seen["gpu"] = probe.gpus(expect["site"] if scope == "image" else "", sys.executable)
+        # Not sys.executable: a program that embeds Python has its own name there.
+        seen["gpu"] = probe.gpus(expect["site"], expect["interpreter"]) if scope == "image" else probe.gpus()
     elif expect.get("cuda") and scope == "image":
         seen["gpu"] = {"devices": probe.gpu_files()}
     if scope == "image":

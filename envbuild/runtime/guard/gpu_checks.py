@@ -74,7 +74,7 @@ def _nvml(expect: Facts, seen: Facts, problem: Facts) -> Check:
     """NVML, the driver's management library, answers."""
     if not problem:
         return Check("gpu.nvml", "answers", seen["gpu"].get("nvml") or "answers", ok=True)
-    meaning, fix = words.nvml(problem.get("code", 0))
+    meaning, fix = words.nvml(problem)
     variables = seen["environment"]
     capabilities = variables.get("NVIDIA_DRIVER_CAPABILITIES", "")
     if problem.get("code") == 12 and capabilities and not {"utility", "all"} & set(capabilities.split(",")):

@@ -67,10 +67,21 @@ _NVML = {
     ),
 }
 
+# The probe's own names for having no answer of NVML at all (``gpu_ask``).
+_PROBE = {
+    "BINDING_NOT_FOUND": (
+        "nvidia-ml-py, through which the GPU is asked, is not installed",
+        "in an image: envbuild lock spec.yaml && envbuild build, which add it; on a host: install it beside envbuild",
+    ),
+    "TIMEOUT": ("the driver hangs: a program could hang in it too", "see dmesg for Xid errors; reboot the host"),
+    "CRASHED": ("the driver's libraries crash", "install the driver anew; see dmesg for Xid errors"),
+}
 
-def nvml(code: int) -> tuple[str, str]:
-    """Return what an answer of NVML means and what to do, for codes without a row too."""
-    return _NVML.get(code, ("NVML cannot be asked about the GPU", "make nvidia-smi work on this host"))
+
+def nvml(problem: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a problem of NVML means and what to do, for codes without a row too."""
+    known = _NVML.get(problem.get("code", 0)) or _PROBE.get(problem.get("name", ""))
+    return known or ("NVML cannot be asked about the GPU", "make nvidia-smi work on this host")
 
 
 def device(field: str, locked: Any, found: Any) -> str:
