@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from envbuild import layout, processes, runs, workspace
+from envbuild import fingerprint, layout, processes, runs, workspace
 from envbuild.digest import sha256_file
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount
 from envbuild.errors import EnvbuildError, UsageError
@@ -108,6 +108,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     folder = runs.run_folder(request.project, record.id) / "process"
     container = container_run(request, record, command, folder, owner, gpus)
     _make_folders(request.project, folder, owner)
+    fingerprint.hand_over(request.lock_path, request.lock, folder)
     runs.save(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.project, inputs)
@@ -127,6 +128,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         after = workspace.scan(request.project, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.project, before, after)
         changed["input_changes"] = request.inputs_since()
+        if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
+            _keep_fingerprint(request, record.id, folder, owner)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
         record = msgspec.structs.replace(record, **changed)
         record = msgspec.structs.replace(record, **runs.compared(request.project, record))
@@ -227,6 +230,17 @@ def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
     if owner[0] != os.getuid():
         for path in (folder, folder.parent, folder.parent.parent, project / STATE_FOLDER):
             os.chown(path, *owner)
+
+
+def _keep_fingerprint(request: RunRequest, identity: str, folder: Path, owner: tuple[int, int]) -> None:
+    """Record the numbers of the first accepted run beside the lock; where that is not possible the next run tries."""
+    found = fingerprint.found_in(folder)
+    if found is None:
+        return
+    with suppress(EnvbuildError, OSError):
+        fingerprint.record_first(request.lock_path, request.lock, found, identity)
+        if owner[0] != os.getuid():
+            os.chown(fingerprint.path_of(request.lock_path), *owner)
 
 
 class _Facts:

@@ -333,3 +333,31 @@ def test_the_record_says_whether_the_host_was_verified(project: Path, verdict: s
         return 0
 
     assert run(a_request(project, "train.py"), Engine(action)).verified == said
+
+
+def test_the_fingerprint_is_kept_and_handed_on(project: Path) -> None:
+    """The first run whose every check held is recorded beside the lock, is no output, and the next run is given it."""
+    parts = {"libm": {"digest": "1" * 64, "library": "glibc", "version": "2.36", "seconds": 0.01}}
+    given = []
+
+    def guard(verdict: dict[str, Any]) -> Callable[[Path], int]:
+        def action(folder: Path) -> int:
+            expected = folder / "expected-fingerprint.json"
+            given.append(json.loads(expected.read_bytes())["parts"] if expected.exists() else None)
+            (folder / "verdict.json").write_text(json.dumps(verdict))
+            (folder / "fingerprint.json").write_text(json.dumps({"parts": parts}))
+            return 0
+
+        return action
+
+    request = a_request(project, "train.py", hardware=locks.Hardware(fingerprint=True))
+    file = project / "pylock.digits.fingerprint.json"
+    for verdict in ({"ok": False}, {"ok": True, "verified": "overridden"}):
+        run(request, Engine(guard(verdict)))
+        assert not file.exists()
+    first = run(request, Engine(guard({"ok": True, "verified": "yes"})))
+    assert (json.loads(file.read_bytes())["parts"], first.outputs) == (parts, ())
+    second = run(request, Engine(guard({"ok": True, "verified": "yes"})))
+    assert (given, second.outputs) == ([None, None, None, parts], ())
+    run(a_request(project, "train.py"), Engine(guard({"ok": True, "verified": "yes"})))
+    assert given[-1] is None
