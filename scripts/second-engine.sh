@@ -79,11 +79,11 @@ start() {
     if ! { ours && version=$(answers); }; then
         unpack
         command -v runc >/dev/null || fail "no runc: install the machine's own engine first: scripts/ensure-engine.sh"
-        # Descriptions of devices (CDI) come from a folder of its own, so that tests may write some.
+        # Descriptions of devices (CDI) and NVIDIA's hook come from folders of its own, so that tests may put some there.
         printf '{"features": {"containerd-snapshotter": true}, "cdi-spec-dirs": ["%s"]}\n' "$run/cdi" >"$base/daemon.json"
         mkdir -p "$run/cdi"
         # In a network namespace of its own: an engine without a bridge removes docker0, which is the first engine's.
-        PATH=$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net dockerd --config-file "$base/daemon.json" \
+        PATH=$run/bin:$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net dockerd --config-file "$base/daemon.json" \
             --data-root "$data" --exec-root "$run/exec" --pidfile "$pidfile" --host "unix://$socket" \
             --bridge none --iptables=false --ip6tables=false >"$log" 2>&1 </dev/null 9>&- &
         started=$!

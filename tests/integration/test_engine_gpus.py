@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 
 from envbuild.engine.docker import DockerEngine, connect
-from envbuild.engine.docker_gpus import INSTALL
+from envbuild.engine.docker_gpus import INSTALL, GpuWays, device_requests
 from envbuild.engine.docker_images import import_tar
+from envbuild.engine.docker_run import run_container
 from envbuild.engine.protocol import ContainerRun, Gpus, GpusRefusedError
+from envbuild.hardware import Cuda
+from envbuild.resolve import policy
 from tests.support.rootfs import write_rootfs
-from tests.support.second_engine import CDI, second_engine
+from tests.support.second_engine import CDI, HOOK_LOG, second_engine
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 TAG = "envbuild-test:gpus"
@@ -119,3 +122,27 @@ def test_cdi_devices_that_cannot_be_given(newer: DockerEngine, names: tuple[str,
         newer.run_container(ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(devices=names)))
     assert caught.value.message == sentence
     assert "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml" in caught.value.hint
+
+
+def by_hook(engine: DockerEngine, *names: str, **environment: str) -> int:
+    """Run a container whose GPUs come through NVIDIA's hook, as on an engine without CDI."""
+    request = ContainerRun(image=TAG, command=("/bin/true",), environment=environment, gpus=Gpus(devices=names))
+    assert request.gpus is not None
+    devices = device_requests(request.gpus, GpuWays(support="nvidia"))
+    return run_container(engine._client, request, devices)
+
+
+def test_the_hook_is_given_the_gpus_and_locked_variables_stay(newer: DockerEngine) -> None:
+    """The engine itself sets NVIDIA_VISIBLE_DEVICES and nothing else: what a lock sets is as the guard will expect it."""
+    locked = policy.gpu_environment(Cuda(version="12.9", driver="525.60.13"))
+    assert by_hook(newer, "GPU-a", "1", **locked) == 0
+    seen = [json.loads(line).partition("=") for line in HOOK_LOG.read_text().splitlines()]
+    assert {name: value for name, _, value in seen} == {"NVIDIA_VISIBLE_DEVICES": "GPU-a,1", **locked}
+
+
+def test_the_hooks_refusal_is_told(newer: DockerEngine) -> None:
+    """NVIDIA_REQUIRE_CUDA that the driver does not satisfy, as the engine wraps it, becomes one clear sentence."""
+    with pytest.raises(GpusRefusedError) as caught:
+        by_hook(newer, "99")
+    assert caught.value.message == "the host's NVIDIA driver is too old for this image, which needs cuda>=99.0"
+    assert caught.value.hint == "update the driver, or compare this host with the lock: envbuild check"

@@ -14,14 +14,34 @@ SCRIPT = Path(__file__).parents[2] / "scripts/second-engine.sh"
 FOLDER = Path("/run/envbuild-second-engine")
 CDI = FOLDER / "cdi"
 """Where it looks for descriptions of devices."""
+HOOK = FOLDER / "bin/nvidia-container-runtime-hook"
+"""NVIDIA's hook as far as this engine is concerned: it looks for one when it starts."""
+HOOK_LOG = FOLDER / "hook.log"
+_HOOK = f"""\
+#!/bin/sh
+# Stands in for NVIDIA's hook: notes what of the container's environment is NVIDIA's, or refuses the GPU called 99.
+set -eu
+bundle=$(sed 's/.*"bundle":"\\([^"]*\\)".*/\\1/')
+grep -o '"NVIDIA_[A-Z_]*=[^"]*"' "$bundle/config.json" | sort >{HOOK_LOG}
+grep -q '"NVIDIA_VISIBLE_DEVICES=99"' {HOOK_LOG} || exit 0
+echo "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=99.0, please update your driver to a newer" \
+    "version, or use an earlier cuda container" >&2
+exit 1
+"""
 
 
 @contextmanager
 def second_engine() -> Iterator[str]:
-    """Start it and give its address for DOCKER_HOST; it is stopped afterwards, unless it ran before."""
+    """Start it with CDI and a hook of ours, and give its address for DOCKER_HOST.
+
+    It is stopped afterwards, unless it ran before.
+    """
     if os.geteuid() != 0:
         pytest.skip("starting a second engine needs root")
     was_running = (FOLDER / "docker.sock").exists()
+    HOOK.parent.mkdir(parents=True, exist_ok=True)
+    HOOK.write_text(_HOOK)
+    HOOK.chmod(0o755)
     line = subprocess.run([SCRIPT, "start"], check=True, stdout=subprocess.PIPE, text=True).stdout
     name, _, host = line.strip().partition("=")
     assert name == "DOCKER_HOST"
