@@ -18,7 +18,8 @@ MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
 _NEEDED, _STRTAB, _STRSZ, _SONAME, _RPATH, _RUNPATH = 1, 5, 10, 14, 15, 29
 _MACHINES = {3: "i386", 40: "arm", 62: "amd64", 183: "arm64", 243: "riscv64", 22: "s390x", 21: "ppc64"}
-_LONGEST = 4096
+_LONGEST = 1 << 20
+"""Bytes of the longest name: TensorFlow's library has a search path of 25 kB."""
 _MOST_DYNAMIC = 1 << 20
 
 
@@ -136,8 +137,8 @@ def _string(stream: BinaryIO, offset: int) -> str:
     """Read a name."""
     stream.seek(offset)
     data = stream.read(256)
-    if b"\0" not in data:
-        data += stream.read(_LONGEST)
+    while b"\0" not in data and len(data) < _LONGEST and (more := stream.read(len(data))):
+        data += more
     end = data.find(b"\0")
     if end < 0:
         raise NotElfError("damaged ELF object: a name has no end")

@@ -104,12 +104,13 @@ def added_os_packages(
         libraries: what is known of the wheels' objects. It adds packages, but changes no reason that stands without
             it, since a lock must not depend on which wheels happen to be at hand.
     """
-    compiled = {p.name for p in packages if not p.wheel.name.endswith("-any.whl")}
+    compiled = {p.name: p.version for p in packages if not p.wheel.name.endswith("-any.whl")}
     if packages and not compiled:
         return {}
     reasons: dict[str, str] = {}
-    for name, sonames in table().known.items():
-        if name in compiled:
+    for key, sonames in table().known.items():
+        name, _, since = key.partition(">=")
+        if name in compiled and _since(compiled[name], since):
             for soname in sonames:
                 reasons.setdefault(package_for(soname, release), f"needed by {name} ({soname})")
     for soname in table().baseline:
@@ -119,6 +120,13 @@ def added_os_packages(
         reasons.setdefault(package_for(lack.soname, release), f"needed by {name} ({lack.soname})")
     reasons.pop("", None)
     return dict(sorted(reasons.items()))
+
+
+def _since(version: str, first: str) -> bool:
+    """Tell whether a version is not below another; an empty one is below all."""
+    from packaging.version import Version
+
+    return not first or Version(version) >= Version(first)
 
 
 def missing_libraries(

@@ -19,7 +19,7 @@ from envbuild.files import atomic_write
 from envbuild.lock_types import Value
 from envbuild.resolve.elf import MAGIC, NotElfError, read_dynamic
 
-_FORMAT = 1
+_FORMAT = 2
 _IN_MEMORY = 32 << 20
 """Objects up to this many bytes are inflated at once; larger ones are streamed, twice or so."""
 

@@ -34,6 +34,14 @@ def test_runpath_wins_over_rpath() -> None:
     assert _read(make_elf(rpath="/old")).runpath == "/old"
 
 
+def test_a_long_search_path_is_read() -> None:
+    """TensorFlow's library for GPUs has a search path of 20 kB; beyond a megabyte it is damage."""
+    path = ":".join(["$ORIGIN/../../nvidia/cublas/lib"] * 700)
+    assert _read(make_elf(["libc.so.6"], "libme.so.2", runpath=path)).runpath == path
+    with pytest.raises(NotElfError, match=r"^damaged ELF object: a name has no end$"):
+        _read(make_elf(runpath="x" * (2 << 20)))
+
+
 def test_machines_have_debians_names() -> None:
     """Architectures are named as Debian names them, unknown ones by number."""
     assert [_read(make_elf(machine=number)).machine for number in (3, 62, 183, 999)] == [

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from envbuild import lock as locks
+from envbuild.cli import locked_cuda
 from envbuild.cli.locking import LockOptions, resolution_inputs, stale_inputs
 from envbuild.image.dockerfile import render
+from envbuild.resolve import policy
 from envbuild.spec import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,8 +27,41 @@ def test_reference_lock_is_fresh(spec_path: Path) -> None:
 
 
 def test_there_are_reference_locks() -> None:
-    """The example's lock is kept."""
-    assert [path.parent.name for path in SPECS] == ["digits"]
+    """The example's lock is kept, and one for each framework with each CUDA that it has wheels for."""
+    assert [path.parent.name for path in SPECS] == [
+        "digits",
+        "jax-cuda12",
+        "jax-cuda13",
+        "pytorch-cuda12",
+        "pytorch-cuda13",
+        "tensorflow-cuda12",
+    ]
+
+
+@pytest.mark.parametrize("spec_path", SPECS, ids=lambda path: path.parent.name)
+def test_reference_lock_says_what_the_tables_say(spec_path: Path) -> None:
+    """CUDA, driver, variables and fit of a reference lock are those of today's tables (else: make lockfiles)."""
+    spec = load_spec(spec_path)
+    lock = locks.load(spec_path.parent / f"pylock.{spec.name}.toml")
+    found, _ = locked_cuda.found(spec, lock.packages, lock.frameworks)
+    assert lock.cuda == found
+    locked_cuda.check(spec, found, lock.frameworks, lock.python.version, lock.hardware)
+    wanted = policy.environment(lock.frameworks, spec.determinism) | policy.gpu_environment(found) | spec.env
+    assert lock.environment == wanted
+
+
+@pytest.mark.parametrize("spec_path", [p for p in SPECS if "cuda" in p.parent.name], ids=lambda path: path.parent.name)
+def test_reference_locks_name_their_gpus(spec_path: Path) -> None:
+    """A lock with CUDA says what GPUs a host must have and brings NVIDIA's library to ask for them."""
+    lock = locks.load(spec_path.parent / f"pylock.{spec_path.parent.name}.toml")
+    assert lock.cuda is not None
+    assert lock.cuda.version.startswith(spec_path.parent.name[-2:])
+    assert lock.cuda.cudnn
+    assert lock.cuda.cublas
+    assert lock.cuda.nccl
+    assert lock.hardware.gpu is not None
+    assert lock.hardware.gpu.driver >= lock.cuda.driver
+    assert "nvidia-ml-py" in {package.name for package in lock.packages}
 
 
 def test_the_example_is_locked_as_it_is() -> None:
