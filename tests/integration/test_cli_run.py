@@ -179,8 +179,9 @@ def test_changed_input_data_is_refused(project: Project) -> None:
     assert (done.code, done.out) == (78, "")
     assert done.err == (
         "envbuild: input data is not as pylock.clitest.toml locked it — nothing was run\n"
-        "  data: the same number of files (1) and bytes (4), other content\n"
-        "  → restore the data, or accept it: envbuild lock\n"
+        "  data: 1 file changed\n"
+        "    changed  train.csv\n"
+        "  → restore the data, or accept it: envbuild lock --update-inputs\n"
     )
     assert _untouched(project)
 
