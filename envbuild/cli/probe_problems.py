@@ -111,5 +111,5 @@ def _containers(host: HostFacts) -> Iterator[Trouble]:
 def _trouble(subject: str, problem: Problem) -> Trouble:
     if problem.name in _PROBE:
         return Trouble(what=f"{subject}: {problem.message}", fix=_PROBE[problem.name])
-    what, fix = gpu_words.nvml(problem.code)
+    what, fix = gpu_words.nvml({"code": problem.code, "name": problem.name})
     return Trouble(what=f"{subject}: {what} ({problem.code}: {problem.message.rstrip('.')})", fix=fix)

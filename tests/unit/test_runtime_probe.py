@@ -109,3 +109,21 @@ def test_digests(tmp_path: Path) -> None:
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     a, b = str(tmp_path / "a"), str(tmp_path / "b")
     assert probe.digests([a, b]) == {a: empty, b: ""}
+
+
+def test_flags_that_choose_code(tmp_path: Path) -> None:
+    """Vector, fused and matrix instructions count, those of CPUs to come too; what cannot change a sum does not."""
+    flags = "fpu aes erms avx amx_tile fma fma4 avx512_bf16 avx10_2 f16c sse4_1 sse4_2 ssse3 xop sha_ni vmx"
+    put(tmp_path, "proc/cpuinfo", f"processor\t: 0\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: avx2\n\n")
+    assert probe.code_flags(str(tmp_path)) == [
+        "amx_tile", "avx", "avx10_2", "avx512_bf16", "f16c", "fma", "fma4", "sse4_1", "sse4_2", "ssse3", "xop"
+    ]  # fmt: skip
+
+
+def test_the_cpus_name(tmp_path: Path) -> None:
+    """The first CPU's name, as it is; none where the kernel tells none."""
+    assert probe.cpu_model(str(tmp_path)) == ""
+    put(tmp_path, "proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 50\n\nmodel name\t: other\n")
+    assert probe.cpu_model(str(tmp_path)) == ""
+    put(tmp_path, "proc/cpuinfo", "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Platinum 8480+ : x\nflags\t: a\n")
+    assert probe.cpu_model(str(tmp_path)) == "Intel(R) Xeon(R) Platinum 8480+ : x"

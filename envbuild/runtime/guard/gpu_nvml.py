@@ -154,7 +154,7 @@ def profile(name: str, attributes: Any, memory: int) -> str:
     if known or not attributes or not memory:
         return known
     eighths = -(-int(attributes.memorySizeMB) * 8 // memory)  # slices have eighths of the memory, less a reserve
-    size = round(eighths / 8 * -(-memory // 1024))
+    size = int(eighths * -(-memory // 1024) / 8 + 0.5)
     compute, whole = int(attributes.computeInstanceSliceCount), int(attributes.gpuInstanceSliceCount)
     return (f"{compute}c." if compute != whole else "") + f"{whole}g.{size}gb"
 

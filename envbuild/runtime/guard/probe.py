@@ -64,10 +64,11 @@ def _cpu_line(root: str, key: str) -> str:
                 chunk = stream.read(4096).decode("ascii", "replace")
                 text += chunk
                 start = text.find(f"\n{key}\t")
-                end = text.find("\n", start + 1) if start >= 0 else -1
-                if end >= 0:
+                end = text.find("\n", start + 1)
+                second = text.find("\n\n")
+                if start >= 0 and end >= 0 and not 0 <= second < start:
                     return text[start:end].partition(":")[2].strip()
-                if not chunk or "\n\n" in text:
+                if not chunk or second >= 0:
                     return ""
     except OSError:
         return ""
