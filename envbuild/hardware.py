@@ -98,7 +98,7 @@ class Hardware(Value, frozen=True, kw_only=True, omit_defaults=True):
         cpu_flags: flags of ``/proc/cpuinfo`` that make libraries choose other code, those present; empty: not compared.
         fingerprint: compare the numeric fingerprint at start.
         host: SHA-256 of the host description that values were taken from (``host_file.digest``); empty for none.
-        by_hand: fields that the spec decides although a host is described: what the host has there is not known here.
+        by_hand: fields that the host described did not decide, but the spec; ``gpu``: it has no GPU at all.
         gpu: None for no GPU.
         policy: policy of each field that has a value; a field left out has its default of ``POLICIES``.
     """

@@ -18,6 +18,7 @@ class HostValues:
 
     Attributes:
         kernel: version range that the host's kernel lies in.
+        driver: version of the driver that the GPUs have.
         devices: GPUs that can be opened, equal ones counted together.
         closed: GPUs that are there but cannot be opened, each with the reason.
         no_gpu: what a host without such GPUs has instead, a phrase with a verb.
@@ -43,6 +44,7 @@ def of_host(host: HostFacts) -> HostValues:
     kernel = re.match(r"[0-9]{1,5}\.[0-9]{1,5}", host.kernel)
     gpu = host.gpu
     names = [device.name or f"GPU {index}" for index, device in enumerate(gpu.devices)]
+    devices = grouped(_device(device) for device in gpu.devices if device.problem is None)
     closed = tuple(
         f"{name} ({device.problem.message or device.problem.name})"
         for name, device in zip(names, gpu.devices, strict=True)
@@ -52,8 +54,8 @@ def of_host(host: HostFacts) -> HostValues:
         kernel=f">={kernel[0]}" if kernel else "",
         cpu={"x86-64-v1": "x86-64", "": "any"}.get(host.cpu.level, host.cpu.level),
         flags=tuple(sorted(set(host.cpu.flags))),
-        driver=gpu.driver or gpu.nvml,
-        devices=grouped(_device(device) for device in gpu.devices if device.problem is None),
+        driver=(gpu.driver or gpu.nvml) if devices else "",
+        devices=devices,
         closed=closed,
         no_gpu=f"has no GPU that can be opened: {', '.join(closed)}" if closed else f"has no GPU: {_no_gpu(gpu)}",
         broken=bool(closed) or gpu.problem is not None,
@@ -63,10 +65,8 @@ def of_host(host: HostFacts) -> HostValues:
 
 def of_lock(hardware: Hardware) -> HostValues:
     """Return what a lock keeps of the host that it was made for."""
-    gpu = hardware.gpu
-    if gpu and gpu.devices == (GpuDevice(),):
-        gpu = None  # any GPU would do, since the host had none
     lost = frozenset(hardware.by_hand)
+    gpu = hardware.gpu if "gpu" not in lost else None
     return HostValues(
         kernel=hardware.kernel,
         cpu=hardware.cpu,

@@ -89,7 +89,9 @@ HardwareField = Annotated[
 ]
 SpecField = Annotated[
     str,
-    Meta(pattern=r"^(?:kernel|cpu|cpu\.flags|gpu\.[a-z][a-z-]{1,20})\Z", title="a field such as kernel or gpu.driver"),
+    Meta(
+        pattern=r"^(?:kernel|cpu|cpu\.flags|gpu|gpu\.[a-z][a-z-]{1,20})\Z", title="a field such as kernel or gpu.driver"
+    ),
 ]
 Network = Annotated[str, Meta(pattern=r"^(?:none|bridge|host)\Z", title="none, bridge or host")]
 Workspace = Annotated[str, Meta(pattern=r"^r[wo]\Z", title="rw or ro")]

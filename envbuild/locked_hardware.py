@@ -57,7 +57,7 @@ def lock_hardware(
         cpu_flags=tuple(sorted(join.take("cpu.flags", (), known.flags if known else ()))),
         fingerprint=wish.fingerprint,
         host=digest,
-        by_hand=_by_hand(wish) if known else (),
+        by_hand=_by_hand(wish, known, gpu) if known else (),
         gpu=gpu,
     )
     if join.problems:
@@ -144,7 +144,7 @@ class _Join:
         else:
             self.policies["gpu.count"] = "at least"
             devices = (GpuDevice(),)
-        driver = self.take("gpu.driver", "", known.driver if known and known.devices else "")
+        driver = self.take("gpu.driver", "", known.driver if known else "")
         if not driver and cuda is not None and "gpu.driver" not in wish.fields:
             driver, self.policies["gpu.driver"] = cuda.driver, "at least"
         return Gpu(driver=driver, exclusive=wish.exclusive, devices=devices)
@@ -189,9 +189,14 @@ class _Join:
         return self.take(name, getattr(GpuDevice(), _attribute(name)), getattr(kind, _attribute(name)))
 
 
-def _by_hand(wish: HardwareWish) -> tuple[str, ...]:
-    names = [name for name, said in wish.fields.items() if said.value is not None]
-    return tuple(sorted([*names, *(["kernel"] if wish.kernel else []), *(["gpu.devices"] if wish.devices else [])]))
+def _by_hand(wish: HardwareWish, known: HostValues, gpu: Gpu | None) -> tuple[str, ...]:
+    """Name the fields that the host did not decide; ``gpu``: it has none, so nothing about GPUs is its."""
+    names = {name for name, said in wish.fields.items() if said.value is not None}
+    names |= {"kernel"} if wish.kernel else set()
+    names |= {"gpu.devices"} if wish.devices else set()
+    if gpu and not known.devices and "gpu.devices" not in known.lost:
+        names = {name for name in names if not name.startswith("gpu.")} | {"gpu"}
+    return tuple(sorted(names))
 
 
 def _policies(hardware: Hardware, said: Mapping[str, str]) -> dict[str, Policy]:

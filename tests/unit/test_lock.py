@@ -278,8 +278,8 @@ POOL = "expected the path of a .deb below an archive's root"
             'tool.envbuild.hardware.host: expected 64 lower-case hexadecimal digits or none, found "abc"',
         ),
         (
-            put("tool.envbuild.hardware.by-hand", ["gpu"]),
-            'tool.envbuild.hardware.by-hand[0]: expected a field such as kernel or gpu.driver, found "gpu"',
+            put("tool.envbuild.hardware.by-hand", ["gpus"]),
+            'tool.envbuild.hardware.by-hand[0]: expected a field such as kernel or gpu.driver, found "gpus"',
         ),
         (put("tool.envbuild.cuda.driver", None), "tool.envbuild.cuda.driver: missing"),
         (

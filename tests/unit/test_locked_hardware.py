@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from envbuild import host_file
 from envbuild.errors import SpecError
@@ -379,3 +381,49 @@ def test_equal_machines_give_equal_locks() -> None:
     """Two nodes that differ in serials and load are one host to a lock."""
     busy = host([gpu(uuid="GPU-2", free=10, persistence=False)], memory=1, libc="glibc 2.40")
     assert lock("detect", busy) == lock("detect", host([gpu()]))
+
+
+_VALUES = {
+    "model": ["NVIDIA H200", "Tesla T4", "any", "exact"],
+    "count": [1, 2, 3, "at least", {"value": 2, "policy": "at least"}],
+    "driver": ["580.10", "same branch", "any", {"value": "570.10", "policy": "exact, warn"}],
+    "sms": [132, 16, "any", "at least"],
+    "mig": ["none", "1g.18gb"],
+    "ecc": [True, "any"],
+    "memory": ["16 GiB", "exact"],
+}
+_gpus = st.one_of(
+    st.sampled_from(["none", "detect"]),
+    st.fixed_dictionaries({}, optional={key: st.sampled_from(some) for key, some in _VALUES.items()}).filter(bool),
+    st.sampled_from([{"devices": [{"model": "NVIDIA H200", "count": 2}, {"ecc": True}]}, {"exclusive": True}]),
+)
+_sections = st.just("detect") | st.fixed_dictionaries(
+    {},
+    optional={
+        "gpu": _gpus,
+        "kernel": st.sampled_from(["any", ">=5.10,<7"]),
+        "cpu": st.sampled_from(["any", "exact", "v3", {"value": "v2", "policy": "exact"}]),
+        "cpu-flags": st.sampled_from([["fma"], "any", "at least"]),
+        "fingerprint": st.booleans(),
+    },
+)
+_machines = st.builds(
+    lambda gpus, problem: host(gpus, problem=problem),
+    st.lists(
+        st.sampled_from([gpu(), T4, gpu(mig="1g.18gb", sms=16), gpu(ecc=False, sms=0), gpu(problem=LOST)]), max_size=4
+    ),
+    st.sampled_from([None, None, MISMATCH]),
+)
+
+
+@given(_sections, st.none() | _machines, st.sampled_from([None, CUDA]))
+@settings(max_examples=200, deadline=None)
+def test_any_wish_and_any_host_give_a_lock_that_stays(section: Any, facts: HostFacts | None, cuda: Cuda | None) -> None:
+    """Whatever can be locked can be written, and locking again without the description changes nothing."""
+    text = msgspec.json.encode(section).decode()
+    try:
+        first = lock(text, facts, cuda)
+    except SpecError:
+        return
+    assert lock(text, None, cuda, first) == first
+    assert set(first.policy) <= {"cpu", "cpu.flags"} or first.gpu is not None

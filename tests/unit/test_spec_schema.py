@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from pathlib import Path
 
 import jsonschema
@@ -119,6 +121,17 @@ def test_the_reference_page_names_every_key() -> None:
         for inner in getattr(field.kind, "fields", {}):
             assert f"| `{key}.{inner}` |" in page
     assert "| `hardware.gpu.compute-capability` |" in page
+
+
+def test_the_examples_of_the_reference_page_are_specs() -> None:
+    """Every example of the page's section on hardware is accepted."""
+    section = PAGE.read_text(encoding="utf-8").partition("## Hardware\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"(?:^    .*\n)+(?:\n(?=    )|)", section, re.M)
+    assert len(blocks) == 4
+    for block in blocks:
+        text = textwrap.dedent(block)
+        nested = text if text.startswith("hardware") else "hardware:\n" + textwrap.indent(text, "  ")
+        assert parse_spec(f"name: x\n{nested}").hardware != Spec(name="x").hardware
 
 
 def test_a_page_without_a_generated_part_is_left_alone() -> None:
