@@ -69,11 +69,12 @@ def check(expect: Facts, seen: Facts) -> list[Check]:
     checks = []
     for found, severity in ((seen["libraries"]["path"], "hard"), (seen["libraries"]["cache"], "soft")):
         for path in found:
+            field = f"libraries.{os.path.basename(path)}"
             if severity == "hard":
                 meaning = "LD_LIBRARY_PATH leads to this copy before the locked one"
                 fix = f"start without LD_LIBRARY_PATH, or take {os.path.dirname(path) or '.'} out of it"
+                fix += f"\nonce, knowingly (recorded as overridden): envbuild run --allow {field}"
             else:
                 meaning, fix = "a copy beside the locked one, which a program could load", ""
-            field = f"libraries.{os.path.basename(path)}"
             checks.append(Check(field, "from its wheel", path, ok=False, severity=severity, meaning=meaning, fix=fix))
     return checks or [Check("libraries", "from their wheels", "no other copy", ok=True)]
