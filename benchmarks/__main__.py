@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [lock] [build] [run] [help] [-n RUNS]`` (all by default).
+"""Run the benchmarks: ``python -m benchmarks [lock] [build] [run] [guard] [help] [-n RUNS]`` (all by default).
 
 Prints Markdown tables. Every ratio is measured in one run on one machine, the contestants in turn.
 """

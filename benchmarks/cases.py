@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from benchmarks import inputs
 from benchmarks.measure import Case
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -157,4 +158,39 @@ def run(folder: Path) -> tuple[str, list[Case]]:
     ]
 
 
-BENCHMARKS: dict[str, Benchmark] = {"help": startup, "lock": lock, "build": build, "rebuild": rebuild, "run": run}
+def guard(folder: Path) -> tuple[str, list[Case]]:
+    """``docker run`` of an image with its guard, for eight GPUs and for none, against the same image without it.
+
+    The GPUs are the tests' stand-ins, which answer at once: what is measured is the guard, not a driver waking up.
+    """
+    from tests.support import gpus
+
+    standin = gpus.install(gpus.build_standin(folder / "libraries"), folder / "machine", gpus.eight_h200())
+    mounts = [f"--volume={source}:{target}:ro" for source, target in standin.mounts.items()]
+    docker = ["docker", "run", "--rm", "--network=none", "--init", *mounts]
+    program = ["/usr/bin/python3.11", "-S", "-c", "pass"]
+    gpu = f'{{model: NVIDIA H200, count: 8, driver: "{gpus.DRIVER}", sms: 132, compute-capability: "9.0"}}'
+    images = {}
+    for name, hardware in (("gpu", f"hardware: {{gpu: {gpu}}}\n"), ("cpu", "")):
+        (folder / name).mkdir()
+        spec = f'name: bench-guard-{name}\npython: "3.11"\nrequirements: [nvidia-ml-py]\n{hardware}'
+        (folder / name / "spec.yaml").write_text(spec)
+        call(ENVBUILD, "lock", "spec.yaml", cwd=folder / name)
+        images[name] = image_of(folder / name)
+    bare = ["--entrypoint=/usr/bin/python3.11", images["gpu"], *program[1:]]
+    return "guard: a program that does nothing, in a container", [
+        Case(name="docker run, guard with 8 GPUs (stand-ins)", command=[*docker, images["gpu"], *program], cwd=folder),
+        Case(name="docker run, guard without GPU", command=[*docker, images["cpu"], *program], cwd=folder),
+        Case(name="docker run, no guard", command=[*docker, *bare], cwd=folder),
+    ]
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "help": startup,
+    "lock": lock,
+    "build": build,
+    "rebuild": rebuild,
+    "run": run,
+    "guard": guard,
+    **inputs.BENCHMARKS,
+}
