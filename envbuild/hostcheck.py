@@ -1,7 +1,8 @@
 """``envbuild check``: would the guard let a run start on this machine? Told without an engine and without a container.
 
-The guard's own probes and checks are used, those of them that make sense on the host: kernel, CPU level, CPUs.
-A container on another machine (a remote engine) is not seen from here.
+The guard's own probes and checks are used, those of them that make sense on the host: kernel, CPU, GPUs.
+More GPUs than are locked are no difference here, since a run is handed those it needs. A container on another machine
+(a remote engine) is not seen from here.
 """
 
 from __future__ import annotations

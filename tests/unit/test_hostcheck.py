@@ -6,8 +6,10 @@ import pytest
 
 from envbuild import hostcheck
 from envbuild.errors import HostMismatchError
+from envbuild.hardware import Gpu, GpuDevice
 from envbuild.lock import Determinism, Hardware
 from envbuild.runtime.guard import probe
+from tests.support.gpu_facts import H200, T4, facts, found
 from tests.support.runtime import make_lock
 
 
@@ -17,6 +19,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "cpu_level", lambda: "x86-64-v3")
     monkeypatch.setattr(probe, "visible_cpus", lambda: 4)
     monkeypatch.setattr(probe, "cpu_quota", lambda: None)
+    monkeypatch.setattr(probe, "gpus", lambda: pytest.fail("a lock without GPU does not ask for GPUs"))
 
 
 def test_match() -> None:
@@ -52,4 +55,42 @@ def test_mismatch() -> None:
         "envbuild lock spec.yaml && envbuild build\n"
         "  give the run 8 CPUs, or lower determinism.threads in spec.yaml, then: "
         "envbuild lock spec.yaml && envbuild build"
+    )
+
+
+TWO_H200 = Gpu(driver="580.159.04", devices=(GpuDevice(count=2, model="NVIDIA H200", sms=132),))
+
+
+def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPUs are compared by the same checks; a host with more of them than a run needs will do."""
+    monkeypatch.setattr(probe, "gpus", lambda: facts(found(T4), found(H200), found(H200)))
+    verdict = hostcheck.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
+    assert hostcheck.render(verdict) == (
+        "this host matches pylock.digits.toml\n"
+        "  kernel        any                  6.1.0-40-amd64\n"
+        "  cpu           any                  x86-64-v3\n"
+        "  cpus          1 thread             4 CPUs\n"
+        "  gpu.nvml      answers              580.159.04\n"
+        "  gpu.count     2                    3\n"
+        "  gpu.model     NVIDIA H200          NVIDIA H200\n"
+        "  gpu.sms       132                  132\n"
+        "  gpu.driver    580.159.04           580.159.04\n"
+        "  gpu.libcuda   libcuda 580.159.04   /usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04 (580.159.04)\n"
+    )
+
+
+def test_gpus_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without a driver is refused in one row, with what to do."""
+    monkeypatch.setattr(probe, "gpus", lambda: facts(driver="", libcuda={}))
+    with pytest.raises(HostMismatchError) as caught:
+        hostcheck.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
+    assert str(caught.value) == (
+        "envbuild: this host does not match pylock.digits.toml\n"
+        "  field   locked            found              what it means\n"
+        "  gpu     2 × NVIDIA H200   no NVIDIA driver   without it nothing can run on a GPU\n"
+        "what to do:\n"
+        "  run on a host with 2 × NVIDIA H200\n"
+        "  install NVIDIA driver 580.159.04\n"
+        "  lock without GPU: hardware.gpu: none in spec.yaml, then: envbuild lock spec.yaml && envbuild build\n"
+        "  once, knowingly (recorded as overridden): envbuild run --allow gpu"
     )
