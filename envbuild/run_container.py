@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild import layout
+from envbuild import layout, run_gpus
 from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount
 from envbuild.errors import UsageError
 from envbuild.lock import Lock
@@ -59,17 +59,26 @@ def locked_gpus(lock: Lock) -> Gpus | None:
 
 
 def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
-    """Return the GPUs to ask the engine for.
-
-    Where the lock wants GPUs and neither this machine has a driver nor the engine says that it has GPUs, none are asked
-    for: the container then starts, and the guard in it refuses with its table, which says more than the engine could.
-    """
+    """Return the GPUs to ask the engine for."""
     if not isinstance(request.gpus, str):
         return request.gpus
-    gpus = locked_gpus(request.lock)
-    if gpus is not None and lacks_gpu_driver() and not engine.gpu_support():
+    gpus, gpu = locked_gpus(request.lock), request.lock.hardware.gpu
+    if gpu is None or gpus is None or not engine.is_local():
+        return gpus
+    if wants_missing_gpus(request.lock, engine):
         return None
+    if gpus.count and not lacks_gpu_driver():
+        return run_gpus.fitting(request.lock.hardware, gpus)
     return gpus
+
+
+def wants_missing_gpus(lock: Lock, engine: ContainerRunner) -> bool:
+    """Tell whether a lock wants GPUs where plainly none are: no driver here, and an engine of here that lists none.
+
+    None are then asked for: the container starts, and the guard in it refuses with its table, which says more than the
+    engine could.
+    """
+    return lock.hardware.gpu is not None and engine.is_local() and lacks_gpu_driver() and not engine.gpu_support()
 
 
 def gpu_option(request: RunRequest) -> str:

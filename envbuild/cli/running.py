@@ -63,7 +63,7 @@ def run_program(options: RunOptions, console: Console) -> int:
             RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen), engine
         )
     except GpusRefusedError:
-        if options.guard:
+        if options.guard and engine.is_local():
             _refuse_host(lock)  # says more than the engine, if the host is the reason
         raise
     console.note(summary(record))
@@ -133,10 +133,10 @@ def _start(arguments: tuple[str, ...]) -> Path:
 
 def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> None:
     """Raise ``HostMismatchError`` before an image of gigabytes is built for a machine that plainly cannot run it."""
-    from envbuild.surroundings import lacks_gpu_driver
+    from envbuild.run_container import wants_missing_gpus
 
-    as_locked = lock.hardware.gpu is not None and options.guard and not options.allow and options.gpus is None
-    if as_locked and lacks_gpu_driver() and not engine.gpu_support():
+    as_locked = options.guard and not options.allow and options.gpus is None
+    if as_locked and wants_missing_gpus(lock, engine):
         _refuse_host(lock)
 
 

@@ -99,6 +99,10 @@ class DockerEngine:
         """Tell how GPUs are handed over; see ``ContainerRunner``."""
         return self._gpu_ways().support
 
+    def is_local(self) -> bool:
+        """Tell whether the engine is on this machine; see ``ContainerRunner``."""
+        return self._client.endpoint.scheme == "unix"
+
     def describe(self) -> Mapping[str, str]:
         """Tell the engine's name, version, storage driver and API version."""
         info = self._client.call("GET", "/info")
@@ -119,7 +123,7 @@ class DockerEngine:
                 info = self._client.call("GET", "/info")
             except ApiError as error:
                 raise EngineError(f"cannot ask the engine about GPUs: {error.message}") from None
-            self._ways = gpu_ways(info, self._client.server, local=self._client.endpoint.scheme == "unix")
+            self._ways = gpu_ways(info, self._client.server, local=self.is_local())
         return self._ways
 
     def _sdk_client(self) -> docker.APIClient:

@@ -218,6 +218,9 @@ class ContainerRunner(Protocol):
     def gpu_support(self) -> GpuSupport:
         """Tell how the engine hands GPUs over; empty if it does not say that it can."""
 
+    def is_local(self) -> bool:
+        """Tell whether containers run on this machine, so that what is known of its hardware is known of theirs."""
+
 
 class Engine(StepRunner, ImageStore, BaseImages, ContainerRunner, Protocol):
     """Everything together, and what the engine says of itself."""

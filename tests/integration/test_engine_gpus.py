@@ -133,7 +133,7 @@ def by_hook(engine: DockerEngine, *names: str, **environment: str) -> int:
 
 
 def test_the_hook_is_given_the_gpus_and_locked_variables_stay(newer: DockerEngine) -> None:
-    """The engine itself sets NVIDIA_VISIBLE_DEVICES and nothing else: what a lock sets is as the guard will expect it."""
+    """The engine itself sets NVIDIA_VISIBLE_DEVICES alone: what a lock sets is as the guard will expect it."""
     locked = policy.gpu_environment(Cuda(version="12.9", driver="525.60.13"))
     assert by_hook(newer, "GPU-a", "1", **locked) == 0
     seen = [json.loads(line).partition("=") for line in HOOK_LOG.read_text().splitlines()]

@@ -24,8 +24,8 @@ set -eu
 bundle=$(sed 's/.*"bundle":"\\([^"]*\\)".*/\\1/')
 grep -o '"NVIDIA_[A-Z_]*=[^"]*"' "$bundle/config.json" | sort >{HOOK_LOG}
 grep -q '"NVIDIA_VISIBLE_DEVICES=99"' {HOOK_LOG} || exit 0
-echo "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=99.0, please update your driver to a newer" \
-    "version, or use an earlier cuda container" >&2
+echo "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=99.0, please update your driver to a" \
+    "newer version, or use an earlier cuda container" >&2
 exit 1
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 from envbuild import lock as locks
 from envbuild import run as stage
-from envbuild import run_container, runs
+from envbuild import run_container, run_gpus, runs
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
 from envbuild.errors import EngineError, UsageError
 from envbuild.hardware import Gpu, GpuDevice
@@ -25,8 +25,12 @@ class Engine:
     """Records what it is asked to run, and does ``action`` in its place."""
 
     def __init__(
-        self, action: Callable[[Path], ContainerExit | int] = lambda folder: 0, support: GpuSupport = ""
+        self,
+        action: Callable[[Path], ContainerExit | int] = lambda folder: 0,
+        support: GpuSupport = "",
+        local: bool = True,
     ) -> None:
+        self.local = local
         self.action = action
         self.support = support
         self.asked: list[ContainerRun] = []
@@ -38,6 +42,9 @@ class Engine:
 
     def gpu_support(self) -> GpuSupport:
         return self.support
+
+    def is_local(self) -> bool:
+        return self.local
 
     def describe(self) -> Mapping[str, str]:
         return {"name": "pretended"}
@@ -288,10 +295,19 @@ def test_gpus_are_handed_over_as_locked(
     Where neither a driver nor an engine with GPUs is, none are asked for: the guard in the container then refuses.
     """
     monkeypatch.setattr(run_container, "lacks_gpu_driver", lambda: not driver)
+    monkeypatch.setattr(run_gpus, "number_of_gpus", lambda root: 3)
     engine = Engine(support=support)
     record = run(a_request(project, "train.py", **changes), engine)
     assert engine.asked[0].gpus == asked
     assert record.gpus == said
+
+
+def test_an_engine_elsewhere_is_asked_as_locked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine has says nothing of the one where the engine is."""
+    monkeypatch.setattr(run_container, "lacks_gpu_driver", lambda: True)
+    engine = Engine(local=False)
+    run(a_request(project, "train.py", hardware=gpu_hardware()), engine)
+    assert engine.asked[0].gpus == Gpus(count=3)
 
 
 def test_a_choice_of_gpus_is_recorded(project: Path) -> None:
