@@ -185,6 +185,24 @@ def guard(folder: Path) -> tuple[str, list[Case]]:
     ]
 
 
+def hook(folder: Path) -> tuple[str, list[Case]]:
+    """A hundred starts of Python in the example's image, record and all, against the same without the start-up file."""
+    shutil.copy(EXAMPLE / "spec.yaml", folder)
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+    identity = image_of(folder)
+    (folder / "run").mkdir()
+    (folder / "empty").touch()
+    startup = "/opt/env/lib/python3.11/site-packages/00-envbuild.pth"
+    starts = "i=0; while [ $i -lt 100 ]; do python -c pass || exit 1; i=$((i+1)); done"
+    docker = ["docker", "run", "--rm", "--network=none", "--init"]
+    records = f"--mount=type=bind,source={folder / 'run'},target=/run/envbuild"
+    without = [f"--mount=type=bind,source={folder / 'empty'},target={startup}", "--entrypoint=/bin/sh"]
+    return "a hundred times `python -c pass` in the image: the difference ÷ 100 is the cost of one start", [
+        Case(name="with the hook", command=[*docker, records, identity, "sh", "-c", starts], cwd=folder),
+        Case(name="without", command=[*docker, *without, identity, "-c", starts], cwd=folder),
+    ]
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "help": startup,
     "lock": lock,
@@ -192,5 +210,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "rebuild": rebuild,
     "run": run,
     "guard": guard,
+    "hook": hook,
     **inputs.BENCHMARKS,
 }
