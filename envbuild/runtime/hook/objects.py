@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 COUNT = 100
-SIZE = 1 << 30
+SIZE = 1 << 26
 """Bytes; larger objects are listed without a digest."""
 _SYSTEM = ("/lib/", "/lib32/", "/lib64/", "/usr/", "/bin/", "/sbin/", "/opt/env/", "/dev/", "/memfd:", "/anon_hugepage")
 
