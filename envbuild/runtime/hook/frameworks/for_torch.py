@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from _functools import partial  # type: ignore[import-not-found]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from ..process import Process
+
+
+_ATTRIBUTES = {
+    "backends.cudnn.benchmark": False,
+    "backends.cudnn.deterministic": True,
+    "backends.cudnn.allow_tf32": False,
+    "backends.cuda.matmul.allow_tf32": False,
+}
+"""Attribute to its value. TF32 (10 bits of mantissa) is on by default in convolutions, on GPUs that have it."""
 
 
 def set_up(module: Any, process: Process) -> None:
@@ -27,13 +38,14 @@ def _deterministic(module: Any, process: Process) -> None:
         lambda: module.use_deterministic_algorithms(True),
         module.are_deterministic_algorithms_enabled,
     )
-    for name, wanted in (("benchmark", False), ("deterministic", True)):
-        process.switch(
-            f"torch.backends.cudnn.{name}",
-            wanted,
-            lambda name=name, wanted=wanted: setattr(module.backends.cudnn, name, wanted),  # type: ignore[misc]
-            lambda name=name: getattr(module.backends.cudnn, name),  # type: ignore[misc]
-        )
+    for path, wanted in _ATTRIBUTES.items():
+        owner_path, _, name = path.rpartition(".")
+        owner = module
+        for part in owner_path.split("."):
+            owner = getattr(owner, part, None)
+        if hasattr(owner, name):
+            put, get = partial(setattr, owner, name, wanted), partial(getattr, owner, name)
+            process.switch(f"torch.{path}", wanted, put, get)
 
 
 def _seed(module: Any, process: Process) -> None:
