@@ -222,7 +222,7 @@ def _device(cuda: Cuda, device: GpuDevice, frameworks: Mapping[str, str]) -> Ite
     """Check one kind of GPU."""
     model = tables.model(device.model)
     capability = device.compute_capability or (model.capability if model else "")
-    name = device.model or f"a GPU of compute capability {capability}"
+    name = device.model or "the GPU"
     if model and capability != model.capability:
         raise ResolveError(
             f"hardware.gpu: {name} has compute capability {model.capability}, not {capability}",

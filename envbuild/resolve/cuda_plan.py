@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NVML = "nvidia-ml-py"
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 _CPU_ONLY = {"tensorflow-cpu": "tensorflow", "intel-tensorflow": "tensorflow", "tensorflow-cpu-aws": "tensorflow"}
-_MAJOR_EXTRAS = {"cuda12": 12, "cuda13": 13}
+_MAJOR_EXTRAS = {"cuda12", "cuda13"}
 _FOLLOW = ("cuda-runtime", "cuda-nvrtc", "cuda-cupti", "cuda-nvcc", "nvjitlink")
 """Wheels that are numbered as the toolkit is, in every version of it."""
 
@@ -216,6 +216,8 @@ class _Plan:
     def _ways(self, name: str, wished: str) -> str:
         """Say what would work instead."""
         ways = ["write cuda: auto"]
+        if extras := {extra for r in self.asked[name] for extra in r.extras if extra in _MAJOR_EXTRAS}:
+            ways.append(f"leave out [{', '.join(sorted(extras))}], which cuda chooses")
         same = [row.version for row in tables.releases(name) if meets(row.cuda, wished) and self.python in row.python]
         if same:
             ways.append(f"choose {name} {tables.span_words(same)}")

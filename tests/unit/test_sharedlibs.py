@@ -149,6 +149,17 @@ def test_known_wheels_bring_what_they_need() -> None:
     assert "libglib2.0-0t64" in added_os_packages([opencv], "debian-13")
 
 
+def test_needs_that_came_with_a_version() -> None:
+    """PyTorch's wheels need libquadmath since 2.15."""
+    old = _package("torch-2.14.1-cp313-cp313-manylinux_2_28_x86_64.whl")
+    new = _package("torch-2.15.0-cp313-cp313-manylinux_2_28_x86_64.whl")
+    assert list(added_os_packages([old])) == ["libstdc++6"]
+    assert added_os_packages([new]) == {
+        "libquadmath0": "needed by torch (libquadmath.so.0)",
+        "libstdc++6": "needed by torch (libstdc++.so.6)",
+    }
+
+
 def test_objects_tell_more_than_the_table(tmp_path: Path) -> None:
     """Where a wheel's objects are known, what they need is added too."""
     found = _scan(tmp_path, "strange", {"strange/a.so": make_elf(["libodbc.so.2", "libstdc++.so.6", "libnowhere.so"])})
