@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine demo test unit integration lint format pins lockfiles benchmark clean
+.PHONY: help venv engine compiler demo test unit integration lint format pins lockfiles benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -28,7 +28,10 @@ test: lint unit integration ## everything CI runs
 unit: venv ## fast tests: no network, no engine
 	$(BIN)/python -m pytest tests/unit tests/golden -n 2 -q
 
-integration: venv engine ## tests with the real engine, the real indexes and mirrors
+compiler: ## a C compiler for the libraries that stand in for a driver (installs one if there is none)
+	@scripts/ensure-compiler.sh
+
+integration: venv engine compiler ## tests with the real engine, the real indexes and mirrors
 	$(BIN)/python -m pytest tests/integration -q --durations=10
 
 lint: venv ## ruff, mypy --strict

@@ -10,6 +10,7 @@ import typer
 
 from envbuild.cli.console import Console
 from envbuild.cli.options import FromFolders, Json, LockArgument, Offline, Quiet, Verbose, app
+from envbuild.errors import UsageError
 
 
 class Resolver(str, Enum):
@@ -87,6 +88,8 @@ def lock(
         refresh=refresh,
         host=host,
     )
+    if update_inputs and host:
+        raise UsageError("--update-inputs moves the inputs only, not the host", "run them one after the other")
     if update_inputs:
         from envbuild.cli.updating import update_inputs as update
 
