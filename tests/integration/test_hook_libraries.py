@@ -14,9 +14,9 @@ from envbuild.hardware import Cuda
 from envbuild.lock import Determinism
 from tests.support.runtime import Tree, make_lock, make_tree
 
-CUDA = Cuda(version="12.9", cudnn="9.10.2.21", nccl="2.27.3", driver="525.60.13")
+CUDA = Cuda(version="12.9", cudnn="8.9.7.29", nccl="2.27.3", driver="525.60.13")
 SOURCES = {
-    "libcudnn.so.9": "#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 91002; }",
+    "libcudnn.so.8": "#include <stddef.h>\nsize_t cudnnGetVersion(void) { return 8907; }",
     "libnccl.so.2": "int ncclGetVersion(int *found) { *found = 22703; return 0; }",
 }
 TORCH = (
@@ -76,26 +76,26 @@ def test_as_locked(tree: Tree) -> None:
     done = tree.execute("-c", LATE.format(path=cudnn), variables={"EARLY": nccl})
     assert (done.stdout, done.stderr) == ("started\ndone\n", "")
     assert {name: (entry["version"], entry["locked"]) for name, entry in recorded(tree).items()} == {
-        "libcudnn.so.9": ("9.10.2", "9.10.2.21"),
+        "libcudnn.so.8": ("8.9.7", "8.9.7.29"),
         "libnccl.so.2": ("2.27.3", "2.27.3"),
     }
 
 
 def test_a_copy_loaded_with_the_framework(tree: Tree, tmp_path: Path) -> None:
     """A copy from elsewhere stops the program before it does anything with the framework."""
-    copy = compile_library(tmp_path, "libcudnn.so.9", SOURCES["libcudnn.so.9"])
+    copy = compile_library(tmp_path, "libcudnn.so.8", SOURCES["libcudnn.so.8"])
     done = tree.execute("-c", "import torch; print('ran')", variables={"EARLY": copy}, check=False)
     message = f"{copy}: is loaded from outside {tree.root}/opt/env, not from a locked wheel"
     assert (done.returncode, done.stdout, done.stderr) == (78, "", REFUSED.format(message=message))
-    assert recorded(tree)["libcudnn.so.9"]["path"] == copy
+    assert recorded(tree)["libcudnn.so.8"]["path"] == copy
 
 
 def test_a_version_loaded_at_the_first_convolution(tree: Tree, tmp_path: Path) -> None:
     """Another version that is loaded late is found at the end: the program's code is 78, whatever it was."""
-    wrong = SOURCES["libcudnn.so.9"].replace("91002", "90800")
-    copy = compile_library(tree.site / "other", "libcudnn.so.9", wrong)
+    wrong = SOURCES["libcudnn.so.8"].replace("8907", "8800")
+    copy = compile_library(tree.site / "other", "libcudnn.so.8", wrong)
     done = tree.execute("-c", LATE.format(path=copy) + "; raise SystemExit(3)", check=False)
-    message = f"{copy}: is version 9.8.0, locked is 9.10.2.21"
+    message = f"{copy}: is version 8.8.0, locked is 8.9.7.29"
     assert (done.returncode, done.stdout) == (78, "started\ndone\n")
     assert done.stderr == REFUSED.format(message=message)
 
@@ -111,16 +111,38 @@ def test_a_library_replaced_in_use(tree: Tree) -> None:
     )
 
 
-@pytest.mark.parametrize(("strict", "cuda"), [(False, CUDA), (True, None)])
-def test_only_warned_of(tmp_path: Path, strict: bool, cuda: Cuda | None) -> None:
-    """Without strictness, and for a lock that knows of no CUDA, there is a warning, and the record has it."""
-    lenient = tree_for(tmp_path / "tree", strict=strict, cuda=cuda)
-    copy = compile_library(tmp_path, "libcudnn.so.9", SOURCES["libcudnn.so.9"])
+def test_only_warned_of(tmp_path: Path) -> None:
+    """Without strictness there is a warning, and the record has it."""
+    lenient = tree_for(tmp_path / "tree", strict=False)
+    copy = compile_library(tmp_path, "libcudnn.so.8", SOURCES["libcudnn.so.8"])
     done = lenient.execute("-c", LATE.format(path=copy))
     assert done.stdout == "started\ndone\n"
     message = f"{copy}: is loaded from outside {lenient.root}/opt/env, not from a locked wheel"
     assert done.stderr == f"envbuild: warning: {message}\n"
-    assert recorded(lenient)["libcudnn.so.9"]["problem"]
+    assert recorded(lenient)["libcudnn.so.8"]["problem"] == message.removeprefix(f"{copy}: ")
+
+
+def test_only_recorded(tmp_path: Path) -> None:
+    """A lock that knows of no CUDA says nothing about it; the record does."""
+    plain = tree_for(tmp_path / "tree", cuda=None)
+    copy = compile_library(tmp_path, "libcudnn.so.8", SOURCES["libcudnn.so.8"])
+    done = plain.execute("-c", LATE.format(path=copy))
+    assert (done.stdout, done.stderr) == ("started\ndone\n", "")
+    assert recorded(plain)["libcudnn.so.8"]["version"] == "8.9.7"
+
+
+def test_the_front_of_version_9_is_not_woken(tmp_path: Path) -> None:
+    """cuDNN 9's front, which loads the rest when it is first called, is asked once the program has called it."""
+    tree = tree_for(tmp_path / "tree", cuda=Cuda(version="12.9", cudnn="9.10.2.21", driver="525.60.13"))
+    source = SOURCES["libcudnn.so.8"].replace("8907", "90800")
+    front = compile_library(tree.site / "nine", "libcudnn.so.9", source)
+    graph = compile_library(tree.site / "nine", "libcudnn_graph.so.9", "int unused;")
+    assert tree.execute("-c", LATE.format(path=front)).stderr == ""
+    assert recorded(tree)["libcudnn.so.9"]["version"] == ""
+    next(tree.run.iterdir()).unlink()
+    done = tree.execute("-c", LATE.format(path=graph), variables={"EARLY": front}, check=False)
+    message = f"{front}: is version 9.8.0, locked is 9.10.2.21"
+    assert (done.returncode, done.stdout, done.stderr) == (78, "started\ndone\n", REFUSED.format(message=message))
 
 
 def test_cost(tree: Tree) -> None:

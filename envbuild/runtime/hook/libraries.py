@@ -4,7 +4,8 @@ Frameworks find cuDNN, cuBLAS and NCCL by search paths that a variable or a stra
 first convolution only, from C, which no hook of Python's sees. So ``/proc/self/maps`` is read right after a framework
 was imported and once more at the end. Each library must lie in the environment, and give the version that the lock
 names; it is asked for through the copy that is loaded already (RTLD_NOLOAD), so that nothing is loaded or initialised
-by asking. No digest is taken: cuBLAS alone has 700 MB, and the wheels were verified when the image was built.
+by asking (cuDNN 9, whose front would load more, is asked once it has done so by itself). No digest is taken: cuBLAS
+alone has 700 MB, and the wheels were verified when the image was built.
 
 Sources of the functions: the headers ``cudnn_version.h``, ``cublas_api.h``, ``nccl.h``, ``cuda_runtime_api.h``.
 """
@@ -29,6 +30,7 @@ DRIVER = "libcuda"
 """Comes from the host, not from the environment: recorded, and judged by the guard."""
 KINDS = {"libcudart": "version", "libcublas": "cublas", "libcublasLt": "cublas", "libcudnn": "cudnn", "libnccl": "nccl"}
 """Library to the field of the lock's CUDA table that holds its version."""
+_GRAPH = "libcudnn_graph"
 _HEADLINE = "a library of NVIDIA's is not the locked one — the program was stopped"
 _FIX = (
     "start without what leads to another copy: LD_LIBRARY_PATH, LD_PRELOAD, mounts over /opt/env\n"
@@ -37,20 +39,34 @@ _FIX = (
 
 
 def check(process: Process, maps: str = "/proc/self/maps") -> None:
-    """Look at what is loaded now, keep it for the record, and stop or warn about what is not as locked."""
+    """Look at what is loaded now, keep it for the record, and stop or warn about what is not as locked.
+
+    For a lock without CUDA it is only recorded.
+    """
     wanted = process.config.CUDA
     if wanted is None and not LOADERS.intersection(process.modules):
         return
-    known = {entry["path"] for entry in process.libraries}
-    found = [describe(path, wanted or {}, sys.prefix) for path in relevant(_mapped(maps)) if path not in known]
-    process.libraries = sorted([*process.libraries, *found], key=lambda entry: str(entry["name"]))
-    for entry in found:
-        if entry["problem"]:
-            message = f"{entry['path']}: {entry['problem']}"
-            if wanted is None:
-                process.warn(message)
-            else:
-                process.stop(_HEADLINE, message, _FIX)
+    paths = relevant(_mapped(maps))
+    known = {entry["path"]: entry for entry in process.libraries}
+    for path in paths:
+        if path in known and not _postponed(known[path]):
+            continue
+        asked = _stem(path) != "libcudnn" or not _is_front(path) or any(_stem(p) == _GRAPH for p in paths)
+        known[path] = describe(path, wanted or {}, sys.prefix, ask=asked)
+        process.libraries = sorted(known.values(), key=lambda entry: str(entry["name"]))
+        if wanted is not None and known[path]["problem"]:
+            process.stop(_HEADLINE, f"{path}: {known[path]['problem']}", _FIX)
+
+
+def _postponed(entry: Mapping[str, Any]) -> bool:
+    """Whether a version is still to be asked for."""
+    return bool(entry["locked"] and not entry["version"] and not entry["problem"])
+
+
+def _is_front(path: str) -> bool:
+    """Whether a ``libcudnn`` stands before others: since version 9 it loads ``libcudnn_graph`` when first called."""
+    major = path.partition(".so.")[2].partition(".")[0]
+    return major.isdecimal() and int(major) >= 9
 
 
 def relevant(paths: Iterable[str]) -> list[str]:
@@ -58,13 +74,14 @@ def relevant(paths: Iterable[str]) -> list[str]:
     return sorted(path for path in paths if _stem(path) == DRIVER or is_nvidia(path))
 
 
-def describe(path: str, wanted: Mapping[str, str], prefix: str) -> dict[str, Any]:
+def describe(path: str, wanted: Mapping[str, str], prefix: str, *, ask: bool = True) -> dict[str, Any]:
     """Describe one loaded library.
 
     Args:
         path: as the kernel shows it; `` (deleted)`` at its end means that the file is not there any more.
         wanted: the lock's CUDA table.
         prefix: the environment's folder.
+        ask: ask the library for its version.
 
     Returns:
         ``name``, ``path``, ``version``, ``locked`` (both empty if unknown) and ``problem``, empty if all is well.
@@ -75,7 +92,7 @@ def describe(path: str, wanted: Mapping[str, str], prefix: str) -> dict[str, Any
         version = path.partition(".so.")[2]
         return {"name": os.path.basename(path), "path": path, "version": version, "locked": "", "problem": ""}
     file, deleted = path.removesuffix(" (deleted)"), path.endswith(" (deleted)")
-    version = "" if deleted else version_of(stem, path)
+    version = version_of(stem, path) if ask and not deleted else ""
     problem = ""
     if not path.startswith(os.path.join(prefix, "")):
         problem = f"is loaded from outside {prefix}, not from a locked wheel"
