@@ -52,7 +52,7 @@ def of_host(host: HostFacts) -> HostValues:
     )
     return HostValues(
         kernel=f">={kernel[0]}" if kernel else "",
-        cpu={"x86-64-v1": "x86-64", "": "any"}.get(host.cpu.level, host.cpu.level),
+        cpu=host.cpu.level or "any",
         flags=tuple(sorted(set(host.cpu.flags))),
         driver=(gpu.driver or gpu.nvml) if devices else "",
         devices=devices,

@@ -213,8 +213,8 @@ def test_unknown_facts_are_not_compared() -> None:
 
 
 def test_the_baseline_level_has_the_spec_s_name() -> None:
-    """The probe's x86-64-v1 is x86-64 in specs and locks; another architecture has no level."""
-    assert lock(facts=host(cpu=Cpu(level="x86-64-v1"))).cpu == "x86-64"
+    """The baseline is x86-64 everywhere; another architecture has no level."""
+    assert lock(facts=host(cpu=Cpu(level="x86-64"))).cpu == "x86-64"
     assert lock(facts=host(cpu=Cpu(level="any"), machine="aarch64")).cpu == "any"
 
 

@@ -23,7 +23,7 @@ def put(root: Path, path: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "level"),
     [
-        ("fpu sse sse2", "x86-64-v1"),
+        ("fpu sse sse2", "x86-64"),
         (V2, "x86-64-v2"),
         (V3, "x86-64-v3"),
         (V4, "x86-64-v4"),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Facts = Mapping[str, Any]
 
 RELOCK = "envbuild lock spec.yaml && envbuild build"
-_LEVELS = ("x86-64-v1", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def kernel(expect: Facts, seen: Facts) -> list[Check]:

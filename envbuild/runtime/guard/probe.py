@@ -43,7 +43,7 @@ def cpu_level(root: str = "/", machine: str = "") -> str:
     flags = _cpu_flags(root)
     if not flags:
         return ""
-    level = "x86-64-v1"
+    level = "x86-64"
     for name, needed in LEVELS:
         if not needed <= flags:
             break
