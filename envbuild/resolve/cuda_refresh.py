@@ -72,7 +72,7 @@ class Index:
         """Return the wheels of a project for x86-64 Linux or every platform, final releases only."""
         from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-        page = f"{self._address(project)}/{project}/"
+        page = f"{self._address()}/{project}/"
         with self._http.open(page, headers={"Accept": "text/html"}) as response:
             links = _Links()
             links.feed(response.read().decode("utf-8"))
@@ -98,12 +98,12 @@ class Index:
             headers = HeaderParser().parsestr(archive.read(member).decode("utf-8"))
         return [Requirement(line.replace("with_cuda", "with-cuda")) for line in headers.get_all("Requires-Dist") or ()]
 
-    def _address(self, project: str) -> str:
-        """Return the index that uv finds a project on; the configuration decides, not this module."""
+    def _address(self) -> str:
+        """Return the index that uv finds NVIDIA's toolkit on; the configuration decides, not this module."""
         if self._root:
             return self._root
         places = indexes.configured(self._environ, Path())
-        self._root = uv.index_of(project, _TARGET, places, self._environ).rstrip("/")
+        self._root = uv.index_of("cuda-toolkit", _TARGET, places, self._environ).rstrip("/")
         return self._root
 
 

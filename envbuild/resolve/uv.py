@@ -23,7 +23,7 @@ from envbuild.resolve.wheels import Candidate, Target, read_pylock
 
 _GLIBCS = (17, 28, *range(31, 41))
 """Minor numbers of the C library that ``--python-platform`` knows."""
-_FROM = re.compile(r"^ *# from (\S+)$", re.MULTILINE)
+_FROM = re.compile(r"^ *# from (https?://\S+)$", re.MULTILINE)
 _UNWANTED = ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT")
 
 

@@ -165,18 +165,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, served: Served, drop: bool) -> None:
         start, size = 0, len(served.data)
-        match = re.fullmatch(r"bytes=([0-9]+)-", self.headers.get("Range", ""))
+        match = re.fullmatch(r"bytes=([0-9]+)-([0-9]*)", self.headers.get("Range", ""))
+        end = size
         if match and served.ranges:
-            start = int(match[1])
+            start, end = int(match[1]), min(int(match[2] or size) + 1, size)
             if start >= size:
                 self._status(416)
                 return
-        body = served.data[start:]
+        body = served.data[start:end]
         headers = {"Content-Length": str(len(body))} if served.length else {"Connection": "close"}
         page = urlsplit(self.path).path.endswith(("/", ".html"))
         headers["Content-Type"] = "text/html" if page else "application/octet-stream"
         if match and served.ranges:
-            headers["Content-Range"] = f"bytes {start}-{size - 1}/{size}"
+            headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
         self._head(206 if match and served.ranges else 200, headers | dict(served.headers))
         self.close_connection |= not served.length
         if self.command == "HEAD":

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import SpecError
-from envbuild.requirement_files import included
+from envbuild.requirement_files import included, requirement_lines
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -82,3 +82,13 @@ def test_any_text_gives_files_or_a_spec_error(tmp_path_factory: pytest.TempPathF
     except SpecError as caught:
         error = caught
     assert error is None or error.problems
+
+
+def test_lines_that_name_packages_are_found_in_all_files(tmp_path: Path) -> None:
+    """Options, comments, hashes and addresses of indexes are left out; continued lines are joined."""
+    write(
+        tmp_path,
+        a="-r b\n--index-url https://example.invalid/simple\ntorch==2.9.1 \\\n  --hash=sha256:00  # why\n\n# no\n",
+        b="jax[cuda12] ; python_version > '3'\n-e .\n",
+    )
+    assert requirement_lines(tmp_path, ["a"]) == ("torch==2.9.1", "jax[cuda12] ; python_version > '3'")
