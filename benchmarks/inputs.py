@@ -56,7 +56,7 @@ def unchanged(folder: Path) -> tuple[str, list[Case]]:
     sums = "find data -type f -print0 | xargs -0 sha256sum > sums; sha256sum --quiet --check sums"
     return f"inputs: {FILES:,} unchanged files compared", [
         Case(name="envbuild", command=[sys.executable, "-c", check], cwd=folder),
-        Case(name="find, sizes and times only", command=["find", "data", "-printf", ""], cwd=folder),
+        Case(name="find, sizes and times only", command=["find", "data", "-printf", "%s%T@"], cwd=folder),
         Case(name="sha256sum, then sha256sum --check", command=["sh", "-c", sums], cwd=folder, runs=2),
     ]
 
