@@ -214,8 +214,9 @@ def architecture(capability: str) -> Architecture | None:
 
 
 def model(name: str) -> Model | None:
-    """Return what is known of a GPU model, or None."""
-    return next((row for row in written().model if row.name == name), None)
+    """Return what is known of a GPU model, or None; drivers before 470 leave ``NVIDIA`` out of names."""
+    short = name.removeprefix("NVIDIA ")
+    return next((row for row in written().model if row.name.removeprefix("NVIDIA ") == short), None)
 
 
 def build(framework: str, version: str, cuda: str) -> Build | None:

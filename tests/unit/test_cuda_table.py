@@ -39,6 +39,15 @@ def test_models_have_a_known_compute_capability_and_one_row() -> None:
         assert tables.architecture(row.capability) is not None, row.name
 
 
+def test_a_model_is_found_by_its_name_under_old_drivers_too() -> None:
+    """``NVIDIA`` at the front of a name makes no difference."""
+    found = tables.model("A100-SXM4-40GB")
+    assert found is not None
+    assert (found.capability, found.sms) == ("8.0", 108)
+    assert tables.model("NVIDIA A100-SXM4-40GB") == found
+    assert tables.model("A100") is None
+
+
 def test_architectures_and_toolkits_are_consistent() -> None:
     """Versions rise, no key is there twice, and no toolkit's driver is below its major's floor."""
     written = tables.written()
