@@ -113,7 +113,7 @@ def compute(
 
     start = "" if package else _WITHOUT_HOOK.format(package=_IN_IMAGE)
     program = _PROGRAM.format(library=library, package=package or _IN_IMAGE, start=start)
-    command = [python, "-I", *(() if package else ("-S",)), "-B", "-c", program, *groups]
+    command = [python, *(() if package else ("-I", "-S")), "-B", "-c", program, *groups]
     try:
         done = subprocess.run(
             command, env=dict(variables), stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
