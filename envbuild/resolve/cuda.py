@@ -85,7 +85,7 @@ def check_compatible(
 
 def brings_cuda(cuda: Cuda, frameworks: Mapping[str, str]) -> str:
     """Say that wheels bring CUDA although the spec asks for none."""
-    who = ", ".join(f"{name} {version}" for name, version in frameworks.items() if name != "cuda")
+    who = ", ".join(f"{name} {version}" for name, version in frameworks.items() if tables.releases(name))
     return (
         f"CUDA {cuda.version} is among the wheels ({who or 'a dependency'}) though cuda is none: nothing about it is "
         "checked at start; write cuda: auto to lock it with its driver"

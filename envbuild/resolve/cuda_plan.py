@@ -186,7 +186,7 @@ class _Plan:
     def _take(self, name: str, rows: Sequence[Release]) -> None:
         """Ask for a framework's variant, held to the versions that go with what is wished."""
         wished = str(self.major) if self.cuda == "auto" else self.cuda
-        fitting = [row for row in rows if row.major == self.major and meets(row.cuda, wished)]
+        fitting = [row for row in rows if meets(row.cuda, wished)]
         if not fitting:
             raise ResolveError(self._no_cuda(name, rows, wished), self._ways(name, wished))
         chosen = [row for row in fitting if not self.cudnn or (row.cudnn and meets(row.cudnn, self.cudnn))]

@@ -262,7 +262,7 @@ def test_what_was_found_must_be_what_was_asked_for(asked: str, cudnn: str, messa
 
 def test_cuda_that_nobody_asked_for_is_told() -> None:
     """PyTorch's wheel brings CUDA in any case."""
-    assert brings_cuda(CUDA_13, {"cuda": "13.2.86", "torch": "2.15.0"}) == (
+    assert brings_cuda(CUDA_13, {"cuda": "13.2.86", "cudnn": "9.26.0.51", "torch": "2.15.0"}) == (
         "CUDA 13.2 is among the wheels (torch 2.15.0) though cuda is none: nothing about it is checked at start; write "
         "cuda: auto to lock it with its driver"
     )
