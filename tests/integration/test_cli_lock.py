@@ -202,7 +202,7 @@ def test_an_os_package_pinned_to_another_version(project: Project) -> None:
         ("name: t", "name: t\n\tbad: tab", "line 2"),
         ("name: t", "name: ../t", "name"),
         ('python: "3.11"', 'python: "3.11"\npackages: ["git; reboot"]', "packages[0]"),
-        ('python: "3.11"', 'python: "3.11"\ncuda: "12.4"', "cuda"),
+        ('python: "3.11"', 'python: "3.11"\ncuda: twelve', "cuda"),
     ],
 )
 def test_a_bad_spec(project: Project, old: str, new: str, words: str) -> None:
