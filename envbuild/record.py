@@ -20,11 +20,15 @@ FORMAT = 2
 RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
 Blake3 = Sha256
+Digest128 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 State = Literal["running", "finished", "refused", "interrupted", "failed"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
 """What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
 was switched off or never ran. Empty while a program has not been started."""
+
+Point = tuple[int, float | Literal["nan", "inf", "-inf"]]
+"""A step and a value to the last bit; ``float(value)`` reads what JSON has no number for."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,13 +91,42 @@ class Options(_Value, frozen=True, kw_only=True):
     tty: bool = False
 
 
-class Output(_Value, frozen=True, kw_only=True):
-    """A file of the workspace after the run; a link's digest is that of its target's name, None if unreadable."""
+class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """One array of a saved model.
+
+    Attributes:
+        dtype: as NumPy names it, such as ``float32``; what NumPy lacks as its own library does (``bfloat16``).
+        digest: the first 128 bits of the SHA-256 of the values in row-major order, in hex.
+        low, high, norm: smallest, largest and Euclidean norm in double precision; None if NumPy was not there, or of
+            values that are no numbers, infinite or not a number. They describe, and are not compared.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    digest: Digest128
+    low: float | None = None
+    high: float | None = None
+    norm: float | None = None
+
+
+class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of the workspace after the run.
+
+    Attributes:
+        sha256: of a link: of its target's name; None if unreadable.
+        tensors: the arrays of a saved model by name.
+        content: digest of all that the file means: its tensors and what else is in it but for time stamps. Two files
+            of equal content may differ in bytes. Empty for other files, and if it could not be read as a whole.
+        unread: why not, in a sentence; empty for files that are no saved model.
+    """
 
     path: str
     change: Literal["created", "changed"]
     size: int
     sha256: Sha256 | None
+    tensors: dict[str, Tensor] = {}
+    content: str = ""
+    unread: str = ""
 
 
 class Record(_Value, frozen=True, kw_only=True):
@@ -111,8 +144,11 @@ class Record(_Value, frozen=True, kw_only=True):
         parameters: what argument parsers gave the program, defaults included, secrets masked.
         configs, modules: files of the project that its processes read as configuration or loaded as code.
         objects: shared objects loaded from outside the image's locked folders.
+        metrics: what the program measured, by name: steps and values in their order.
+        metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
         same_bits_as: newest earlier run of the same recipe with equal outputs.
+        same_tensors_in: files whose bytes differ from that run's, but not what they hold.
         differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files.
     """
 
@@ -148,7 +184,10 @@ class Record(_Value, frozen=True, kw_only=True):
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()
+    metrics: dict[str, tuple[Point, ...]] = {}
+    metric_sources: dict[str, str] = {}
     same_bits_as: str = ""
+    same_tensors_in: tuple[str, ...] = ()
     differs_from: str = ""
     differs_in: tuple[str, ...] = ()
 
@@ -254,15 +293,44 @@ def summary(record: Record) -> str:
     if record.input_changes:
         parts.append("input data changed meanwhile")
     if record.same_bits_as:
-        parts.append(f"same bits as run {record.same_bits_as[:10]}")
+        word = "tensors" if record.same_tensors_in else "bits"
+        parts.append(f"same {word} as run {record.same_bits_as[:10]}")
+        if record.same_tensors_in:
+            parts.append(f"other bytes in: {_first(record.same_tensors_in)}")
     elif record.differs_from:
-        shown = ", ".join(record.differs_in[:3]) + (" …" if len(record.differs_in) > 3 else "")
-        parts.append(f"differs from run {record.differs_from[:10]} in: {shown}")
+        parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}")
     return " · ".join(parts)
 
 
+def _first(paths: tuple[str, ...]) -> str:
+    return ", ".join(paths[:3]) + (" …" if len(paths) > 3 else "")
+
+
 def compare(record: Record, earlier: Record) -> tuple[str, ...]:
-    """Name the files whose digests differ between two runs, those that only one of them has included."""
+    """Name the files that differ between two runs, those that only one of them has included.
+
+    Files of equal content (``same_tensors``) do not differ, whatever their bytes.
+    """
+    alike = {*same_tensors(record, earlier)}
+    return tuple(path for path in _other_bytes(record, earlier) if path not in alike)
+
+
+def same_tensors(record: Record, earlier: Record) -> tuple[str, ...]:
+    """Name the files whose bytes differ between two runs while what they hold is equal: formats keep the time."""
+    mine = {output.path: output.content for output in record.outputs if output.content}
+    theirs = {output.path: output.content for output in earlier.outputs}
+    return tuple(path for path in _other_bytes(record, earlier) if path in mine and mine[path] == theirs.get(path))
+
+
+def different_tensors(output: Output, earlier: Output) -> tuple[str, ...]:
+    """Name the tensors of a file that differ between two runs in values, type or shape, or that one of them lacks."""
+    mine = {name: (each.dtype, each.shape, each.digest) for name, each in output.tensors.items()}
+    theirs = {name: (each.dtype, each.shape, each.digest) for name, each in earlier.tensors.items()}
+    return tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+
+
+def _other_bytes(record: Record, earlier: Record) -> list[str]:
+    """Name the files whose digests differ."""
     mine = {output.path: output.sha256 for output in record.outputs}
     theirs = {output.path: output.sha256 for output in earlier.outputs}
-    return tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))
+    return [path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, "")]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from envbuild.files import atomic_file, atomic_write
 from envbuild.project import STATE_FOLDER
-from envbuild.record import Record, RecordError, compare, dumps, loads
+from envbuild.record import Record, RecordError, compare, dumps, loads, same_tensors
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26
@@ -80,7 +80,7 @@ def compared(project: Path, record: Record) -> dict[str, object]:
             continue
         different = compare(record, earlier)
         if not different:
-            return {"same_bits_as": earlier.id}
+            return {"same_bits_as": earlier.id, "same_tensors_in": same_tensors(record, earlier)}
         nearest = nearest or {"differs_from": earlier.id, "differs_in": different}
     return nearest
 

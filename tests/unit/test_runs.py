@@ -76,8 +76,23 @@ def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
     runs.save(tmp_path, a_record(ids[2], outputs=other))
     runs.save(tmp_path, a_record(ids[3], recipe="another"))
     runs.save(tmp_path, a_record(ids[4], exit_code=1))
-    assert runs.compared(tmp_path, a_record(ids[5])) == {"same_bits_as": ids[1]}
+    assert runs.compared(tmp_path, a_record(ids[5])) == {"same_bits_as": ids[1], "same_tensors_in": ()}
     third = (Output(path="model", change="created", size=1, sha256="ef" * 32),)
     found = runs.compared(tmp_path, a_record(ids[5], outputs=third))
     assert found == {"differs_from": ids[2], "differs_in": ("model",)}
     assert runs.compared(tmp_path, a_record(ids[5], outputs=())) == {}
+
+
+def test_equal_content_in_other_bytes_is_no_difference(tmp_path: Path) -> None:
+    """A saved model that differs in a time stamp only agrees, and is named; other tensors are a difference."""
+    ids = [runs.new_id(when) for when in range(1, 4)]
+
+    def model(sha: str, content: str) -> Record:
+        output = Output(path="m.keras", change="created", size=1, sha256=sha * 32, content=content)
+        return a_record(ids[2], outputs=(output,))
+
+    runs.save(tmp_path, msgspec.structs.replace(model("aa", "same"), id=ids[0]))
+    assert runs.compared(tmp_path, model("bb", "same")) == {"same_bits_as": ids[0], "same_tensors_in": ("m.keras",)}
+    for content in ("other", ""):
+        found = runs.compared(tmp_path, model("bb", content))
+        assert found == {"differs_from": ids[0], "differs_in": ("m.keras",)}
