@@ -12,9 +12,10 @@ import pytest
 
 from envbuild import fingerprint, layout
 from envbuild.lock import Lock, dumps
+from envbuild.runtime.guard import fingerprint_check
+from tests.support.environments import environment
 from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock
-
-pytestmark = pytest.mark.engine
+from tests.support.runtime import make_lock, make_tree
 
 OTHER_LIBM = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-AVX2"}
 """Makes the C library choose other functions, as another CPU would (docs/determinism.md)."""
@@ -67,6 +68,7 @@ def failed(folder: Path) -> dict[str, str]:
     return {check["field"]: check["meaning"] for check in verdict(folder)["checks"] if not check["ok"]}
 
 
+@pytest.mark.engine
 def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     """The first run records; the second agrees; on a CPU with another libm nothing runs, unless that is allowed."""
     lock, path = locked(), tmp_path / "pylock.digits.toml"
@@ -108,6 +110,7 @@ def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_
     assert (code, out, verdict(allowed)["verified"]) == (0, "ran\n", "overridden")
 
 
+@pytest.mark.engine
 def test_only_the_entry_point_computes(start: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     """The second gate, which every process may meet, does without; a damaged expectation is refused."""
     assert start(tmp_path / "a", "-c", "print('ran')", entrypoint=[ENV_PYTHON])[:2] == (0, "ran\n")
@@ -117,3 +120,24 @@ def test_only_the_entry_point_computes(start: Callable[..., tuple[int, str, str]
     code, out, err = start(tmp_path / "b", "sh", "-c", "echo ran")
     assert (code, out) == (78, "")
     assert "/run/envbuild/expected-fingerprint.json cannot be read: Expecting property name" in err
+
+
+@pytest.mark.network
+def test_a_framework(tmp_path: Path) -> None:
+    """TensorFlow in an environment with the hook: the hook stays out, and other kernels are told as TensorFlow's."""
+    lock = make_lock(environment={"TF_NUM_INTRAOP_THREADS": "2", "TF_NUM_INTEROP_THREADS": "2"})
+    tree = make_tree(tmp_path, lock, paths=[environment("tensorflow")])
+    library = str(tree.root / "opt/envbuild/lib")
+
+    def compute(onednn: str) -> dict[str, Any]:
+        variables = {**lock.environment, "PATH": "/usr/bin:/bin", "TF_ENABLE_ONEDNN_OPTS": onednn}
+        return fingerprint_check.compute(tree.python, ["numbers", "tensorflow"], variables, library=library)
+
+    parts = compute("1")
+    names = ("convolution", "functions", "matmul", "random", "scatter")
+    assert sorted(part for part in parts if part.startswith("tensorflow")) == [f"tensorflow.cpu.{n}" for n in names]
+    assert {"libm", "numpy.matmul", "python.random"} <= set(parts)
+    assert list(tree.run.iterdir()) == []
+    moved = fingerprint_check.compare(parts, compute("0"), "pylock.digits.toml")
+    assert {check.field.rpartition(".")[2] for check in moved} == {"convolution", "functions", "matmul"}
+    assert moved[-1].meaning == "TensorFlow (oneDNN or Eigen) computes other matrix products on this CPU"
