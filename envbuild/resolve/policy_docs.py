@@ -16,6 +16,8 @@ _HEAD = """\
 others. They are exported in the image and read back at the start of every run. `{seed}` and `{threads}` are
 `determinism.seed` and `determinism.threads` of the spec. What has no variable, such as PyTorch's
 `use_deterministic_algorithms(True)`, is set by envbuild's start-up hook.
+What neither reaches, such as the code that the maths library chooses by CPU, is compared as numbers under
+`hardware.fingerprint: true` ([gpu.md](gpu.md#the-numeric-fingerprint)).
 
 The causes: 1 initial weights · 2 data order and loader workers · 3 noisy layers · 4 hash order · 5 CPU threads ·
 6 GPU kernels and how they are chosen · 7 silent precision modes · 8 framework or library version · 9 operating system,
