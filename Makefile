@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler demo test unit integration lint format pins lockfiles benchmark clean
+.PHONY: help venv engine compiler demo test unit integration lint format pins lockfiles cudatable benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -48,7 +48,10 @@ pins: venv ## move the pins of the development tools
 	    --no-emit-index-url --no-emit-find-links --group dev --python-version 3.10 pyproject.toml -o requirements-dev.txt
 
 lockfiles: venv ## lock the reference specs again
-	@for spec in lockfiles/*/spec.yaml; do $(BIN)/envbuild lock "$$spec"; done
+	@PATH="$(abspath $(BIN)):$$PATH" scripts/lockfiles.sh
+
+cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
+	$(BIN)/python -m envbuild.resolve.cuda_refresh
 
 benchmark: venv engine ## the figures in the README (takes a while)
 	$(BIN)/python -m benchmarks
