@@ -88,6 +88,8 @@ def lock(
         refresh=refresh,
         host=host,
     )
+    if update_inputs and check:
+        raise UsageError("--check writes nothing, --update-inputs writes the lock", "leave out one of them")
     if update_inputs and host:
         raise UsageError("--update-inputs moves the inputs only, not the host", "run them one after the other")
     if update_inputs:
