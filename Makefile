@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler demo test unit integration lint format pins lockfiles cudatable benchmark clean
+.PHONY: help venv engine compiler demo test unit gpu integration lint format pins lockfiles cudatable benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -27,6 +27,10 @@ test: lint unit integration ## everything CI runs
 
 unit: venv ## fast tests: no network, no engine
 	$(BIN)/python -m pytest tests/unit tests/golden -n 2 -q
+	$(BIN)/python -m pytest tests/gpu -q -rs
+
+gpu: ## tests on a machine with an NVIDIA GPU: needs pytest and nvidia-ml-py only
+	$(PYTHON) -m pytest tests/gpu -q
 
 compiler: ## a C compiler for the libraries that stand in for a driver (installs one if there is none)
 	@scripts/ensure-compiler.sh
