@@ -1,0 +1,106 @@
+"""Zip archives as NumPy, PyTorch and Keras write them: members as buffers, nothing is ever extracted."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+
+from .contents import UnreadableError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MEMBERS = 100_000
+PACKED = 1 << 30
+"""Bytes of a compressed member, which is unpacked in memory."""
+_LOCAL = b"PK\x03\x04"
+_HEADER = 30
+
+
+class Archive:
+    """A zip archive in a buffer.
+
+    Raises:
+        UnreadableError: it is damaged, or two members have one name.
+    """
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+        try:
+            self._zip = zipfile.ZipFile(Window(view))
+        except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeDecodeError) as error:
+            raise UnreadableError(f"a damaged zip archive: {error}") from None
+        found = [each for each in self._zip.infolist() if not each.is_dir()]
+        self.members = {each.filename: each for each in found}
+        if len(found) > MEMBERS or len(found) != len(self.members):
+            raise UnreadableError("a zip archive with members that hide others")
+
+    def read(self, name: str, limit: int = PACKED) -> memoryview:
+        """Return a member: part of the file if it is not compressed, else unpacked.
+
+        Raises:
+            UnreadableError: there is none, it is damaged, or above ``limit`` bytes and to be unpacked.
+        """
+        member = self.members.get(name)
+        if member is None:
+            raise UnreadableError(f"a zip archive without {name}")
+        if member.flag_bits & 1:
+            raise UnreadableError(f"{name} is encrypted")
+        if member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size:
+            return self._stored(member)
+        if member.file_size > limit:
+            raise UnreadableError(f"{name} is compressed and has {member.file_size} bytes, more than {limit}")
+        try:
+            with self._zip.open(member) as stream:
+                data = stream.read(member.file_size + 1)
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+            raise UnreadableError(f"{name} is damaged: {error}") from None
+        return memoryview(data)
+
+    def _stored(self, member: Any) -> memoryview:
+        start = member.header_offset
+        header = bytes(self.view[start : start + _HEADER])
+        if len(header) != _HEADER or header[:4] != _LOCAL:
+            raise UnreadableError(f"{member.filename} is not where the archive says")
+        start += _HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+        data = self.view[start : start + member.file_size]
+        if len(data) != member.file_size:
+            raise UnreadableError(f"{member.filename} lies beyond the end of the file")
+        return data
+
+
+class Window(io.RawIOBase):
+    """A file in a buffer, which copies nothing but what is read."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+        self._place = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer."""
+        part = self._view[self._place : self._place + len(buffer)]
+        buffer[: len(part)] = part
+        self._place += len(part)
+        return len(part)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        """Move."""
+        start = (0, self._place, len(self._view))[whence]
+        if start + place < 0:
+            raise ValueError("a place before the start")
+        self._place = start + place
+        return self._place
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._place

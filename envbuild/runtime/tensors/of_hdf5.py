@@ -1,0 +1,98 @@
+"""HDF5 through h5py, and Keras' .keras archives, which hold one; not read where the environment has no h5py."""
+
+from __future__ import annotations
+
+import json
+
+from .archive import Archive, Window
+from .contents import COUNT, Contents, UnreadableError, blocks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAGIC = b"\x89HDF\r\n\x1a\n"
+CONFIG = "config.json"
+_METADATA = "metadata.json"
+_WEIGHTS = "model.weights.h5"
+_BLOCK = 1 << 24
+_TEXTS = 100_000
+"""Texts of variable length that are read of one dataset."""
+
+
+def read_keras(archive: Archive, contents: Contents, h5py: Any) -> None:
+    """Add every weight; the time of saving does not count as content, all other members do."""
+    for name in sorted(archive.members):
+        data = archive.read(name)
+        if name.endswith(".h5"):
+            read(data, contents, h5py, "" if name == _WEIGHTS else f"{name}/")
+        elif name == _METADATA:
+            contents.rest(name, _timeless(bytes(data)))
+        else:
+            contents.rest(name, bytes(data))
+
+
+def _timeless(metadata: bytes) -> str:
+    try:
+        table = json.loads(metadata)
+        table.pop("date_saved", None)
+        return json.dumps(table, sort_keys=True)
+    except (ValueError, AttributeError, RecursionError):
+        raise UnreadableError(f"{_METADATA} is damaged") from None
+
+
+def read(view: memoryview, contents: Contents, h5py: Any, prefix: str = "") -> None:
+    """Add every dataset by its path; attributes count as content."""
+    if h5py is None:
+        raise UnreadableError("the environment has no h5py, which reads HDF5")
+    import io
+
+    objects: list[tuple[str, Any]] = []
+
+    def visit(name: str, found: Any) -> bool | None:
+        objects.append((name, found))
+        return len(objects) > 2 * COUNT or None
+
+    try:
+        with h5py.File(io.BufferedReader(Window(view)), "r") as file:
+            file.visititems(visit)  # hard links only, each object once: no cycles, no other files
+            if len(objects) > 2 * COUNT:
+                raise UnreadableError(f"more than {2 * COUNT} objects")
+            _attributes("", file, contents)
+            for name, found in objects:
+                contents.rest(name)
+                _attributes(name, found, contents)
+                if isinstance(found, h5py.Dataset):
+                    _dataset(f"{prefix}{name}", found, contents)
+    except UnreadableError:
+        raise
+    except Exception as error:  # h5py's own, of many kinds
+        raise UnreadableError(f"h5py cannot read it: {error}"[:200]) from None
+
+
+def _dataset(name: str, dataset: Any, contents: Contents) -> None:
+    if dataset.is_virtual or dataset.external:
+        raise UnreadableError(f"{name} keeps its values in other files")
+    shape, dtype = dataset.shape, dataset.dtype
+    if shape is None:
+        contents.rest("empty", dtype)
+        return
+    if dtype.hasobject:
+        if dataset.size > _TEXTS:
+            raise UnreadableError(f"{name} has more than {_TEXTS} texts")
+        contents.rest("texts", shape, *(repr(each) for each in contents.numpy.ravel(dataset[()])))
+        return
+    word = f">{dtype.name}" if dtype.byteorder == ">" else dtype.name
+    pieces = (_bytes(dataset[index], contents.numpy) for index in blocks(shape, dtype.itemsize, _BLOCK))
+    contents.add(name, str(word), [int(extent) for extent in shape], pieces, int(dataset.size) * dtype.itemsize)
+
+
+def _bytes(values: Any, numpy: Any) -> bytes:
+    return bytes(numpy.ascontiguousarray(values).tobytes())
+
+
+def _attributes(name: str, found: Any, contents: Contents) -> None:
+    for key in sorted(found.attrs):
+        value = contents.numpy.asarray(found.attrs[key])
+        contents.rest("attribute", name, key, value.dtype, value.shape)
+        contents.rest(*(map(repr, value.ravel()) if value.dtype.hasobject else [value.tobytes()]))
