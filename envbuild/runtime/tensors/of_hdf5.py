@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from .archive import Archive, Window
 from .contents import COUNT, Contents, UnreadableError, blocks
@@ -29,7 +30,17 @@ def read_keras(archive: Archive, contents: Contents, h5py: Any) -> None:
         elif name == _METADATA:
             contents.rest(name, _timeless(bytes(data)))
         else:
-            contents.rest(name, bytes(data))
+            contents.rest(name, _numbered(bytes(data)) if name == CONFIG else bytes(data))
+
+
+def _numbered(config: bytes) -> bytes:
+    """Number shared objects in order: Keras tells them apart by their addresses, which vary from run to run."""
+    numbers: dict[bytes, int] = {}
+
+    def number(found: re.Match[bytes]) -> bytes:
+        return b"%s%d" % (found[1], numbers.setdefault(found[2], len(numbers)))
+
+    return re.sub(rb"(\"shared_object_id\": )(\d+)", number, config)
 
 
 def _timeless(metadata: bytes) -> str:
@@ -94,5 +105,6 @@ def _bytes(values: Any, numpy: Any) -> bytes:
 def _attributes(name: str, found: Any, contents: Contents) -> None:
     for key in sorted(found.attrs):
         value = contents.numpy.asarray(found.attrs[key])
-        contents.rest("attribute", name, key, value.dtype, value.shape)
-        contents.rest(*(map(repr, value.ravel()) if value.dtype.hasobject else [value.tobytes()]))
+        contents.rest("attribute", name, key, value.dtype.str[:2], value.shape)
+        texts = (_numbered(repr(each).encode()) for each in value.ravel())
+        contents.rest(*(texts if value.dtype.kind in "OUS" else [value.tobytes()]))
