@@ -75,6 +75,8 @@ class Options(_Value, frozen=True, kw_only=True):
         gpus: as ``--gpus`` takes it; empty for: as locked.
         memory: bytes.
         mounts: ``source:target:ro|rw``.
+        verification: identity that the runs of one ``envbuild verify`` share; empty for other runs.
+        without: switches and variables that the run went without, to see what they do.
     """
 
     network: str
@@ -89,6 +91,8 @@ class Options(_Value, frozen=True, kw_only=True):
     mounts: tuple[str, ...] = ()
     user: str = ""
     tty: bool = False
+    verification: str = ""
+    without: tuple[str, ...] = ()
 
 
 class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -244,15 +248,28 @@ def recipe(record: Record) -> str:
     names = options.gpus.split(",")
     # How many GPUs, not which: the guard sees to it that they are alike.
     gpus = str(len(names)) if len(names) > 1 or "-" in options.gpus else options.gpus
-    table = msgspec.to_builtins(msgspec.structs.replace(options, mounts=(), user="", tty=False, gpus=gpus))
+    # Likewise of CPUs.
+    cpuset = str(len(cpu_numbers(options.cpuset))) if options.cpuset else ""
+    table = msgspec.to_builtins(
+        msgspec.structs.replace(options, mounts=(), user="", tty=False, gpus=gpus, cpuset=cpuset, verification="")
+    )
     # Left out at their defaults, so that runs from before these options keep the recipe they had.
-    for name in ("guard", "allow", "gpus"):
+    for name in ("guard", "allow", "gpus", "verification", "without"):
         if getattr(options, name) == getattr(_DEFAULTS, name):
             del table[name]
     return sha256_json([*msgspec.to_builtins(chosen), table])
 
 
 _DEFAULTS = Options(network="", workspace="")
+
+
+def cpu_numbers(cpuset: str) -> tuple[int, ...]:
+    """Return the numbers in a list of CPUs such as ``0-2,7``; raises ``ValueError`` for anything else."""
+    found: list[int] = []
+    for part in cpuset.split(","):
+        first, dash, last = part.partition("-")
+        found += range(int(first), int(last if dash else first) + 1)
+    return tuple(found)
 
 
 def verified(state: State | None, verdict: dict[str, Any] | None) -> Verified:

@@ -22,7 +22,7 @@ import msgspec
 
 from envbuild import fingerprint, layout, processes, runs, workspace
 from envbuild.digest import sha256_file
-from envbuild.engine.protocol import ContainerRunner, Gpus, Mount
+from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lock import Lock
 from envbuild.masking import mask_arguments, mask_environment
@@ -65,6 +65,11 @@ class RunRequest:
         allow: fields of the guard's table whose difference is allowed this once.
         guard: False switches the checks off; the record then says "not verified".
         inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.
+        workspace: mounted in the project's place: a copy of it. The record stays with the project.
+        own_variables: variables of envbuild's own, which belong to no recipe.
+        watcher: takes the program's output instead of this process's streams.
+        verification: identity that the runs of one verification share.
+        without: switches and variables that this run goes without.
     """
 
     lock_path: Path
@@ -86,11 +91,21 @@ class RunRequest:
     allow: tuple[str, ...] = ()
     guard: bool = True
     inputs_since: Callable[[], tuple[str, ...]] = tuple
+    workspace: Path | None = None
+    own_variables: Mapping[str, str] = field(default_factory=dict)
+    watcher: Watcher | None = None
+    verification: str = ""
+    without: tuple[str, ...] = ()
 
     @property
     def project(self) -> Path:
         """The folder that holds the lock."""
         return self.lock_path.resolve().parent
+
+    @property
+    def mounted(self) -> Path:
+        """The folder that the program works in: the project or a copy of it."""
+        return self.workspace or self.project
 
 
 def run(request: RunRequest, engine: RunEngine) -> Record:
@@ -111,7 +126,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     fingerprint.hand_over(request.lock_path, request.lock, folder)
     runs.save(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
-    before = workspace.scan(request.project, inputs)
+    before = workspace.scan(request.mounted, inputs)
     facts = _Facts(request.project, record, engine)
     changed: dict[str, Any] = {}
     try:
@@ -125,8 +140,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
-        after = workspace.scan(request.project, inputs)
-        changed["outputs"], changed["deleted"] = workspace.changes(request.project, before, after)
+        after = workspace.scan(request.mounted, inputs)
+        changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
         changed["input_changes"] = request.inputs_since()
         if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
             _keep_fingerprint(request, record.id, folder, owner)
@@ -185,7 +200,7 @@ def _first_record(
     request: RunRequest, command: tuple[str, ...], script: Path | None, owner: tuple[int, int], gpus: str
 ) -> Record:
     """Make the record of a run that is about to start."""
-    tty = on_terminal() if request.tty is None else request.tty
+    tty = on_terminal() if request.tty is None and request.watcher is None else bool(request.tty)
     options = Options(
         network=request.network or request.lock.run.network,
         workspace=request.lock.run.workspace,
@@ -199,6 +214,8 @@ def _first_record(
         mounts=tuple(f"{m.source}:{m.target}:{'ro' if m.read_only else 'rw'}" for m in request.mounts),
         user=f"{owner[0]}:{owner[1]}",
         tty=tty,
+        verification=request.verification,
+        without=request.without,
     )
     inside = request.directory.resolve()
     below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."

@@ -42,11 +42,12 @@ def container_run(
         cpus=request.cpus,
         cpuset=request.cpuset,
         memory=request.memory,
-        interactive=True,
+        interactive=request.watcher is None,
         tty=record.options.tty,
         scratch=(HOME,),
         labels={"envbuild.run": record.id},
         gpus=gpus,
+        watcher=request.watcher,
     )
 
 
@@ -99,13 +100,15 @@ def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str
         added["ENVBUILD_ALLOW"] = ",".join(request.allow)
     if not request.guard:
         added["ENVBUILD_GUARD"] = "off"
-    return {**added, **request.environment}
+    if request.without:
+        added["ENVBUILD_WITHOUT"] = ",".join(request.without)
+    return {**added, **request.own_variables, **request.environment}
 
 
 def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
     """Return the project, its inputs over it, the folder for guard and hook, and what the caller asked for."""
     project = request.project
-    mounts = [Mount(source=project, target=layout.WORKSPACE, read_only=request.lock.run.workspace == "ro")]
+    mounts = [Mount(source=request.mounted, target=layout.WORKSPACE, read_only=request.lock.run.workspace == "ro")]
     for entry in request.lock.inputs:
         source = project / entry.path
         if not source.exists():

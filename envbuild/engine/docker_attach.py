@@ -40,18 +40,22 @@ class Stream(Protocol):
         """Close the program's standard input."""
 
 
-def copy_output(stream: Stream, tty: bool, hang_up: Callable[[], None]) -> None:
-    """Copy the container's output to descriptors 1 and 2 until it ends.
+Write = Callable[[int, memoryview], None]
+"""Takes bytes for a descriptor."""
+
+
+def copy_output(stream: Stream, tty: bool, hang_up: Callable[[], None], write: Write | None = None) -> None:
+    """Copy the container's output to descriptors 1 and 2, or to ``write``, until it ends.
 
     Args:
         stream: the attached container.
         tty: the output is a terminal's: one stream without frames.
         hang_up: called once if nobody reads our standard output any more; copying goes on into nothing.
     """
-    sink = _Sink(hang_up)
+    write = write or _Sink(hang_up).write
     if tty:
         while data := stream.read(_CHUNK):
-            sink.write(_STDOUT, memoryview(data))
+            write(_STDOUT, memoryview(data))
         return
     head, number, left = b"", _STDOUT, 0
     while data := stream.read(_CHUNK):
@@ -59,7 +63,7 @@ def copy_output(stream: Stream, tty: bool, hang_up: Callable[[], None]) -> None:
         while rest:
             if left:
                 part, rest = rest[:left], rest[left:]
-                sink.write(number, part)
+                write(number, part)
                 left -= len(part)
                 continue
             missing = _HEADER.size - len(head)

@@ -56,12 +56,15 @@ def _run(
         _start(client, identity, wants_gpus=bool(devices))
         mark_started()
         relay.open()
+        if request.watcher:
+            request.watcher.started(relay.send)
         if request.tty:
             stack.enter_context(raw_terminal())
             stack.enter_context(resized(lambda columns, lines: _resize(client, identity, columns, lines)))
         if request.interactive:
             stack.enter_context(copied_input(stream))
-        copy_output(stream, request.tty, hang_up=lambda: relay.send("SIGHUP"))
+        write = request.watcher.write if request.watcher else None
+        copy_output(stream, request.tty, hang_up=lambda: relay.send("SIGHUP"), write=write)
         code = int(pending.result()["StatusCode"])
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 

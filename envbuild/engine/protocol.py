@@ -7,7 +7,7 @@ streams, so that a remote engine works like a local one and no host path is ever
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,6 +150,16 @@ class GpusRefusedError(EngineError):
     """The engine could not hand the GPUs over; the container was not started."""
 
 
+class Watcher(Protocol):
+    """Takes the place of this process's streams and signals beside one container, so that several run at once."""
+
+    def started(self, send: Callable[[str], None]) -> None:
+        """Hear that the container is about to start, and how to send it a signal by name from then on."""
+
+    def write(self, number: int, data: memoryview) -> None:
+        """Take what the program wrote to descriptor 1 or 2; ``data`` is valid during the call only."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRun:
     """One run of an image.
@@ -168,6 +178,8 @@ class ContainerRun:
         scratch: paths to mount as empty writable memory file systems.
         labels: labels on the container.
         gpus: GPUs to hand over; None for none, even if the engine's default were all.
+        watcher: gets the program's output and may send signals; None for this process's own streams and signals.
+            Needs ``interactive`` and ``tty`` to be off.
     """
 
     image: str
@@ -187,6 +199,7 @@ class ContainerRun:
     hostname: str = "envbuild"
     labels: Mapping[str, str] = field(default_factory=dict)
     gpus: Gpus | None = None
+    watcher: Watcher | None = None
 
 
 class ContainerExit(int):
