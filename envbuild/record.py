@@ -27,8 +27,10 @@ Verified = Literal["", "yes", "overridden", "refused", "no"]
 """What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
 was switched off or never ran. Empty while a program has not been started."""
 
-Point = tuple[int, float | Literal["nan", "inf", "-inf"]]
-"""A step and a value to the last bit; ``float(value)`` reads what JSON has no number for."""
+Value = float | Literal["nan", "inf", "-inf"]
+"""To the last bit; ``float(value)`` reads what JSON has no number for."""
+Point = tuple[int, Value]
+"""A step and a value."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):

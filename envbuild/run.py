@@ -22,12 +22,14 @@ import msgspec
 
 from envbuild import fingerprint, layout, processes, runs, workspace
 from envbuild.digest import sha256_file
-from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount, Watcher
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lock import Lock
 from envbuild.masking import mask_arguments, mask_environment
 from envbuild.project import STATE_FOLDER
-from envbuild.record import LockFacts, Options, Record, Script, recipe, verified
+from envbuild.record import LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.results import metrics, tensors
+from envbuild.results.lines import Tap
 from envbuild.run_container import chosen_gpus, container_run, gpu_option
 from envbuild.surroundings import git_state, host_facts
 
@@ -35,6 +37,8 @@ AS_LOCKED: Final = "as locked"
 
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
+_KILLED = 128
+"""Exit codes above it are 128 and the number of a signal."""
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 
@@ -70,6 +74,7 @@ class RunRequest:
         watcher: takes the program's output instead of this process's streams.
         verification: identity that the runs of one verification share.
         without: switches and variables that this run goes without.
+        tensors: read the tensors of saved models after the run.
     """
 
     lock_path: Path
@@ -96,6 +101,7 @@ class RunRequest:
     watcher: Watcher | None = None
     verification: str = ""
     without: tuple[str, ...] = ()
+    tensors: bool = True
 
     @property
     def project(self) -> Path:
@@ -121,7 +127,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     gpus = chosen_gpus(request, engine)
     record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
     folder = runs.run_folder(request.project, record.id) / "process"
-    container = container_run(request, record, command, folder, owner, gpus)
+    tap = Tap()
+    container = container_run(request, record, command, folder, owner, gpus, tap.feed)
     _make_folders(request.project, folder, owner)
     fingerprint.hand_over(request.lock_path, request.lock, folder)
     runs.save(request.project, record)
@@ -142,6 +149,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.mounted, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
+        changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())
+        if request.tensors and changed["state"] == "finished":
+            changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
         changed["input_changes"] = request.inputs_since()
         if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
             _keep_fingerprint(request, record.id, folder, owner)
@@ -258,6 +268,21 @@ def _keep_fingerprint(request: RunRequest, identity: str, folder: Path, owner: t
         fingerprint.record_first(request.lock_path, request.lock, found, identity)
         if owner[0] != os.getuid():
             os.chown(fingerprint.path_of(request.lock_path), *owner)
+
+
+def _read_tensors(
+    request: RunRequest, engine: RunEngine, container: ContainerRun, folder: Path, changed: Mapping[str, Any]
+) -> tuple[Output, ...]:
+    """Return the outputs with the tensors of saved models; nobody waits for those of a program that was killed."""
+    outputs: tuple[Output, ...] = changed["outputs"]
+    files = tensors.saved_models(request.mounted, outputs)
+    if not files:
+        return outputs
+    if changed["exit_code"] > _KILLED:
+        found: Mapping[str, Any] = {path: {"unread": "the program was killed"} for path in files}
+    else:
+        found = tensors.read(engine, container, request.mounted, folder, request.lock.python.version, files)
+    return tensors.with_tensors(outputs, found, files)
 
 
 class _Facts:

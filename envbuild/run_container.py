@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +29,9 @@ def container_run(
     folder: Path,
     owner: tuple[int, int],
     gpus: Gpus | None,
+    tap: Callable[[bytes], None] | None = None,
 ) -> ContainerRun:
-    """Describe the container to run."""
+    """Describe the container to run; ``tap`` sees its standard output."""
     return ContainerRun(
         image=request.image,
         command=tuple(command),
@@ -48,6 +49,7 @@ def container_run(
         labels={"envbuild.run": record.id},
         gpus=gpus,
         watcher=request.watcher,
+        tap=tap,
     )
 
 

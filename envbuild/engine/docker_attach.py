@@ -44,15 +44,36 @@ Write = Callable[[int, memoryview], None]
 """Takes bytes for a descriptor."""
 
 
-def copy_output(stream: Stream, tty: bool, hang_up: Callable[[], None], write: Write | None = None) -> None:
+def tapped(write: Write, tap: Callable[[bytes], None]) -> Write:
+    """Return a ``write`` that hands on what is for descriptor 1, once it is written."""
+
+    def both(number: int, data: memoryview) -> None:
+        write(number, data)
+        if number != _STDERR:
+            tap(bytes(data))
+
+    return both
+
+
+def copy_output(
+    stream: Stream,
+    tty: bool,
+    hang_up: Callable[[], None],
+    write: Write | None = None,
+    tap: Callable[[bytes], None] | None = None,
+) -> None:
     """Copy the container's output to descriptors 1 and 2, or to ``write``, until it ends.
 
     Args:
         stream: the attached container.
         tty: the output is a terminal's: one stream without frames.
         hang_up: called once if nobody reads our standard output any more; copying goes on into nothing.
+        write: takes the output instead.
+        tap: called with what was for descriptor 1, once it is written.
     """
     write = write or _Sink(hang_up).write
+    if tap:
+        write = tapped(write, tap)
     if tty:
         while data := stream.read(_CHUNK):
             write(_STDOUT, memoryview(data))

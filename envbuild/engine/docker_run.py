@@ -64,7 +64,7 @@ def _run(
         if request.interactive:
             stack.enter_context(copied_input(stream))
         write = request.watcher.write if request.watcher else None
-        copy_output(stream, request.tty, hang_up=lambda: relay.send("SIGHUP"), write=write)
+        copy_output(stream, request.tty, lambda: relay.send("SIGHUP"), write, request.tap)
         code = int(pending.result()["StatusCode"])
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 

@@ -180,6 +180,7 @@ class ContainerRun:
         gpus: GPUs to hand over; None for none, even if the engine's default were all.
         watcher: gets the program's output and may send signals; None for this process's own streams and signals.
             Needs ``interactive`` and ``tty`` to be off.
+        tap: called with each piece of standard output (of a terminal: of all output) after it was passed on.
     """
 
     image: str
@@ -200,6 +201,7 @@ class ContainerRun:
     labels: Mapping[str, str] = field(default_factory=dict)
     gpus: Gpus | None = None
     watcher: Watcher | None = None
+    tap: Callable[[bytes], None] | None = None
 
 
 class ContainerExit(int):

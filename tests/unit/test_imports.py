@@ -29,6 +29,7 @@ LAYERS = {
     **dict.fromkeys(FETCH.split(), "fetch"),
     **dict.fromkeys(RUN.split(), "run"),
     "inputs": "inputs",
+    "results": "run",
     "starter": "starter",
     "guess": "starter",
     "runtime": "runtime",

@@ -23,7 +23,7 @@ SIZES = {
 }  # fmt: skip
 """Bytes of an element by the name of its type."""
 _NUMBERS = ("int", "uint", "float16", "float32", "float64", "bfloat16")
-_WORDS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_WORDS: dict[int, Any] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class UnreadableError(Exception):
