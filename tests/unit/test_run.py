@@ -16,13 +16,16 @@ from envbuild import run_container, run_gpus, runs
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
 from envbuild.errors import EngineError, UsageError
 from envbuild.hardware import Gpu, GpuDevice
+from envbuild.record import Tensor
 from envbuild.run import RunRequest, caller_ids, command_line, run
 
 CONFIG = "ab" * 32
 
 
 class Engine:
-    """Records what it is asked to run, and does ``action`` in its place."""
+    """Records what it is asked to run, and does ``action`` in its place; ``reads`` is in the place of the reader."""
+
+    says = b""
 
     def __init__(
         self,
@@ -33,11 +36,15 @@ class Engine:
         self.local = local
         self.action = action
         self.support = support
+        self.reads: Callable[[Path], int] = lambda folder: 0
         self.asked: list[ContainerRun] = []
 
     def run_container(self, request: ContainerRun) -> ContainerExit:
         self.asked.append(request)
-        code = self.action(next(mount.source for mount in request.mounts if mount.target == "/run/envbuild"))
+        folder = next(mount.source for mount in request.mounts if mount.target == "/run/envbuild")
+        if request.tap:
+            request.tap(self.says)
+        code = self.reads(folder) if request.entrypoint else self.action(folder)
         return code if isinstance(code, ContainerExit) else ContainerExit(code)
 
     def gpu_support(self) -> GpuSupport:
@@ -377,3 +384,129 @@ def test_the_fingerprint_is_kept_and_handed_on(project: Path) -> None:
     assert (given, second.outputs) == ([None, None, None, parts], ())
     run(a_request(project, "train.py"), Engine(guard({"ok": True, "verified": "yes"})))
     assert given[-1] is None
+
+
+def saving(path: Path, data: bytes = b"model", code: int = 0) -> Callable[[Path], int]:
+    """A program that saves one file."""
+
+    def action(folder: Path) -> int:
+        path.write_bytes(data)
+        return code
+
+    return action
+
+
+TENSOR = {"dtype": "float32", "shape": [2, 3], "digest": "ab" * 16, "norm": 1.5}
+
+
+def test_saved_models_are_read_after_the_program(project: Path) -> None:
+    """The reader gets the same image and user, the project read-only, no network; its answer is in the record."""
+    engine = Engine(saving(project / "m.keras"))
+
+    def reads(folder: Path) -> int:
+        answer = {"m.keras": {"tensors": {"w": TENSOR}, "content": "cd" * 16, "count": 1}}
+        (folder / "tensors.json").write_text(json.dumps(answer))
+        return 0
+
+    engine.reads = reads
+    record = run(a_request(project, "train.py", memory=1 << 30, network="bridge"), engine)
+    program, reader = engine.asked
+    assert (reader.image, reader.user, reader.memory) == (program.image, program.user, program.memory)
+    assert (reader.network, reader.interactive, reader.tty, reader.gpus, reader.tap) == (
+        "none",
+        False,
+        False,
+        None,
+        None,
+    )
+    assert [(mount.source, mount.target, mount.read_only) for mount in reader.mounts] == [
+        (project, "/workspace", True),
+        (project / ".envbuild" / "runs" / record.id / "process", "/run/envbuild", False),
+    ]
+    assert reader.entrypoint is not None
+    assert reader.entrypoint[:5] == ("/opt/env/bin/python", "-I", "-S", "-B", "-c")
+    assert reader.command == (
+        "/run/envbuild/tensors.json", "/workspace", "/opt/env/lib/python3.11/site-packages", "m.keras"
+    )  # fmt: skip
+    (output,) = record.outputs
+    assert (output.content, output.unread) == ("cd" * 16, "")
+    assert output.tensors["w"] == Tensor(dtype="float32", shape=(2, 3), digest="ab" * 16, norm=1.5)
+    assert runs.list_runs(project) == (record,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "why"),
+    [
+        (None, 0, "its reader gave no answer"),
+        ("{", 0, "its reader gave no answer"),
+        ("[]", 0, "its reader gave no answer"),
+        ('{"m.pt": {"tensors": {"w": {"dtype": 1}}}}', 0, "its reader gave no answer"),
+        ('{"m.pt": {"unread": "a damaged header"}}', 0, "a damaged header"),
+        ('{"m.pt": {"unread": "a damaged header"}}', 137, "its reader ended with exit code 137"),
+    ],
+)
+def test_a_reader_without_an_answer(project: Path, answer: str | None, code: int, why: str) -> None:
+    """Whatever becomes of the reader, the run is recorded, and the file says why its tensors are not."""
+    engine = Engine(saving(project / "m.pt"))
+
+    def reads(folder: Path) -> int:
+        if answer is not None:
+            (folder / "tensors.json").write_text(answer)
+        return code
+
+    engine.reads = reads
+    record = run(a_request(project, "train.py"), engine)
+    assert [(output.unread, output.tensors, output.content) for output in record.outputs] == [(why, {}, "")]
+    assert (record.state, record.exit_code) == ("finished", 0)
+
+
+def test_an_engine_that_refuses_the_reader(project: Path) -> None:
+    """The program's result stands."""
+    engine = Engine(saving(project / "m.pt"))
+
+    def reads(folder: Path) -> int:
+        raise EngineError("no more containers")
+
+    engine.reads = reads
+    assert run(a_request(project, "train.py"), engine).outputs[0].unread == "no more containers"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "changes", "code", "why"),
+    [
+        ("m.txt", b"x", {}, 0, ""),
+        ("data.bin", b"x", {}, 0, ""),
+        ("m.pt", b"x", {"tensors": False}, 0, ""),
+        ("m.pt", b"x", {}, 143, "the program was killed"),
+    ],
+)
+def test_when_nothing_is_read(
+    project: Path, name: str, data: bytes, changes: dict[str, Any], code: int, why: str
+) -> None:
+    """No second container for other files, on request, or when somebody is waiting for a killed program."""
+    engine = Engine(saving(project / name, data, code))
+    record = run(a_request(project, "train.py", **changes), engine)
+    assert len(engine.asked) == 1
+    assert record.outputs[0].unread == why
+
+
+def test_metrics_are_in_the_record(project: Path) -> None:
+    """Of the hook's files, event files and printed lines; the exact values come back from the file."""
+
+    def action(folder: Path) -> int:
+        line = {"process": "", "fit": 1, "epoch": 0, "values": {"loss": 0.1 + 0.2, "acc": "nan"}}
+        (folder / "metrics-7.jsonl").write_text(json.dumps(line) + "\n{damaged\n")
+        return 0
+
+    engine = Engine(action)
+    engine.says = b'hello\n{"step": 3, "loss": 1e-45}\n'
+    record = run(a_request(project, "train.py"), engine)
+    assert record.metrics == {
+        "loss": ((0, 0.30000000000000004),),
+        "acc": ((0, "nan"),),
+        "standard output: loss": ((3, 1e-45),),
+    }
+    assert record.metric_sources == {
+        "loss": "keras", "acc": "keras", "standard output: loss": "standard output"
+    }  # fmt: skip
+    assert runs.list_runs(project) == (record,)
