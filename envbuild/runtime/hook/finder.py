@@ -42,27 +42,35 @@ PARSERS = {
     "jsonargparse.core": "for_jsonargparse.set_up",
 }
 """The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
+TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}
+"""The same for runs that asked for a step trace; after the switches are set."""
 
 
-def install(process: Process, watched: dict[str, str]) -> None:
-    """Start watching, and set up what some earlier start-up file has imported already."""
-    sys.meta_path.insert(0, Finder(lambda name, module: set_up(name, module, process), watched))
+def install(process: Process, *tables: dict[str, str]) -> None:
+    """Start watching for the modules of some tables, and set up what some start-up file has imported already."""
+    watched = {name: [table for table in tables if name in table] for table in tables for name in table}
+
+    def after(name: str, module: Any) -> None:
+        for table in watched[name]:
+            set_up(name, module, process, table)
+
+    sys.meta_path.insert(0, Finder(after, watched))
     for name in watched:
         if name in sys.modules:
-            set_up(name, sys.modules[name], process)
+            after(name, sys.modules[name])
 
 
-def set_up(name: str, module: Any, process: Process) -> None:
-    """Run the set-up step of one module; what goes wrong in it never reaches the program."""
+def set_up(name: str, module: Any, process: Process, table: dict[str, str]) -> None:
+    """Run a table's step for one module; what goes wrong in it never reaches the program."""
 
     def step() -> None:
-        adapter, _, function = (WATCHED.get(name) or PARSERS[name]).partition(".")
+        adapter, _, function = table[name].partition(".")
         package = __name__.rpartition(".")[0] + ".frameworks"
         imported = __import__(f"{package}.{adapter}", fromlist=[function])
         getattr(imported, function)(module, process)
 
-    process.guarded(name, step, vital=name in WATCHED)
-    if name in LOADERS:
+    process.guarded(name, step, vital=table is WATCHED)
+    if table is WATCHED and name in LOADERS:
         process.check_libraries()
 
 

@@ -46,6 +46,8 @@ class Process:
         self.switches: list[dict[str, Any]] = []
         self.libraries: list[dict[str, Any]] = []
         self.warnings: list[str] = []
+        self.closing: list[Callable[[], None]] = []
+        """Called when the process ends by itself; what they raise is a warning."""
         self.forks = 0
         self.stopping = False
         self._parameters: Parameters | None = None
@@ -144,6 +146,8 @@ class Process:
             if found != entry["found"]:
                 entry["at_exit"] = found
         self.check_libraries()
+        for close in self.closing:
+            self.guarded("end", close, vital=False)
         self.write(final=True)
 
     def check_libraries(self) -> None:

@@ -27,4 +27,9 @@ def start() -> None:
     process = Process(config)
     if process.recorded:
         process.observer.install()
-    finder.install(process, finder.PARSERS if gate.controls_off() else {**finder.WATCHED, **finder.PARSERS})
+    tables = [finder.PARSERS] if gate.controls_off() else [finder.WATCHED, finder.PARSERS]
+    if os.environ.get("ENVBUILD_TRACE"):
+        from . import trace
+
+        tables += [finder.TRACED] if trace.begin(process) else []
+    finder.install(process, *tables)
