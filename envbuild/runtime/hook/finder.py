@@ -42,6 +42,8 @@ PARSERS = {
     "jsonargparse.core": "for_jsonargparse.set_up",
 }
 """The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
+METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
+"""The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}
 """The same for runs that asked for a step trace; after the switches are set."""
 

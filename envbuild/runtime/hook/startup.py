@@ -27,7 +27,7 @@ def start() -> None:
     process = Process(config)
     if process.recorded:
         process.observer.install()
-    tables = [finder.PARSERS] if gate.controls_off() else [finder.WATCHED, finder.PARSERS]
+    tables = [*([] if gate.controls_off() else [finder.WATCHED]), finder.PARSERS, finder.METRICS]
     if os.environ.get("ENVBUILD_TRACE"):
         from . import trace
 

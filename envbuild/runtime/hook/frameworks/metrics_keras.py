@@ -23,10 +23,10 @@ EPOCHS = 100_000
 
 def set_up(module: Any, process: Process) -> None:
     """Watch the end of epochs, if the run has a folder to write to."""
-    history = module.callbacks.History
-    original = history.on_epoch_end
-    if not process.recorded or hasattr(original, "envbuild_metrics"):
+    history = getattr(getattr(module, "callbacks", None), "History", None)
+    if history is None or not process.recorded or hasattr(history.on_epoch_end, "envbuild_metrics"):
         return
+    original = history.on_epoch_end
     metrics = Metrics(process)
 
     @wraps(original)
