@@ -38,6 +38,7 @@ LAYERS = {
     "resolve": "resolve",
     "image": "image",
     "hostprobe": "probe",
+    "difference": "difference",
     "hostcheck": "wiring",
     "cli": "wiring",
     "__main__": "wiring",
@@ -57,6 +58,7 @@ ALLOWED = {
     "run": {"values", "protocol", "runtime", "probe"},
     "adapter": {"values", "protocol"},
     "probe": {"values", "runtime"},
+    "difference": {"values", "runtime"},
     "wiring": {*LAYERS.values()},
 }
 """Layers that each layer may import besides its own: no stage another stage, no stage an adapter."""

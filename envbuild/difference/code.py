@@ -1,0 +1,162 @@
+"""The program itself: script, modules, configuration files, compiled objects, and the project's version."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+
+from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
+from envbuild.difference.text import digest, plain, plural
+from envbuild.masking import mask_text
+from envbuild.processes import ReadFile
+from envbuild.record import Git, Record
+
+_WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "objects": 57}
+_LINES = 4
+"""Lines of code shown for one file."""
+_LONG = 160
+
+Files = dict[str, tuple[str | None, ...]]
+
+
+def script(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
+    """Compare the script that the command names."""
+    before, after = a.script, b.script
+    if before is None and after is None:
+        return Section("")
+    if before is None or after is None or before.path != after.path:
+        one, other = (plain(each.path) if each else NOWHERE for each in (before, after))
+        return Section("script", (changed("script", "script", one, other, _WEIGHTS["script"] + 1),))
+    if before.sha256 == after.sha256:
+        return Section("script")
+    return Section("script", (_other("script", after.path, (before.sha256,), (after.sha256,), texts),))
+
+
+def modules(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
+    """Compare what was imported of the project."""
+    scripts = {each.path for each in (a.script, b.script) if each}
+    return _read("modules", a, b, _files(a.modules, scripts), _files(b.modules, scripts), texts)
+
+
+def configs(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
+    """Compare what was read of the project as configuration."""
+    return _read("configs", a, b, _files(a.configs), _files(b.configs), texts)
+
+
+def objects(a: Record, b: Record) -> Section:
+    """Compare shared objects from outside the locked folders."""
+    findings = _read("objects", a, b, _files(a.objects), _files(b.objects), {})
+    return Section("", findings.findings)
+
+
+def git(a: Record, b: Record, *, code_known: bool, explained: bool) -> Section:
+    """Compare the project's versions.
+
+    Args:
+        a, b: the runs.
+        code_known: script and modules were recorded in both, so that git only stands for files of other kinds.
+        explained: a file that was read differs, which a commit merely brought.
+    """
+    if a.git is None or b.git is None:
+        findings: tuple[Finding, ...] = ()
+        if a.git or b.git:
+            one, other = (each.git.commit[:12] if each.git else NOWHERE for each in (a, b))
+            findings = (changed("git", "git", one, other, 0),)
+        return Section("git", findings, compared=False, unknown=() if a.git or b.git else ("git",))
+    follows = "script, modules or configs" if explained else ""
+    weight = 10 if code_known else 83
+    return Section("git", tuple(_versions(a.git, b.git, weight, follows)))
+
+
+def _versions(a: Git, b: Git, weight: int, follows: str) -> Iterator[Finding]:
+    if a.commit != b.commit:
+        yield changed("git", "git commit", a.commit[:12], b.commit[:12], weight, follows=follows)
+    if (a.dirty, a.diff_sha256) != (b.dirty, b.diff_sha256):
+        one, other = (f"changes {digest(each.diff_sha256)}" if each.dirty else "clean" for each in (a, b))
+        yield changed("git", "git, not committed", one, other, weight, follows=follows)
+    if a.branch != b.branch:
+        yield changed("git", "git branch", a.branch or "(detached)", b.branch or "(detached)", 0)
+    if a.untracked != b.untracked:
+        yield changed("git", "git, untracked files", str(a.untracked), str(b.untracked), 0)
+
+
+def _files(found: Iterable[ReadFile], without: Iterable[str] = ()) -> Files:
+    """Return the digests of each path, sorted: a file may have been read twice with other content."""
+    left = set(without)
+    files: dict[str, list[str | None]] = {}
+    for file in found:
+        if file.path not in left:
+            files.setdefault(file.path, []).append(file.sha256 or (None if file.size is None else f"{file.size} bytes"))
+    return {path: tuple(sorted(digests, key=str)) for path, digests in files.items()}
+
+
+def _read(area: Area, a: Record, b: Record, mine: Files, theirs: Files, texts: Mapping[str, str]) -> Section:
+    """Compare two lists of files; where one run recorded no module at all, its files are not known."""
+    known = bool(a.modules) and bool(b.modules)
+    if not known and area in ("modules", "configs") and not (mine and theirs):
+        return Section(area, compared=False, unknown=_unknown(area, a, b))
+    findings = []
+    for path in {**mine, **theirs}:
+        before, after = mine.get(path), theirs.get(path)
+        if before != after:
+            findings.append(_other(area, path, before, after, texts))
+    return Section(area if mine or theirs else "", tuple(findings))
+
+
+def _unknown(area: Area, a: Record, b: Record) -> tuple[str, ...]:
+    if area == "configs":
+        return ()
+    missing = " and ".join(side for side, record in (("A", a), ("B", b)) if not record.modules)
+    return (f"imported modules and configuration files (not recorded in {missing})",)
+
+
+def _other(
+    area: Area,
+    path: str,
+    before: tuple[str | None, ...] | None,
+    after: tuple[str | None, ...] | None,
+    texts: Mapping[str, str],
+) -> Finding:
+    """Describe one file: by its lines if both texts are at hand."""
+    one, other = (NOWHERE if each is None else " and ".join(map(digest, each)) for each in (before, after))
+    details: tuple[str, ...] = ()
+    if before is None or after is None:
+        said = f"read only in {'B' if before is None else 'A'}"
+    else:
+        said = f"sha256 {one} → {other}"
+        old, new = (texts.get(each[0] or "") if len(each) == 1 else None for each in (before, after))
+        if old is not None and new is not None:
+            said, details = _lines(old, new)
+    return Finding(
+        area=area, what=plain(path), before=one, after=other, change=said, weight=_WEIGHTS[area], details=details
+    )
+
+
+def _lines(old: str, new: str) -> tuple[str, tuple[str, ...]]:
+    """Count the lines that differ, and show the first of them."""
+    before, after = old.splitlines(), new.splitlines()
+    added = removed = first = 0
+    details: list[str] = []
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        first = first or k + 1
+        removed, added = removed + j - i, added + m - k
+        details += [f"- {_line(line)}" for line in before[i:j]] + [f"+ {_line(line)}" for line in after[k:m]]
+    if not added and not removed:
+        return "other line ends or a byte order mark only", ()
+    if added == removed:
+        counts = f"{plural(added, 'line')} changed"
+    else:
+        parts = [(added, "added"), (removed, "removed")]
+        counts = ", ".join(f"{plural(count, 'line')} {word}" for count, word in parts if count)
+    more = [f"and {len(details) - _LINES:,} more"] if len(details) > _LINES else []
+    return f"{counts}, from line {first} on" if added + removed > 2 else f"{counts}, line {first}", (
+        *details[:_LINES],
+        *more,
+    )
+
+
+def _line(text: str) -> str:
+    shown = mask_text(plain(text.rstrip()))
+    return shown if len(shown) <= _LONG else f"{shown[:_LONG]}…"
