@@ -14,6 +14,7 @@ import msgspec
 from envbuild import runs
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.parameters import described as parameters_and_files
+from envbuild.cli.results import described as results
 from envbuild.host import HostFacts
 from envbuild.project import STATE_FOLDER
 from envbuild.record import Options, Record, doubt, record_schema
@@ -90,7 +91,7 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     for process in record.processes:
         yield "process", *_process(process)
     yield from parameters_and_files(record.parameters, record.configs, record.modules, record.objects)
-    yield from _results(record)
+    yield from results(record)
 
 
 def _options(options: Options) -> Iterator[str]:
@@ -105,20 +106,6 @@ def _options(options: Options) -> Iterator[str]:
     yield f"memory {human_bytes(options.memory)}" if options.memory is not None else ""
     for mount in options.mounts:
         yield _plain(mount)
-
-
-def _results(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield lines about files."""
-    width = max((len(_plain(output.path)) for output in record.outputs), default=0)
-    for output in record.outputs:
-        digest = _digest(output.sha256) if output.sha256 else "unreadable"
-        yield "output", f"{_plain(output.path):<{width}}", output.change, f"{human_bytes(output.size):>7}", digest
-    for path in record.deleted:
-        yield "deleted", _plain(path)
-    if record.same_bits_as:
-        yield "bits", f"same as run {record.same_bits_as}"
-    if record.differs_from:
-        yield "bits", f"differ from run {record.differs_from} in: {_plain(', '.join(record.differs_in))}"
 
 
 def _verdict(record: Record) -> Iterator[tuple[str, ...]]:

@@ -13,7 +13,7 @@ import pytest
 
 from envbuild import cli, runs
 from envbuild.host import Cpu, GpuFacts, HostFacts, HostGpu
-from envbuild.record import Git, LockFacts, Options, Output, Record, Script, dumps, record_schema
+from envbuild.record import Git, LockFacts, Options, Output, Point, Record, Script, Tensor, dumps, record_schema
 
 SHA = "ab" * 32
 OTHER = "01JC" + "0" * 22
@@ -178,3 +178,24 @@ def test_the_schema_of_records_is_published(capsys: pytest.CaptureFixture[str]) 
     """``show --schema`` needs no run and no project."""
     assert cli.main(["show", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(record_schema()))
+
+
+def test_tensors_and_metrics_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """The last value of each metric, how many tensors a saved model has, and why some are not known."""
+    tensor = Tensor(dtype="float32", shape=(2, 3), digest="ab" * 16)
+    outputs = (
+        Output(path="m.keras", change="created", size=9, sha256=SHA, tensors={"a": tensor, "b": tensor}),
+        Output(path="n.pt", change="created", size=9, sha256=SHA, unread="a damaged\nheader"),
+    )  # fmt: skip
+    metrics: dict[str, tuple[Point, ...]] = {"loss": ((0, 0.5), (1, 0.1 + 0.2)), "val_acc": ((7, "nan"),), "none": ()}
+    saved(outputs=outputs, same_bits_as=OTHER, same_tensors_in=("m.keras",), metrics=metrics)
+    assert cli.main(["show", "01jd"]) == 0
+    assert capsys.readouterr().out.splitlines()[-7:] == [
+        "metric    loss     0.30000000000000004  step 1  2 values",
+        "metric    val_acc  nan                  step 7  1 value",
+        "          1 more: envbuild show RUN --json",
+        "output    m.keras  created      9 B  sha256:abababababab…  2 tensors",
+        "output    n.pt     created      9 B  sha256:abababababab…  tensors not read: a damaged\\nheader",
+        f"bits      same as run {OTHER}",
+        "          same tensors in other bytes: m.keras",
+    ]
