@@ -1,0 +1,77 @@
+"""Calls in Python sources by the full name of what is called, read without running anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call:
+    """One call.
+
+    Attributes:
+        name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
+            name for what the file does not import.
+        line: 1-based.
+        bare: it has no arguments, or ``None`` alone.
+        ordered: it stands inside ``sorted(…)``.
+    """
+
+    name: str
+    line: int
+    bare: bool = False
+    ordered: bool = False
+
+
+def calls(source: str) -> tuple[Call, ...]:
+    """Return all calls of a source in the order of their lines; none if it is no Python of this version."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    names = _imported(tree)
+    try:
+        return tuple(sorted(_calls(tree, names, ordered=False), key=lambda call: call.line))
+    except RecursionError:
+        return ()
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Return what each imported name stands for."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.partition(".")[0]
+                found[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return found
+
+
+def _calls(node: ast.AST, names: dict[str, str], *, ordered: bool) -> Iterator[Call]:
+    if isinstance(node, ast.Call):
+        name = _name(node.func, names)
+        if name:
+            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=ordered)
+        ordered = ordered or name == "sorted"
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, names, ordered=ordered)
+
+
+def _name(node: ast.expr, names: dict[str, str]) -> str:
+    """Return the full name of what is called; empty for what has none."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name) and (node.id in names or not parts):
+        return ".".join([names.get(node.id, node.id), *reversed(parts)])
+    return f".{parts[0]}" if parts else ""
+
+
+def _bare(node: ast.Call) -> bool:
+    given = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return all(isinstance(value, ast.Constant) and value.value is None for value in given)

@@ -1,0 +1,245 @@
+"""Why runs that should be equal may differ: what the records, the trace and the sources show, most likely first.
+
+Each cause rests on something that was found; nothing is guessed from a difference alone. Two facts sharpen the order:
+values that are equal but for rounding were computed in another order, and values that are not were drawn, or read,
+otherwise; parameters that differ before the first step were drawn before it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from envbuild import resources
+from envbuild.lock import Lock
+from envbuild.record import Record
+from envbuild.source_calls import Call, calls
+from envbuild.verification import Cause, First
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
+_SHOWN = 3
+"""Lines that are named of one call."""
+
+_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
+_SHARPER: dict[str, dict[str, int]] = {
+    "rounding": {"numbers": -45, "order": 20, "identity": -20, "time": -20},
+    "other numbers": {"numbers": 15, "order": -5},
+    "before the first step": {"numbers": 5, "order": -20},
+    "not in training": {"numbers": -20, "order": -10, "identity": 20, "time": 30},
+}
+"""What a fact about the first difference adds to a kind of call."""
+
+_TIMES = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T _]\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?)?)?Z?(?:[+-]\d\d:?\d\d)?"
+    r"|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
+    r"|\b1[5-9]\d{8}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b"
+    r"|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
+    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\b"
+)
+_IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextDifference:
+    """The first line at which a text file of two runs differs."""
+
+    path: str
+    line: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clues:
+    """What is known of two runs that differ.
+
+    Attributes:
+        a, b: their records.
+        lock: what both should have kept to.
+        first: where their parameters first differ; None if they do not, or there is no trace.
+        traced: both left a step trace.
+        sources: sources of the project's own modules by path.
+        texts: differences of text files.
+        found: causes that others found, such as differences between the records.
+        in_place: the runs shared the project's folder.
+    """
+
+    a: Record
+    b: Record
+    lock: Lock
+    first: First | None = None
+    traced: bool = False
+    sources: Mapping[str, str] | None = None
+    texts: Sequence[TextDifference] = ()
+    found: Sequence[Cause] = ()
+    in_place: bool = False
+
+
+def suspects(clues: Clues) -> tuple[Cause, ...]:
+    """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
+    causes = [
+        *clues.found,
+        *_of_the_run(clues),
+        *_of_processes(clues),
+        *_of_texts(clues.texts),
+        *_of_sources(clues),
+        *_of_the_lock(clues),
+    ]
+    return tuple(sorted(causes, key=lambda cause: -cause.weight))
+
+
+def _of_the_run(clues: Clues) -> Iterator[Cause]:
+    """Yield what is in the records of the runs themselves."""
+    options = clues.a.options
+    for record in (clues.a, clues.b):
+        for change in record.input_changes:
+            yield Cause(
+                weight=95, what=f"input data changed during a run: {change}", attempt="leave it alone meanwhile"
+            )
+    if not options.controls:
+        what = "the controls were off: no seeds, no deterministic operations"
+        yield Cause(weight=90, what=what, attempt="leave out --no-controls")
+    if clues.a.out_of_memory != clues.b.out_of_memory:
+        yield Cause(weight=95, what="one run ended for want of memory", attempt="run one at a time: --jobs 1")
+    if clues.in_place and (files := [output.path for output in clues.a.outputs]):
+        what = f"the runs shared one folder: each found the files of the run before ({', '.join(files[:2])})"
+        yield Cause(weight=50, what=what, attempt="leave out --in-place, or have the script start from nothing")
+    if options.network != "none":
+        what = f"the network was on ({options.network}): what is fetched may change"
+        yield Cause(weight=20, what=what, attempt="declare what it fetches as inputs, and run with --network none")
+
+
+def _of_processes(clues: Clues) -> Iterator[Cause]:
+    """Yield what the hook found in the processes."""
+    mine, theirs = ({str(each.get("path", "")): each for each in r.processes} for r in (clues.a, clues.b))
+    lonely = sorted({*mine} ^ {*theirs})
+    if lonely:
+        what = f"{_place(lonely[0])} ran in one of the runs only"
+        yield Cause(weight=70, what=what, attempt="fix the number of processes and how they are started")
+    if clues.a.options.controls:
+        for path in mine.keys() & theirs.keys():
+            if mine[path].get("generators") != theirs[path].get("generators"):
+                yield Cause(
+                    weight=90, what=f"{_place(path)} was seeded otherwise", attempt="report it: this is a fault"
+                )
+    said: set[str] = set()
+    for process in (*clues.a.processes, *clues.b.processes):
+        for cause in _of_process(process):
+            if cause.what not in said:
+                said.add(cause.what)
+                yield cause
+
+
+def _of_process(process: Mapping[str, Any]) -> Iterator[Cause]:
+    """Yield switches that are not as they should be."""
+    leave = "let the script leave it alone, or set determinism.strict: true to have it refused"
+    for switch in process.get("switches") or ():
+        name, wanted = switch.get("name"), switch.get("wanted")
+        if not switch.get("ok"):
+            what = f"{name} did not take effect: wanted {wanted}, found {switch.get('found')}"
+            yield Cause(weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN")
+        elif "at_exit" in switch and "seed" not in str(name):
+            what = f"the program changed {name}: {wanted} at the start, {switch['at_exit']} at the end"
+            yield Cause(weight=75, what=what, attempt=leave)
+    for name, value in (process.get("environment_changed") or {}).items():
+        shown = "removed it" if value is None else f"set it to {value}"
+        yield Cause(weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
+
+
+def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Cause]:
+    """Yield files that differ only by what is different in every run."""
+    for text in texts:
+        kind = _difference_of(text.before, text.after)
+        if kind:
+            yield Cause(
+                weight=60,
+                what=f"{text.path} holds {kind}: {_short(text.before)!r} → {_short(text.after)!r}",
+                where=f"{text.path}:{text.line}",
+                attempt=f"leave it out of the file, or out of the comparison: --ignore {text.path}",
+            )
+
+
+def _of_sources(clues: Clues) -> Iterator[Cause]:
+    """Yield calls whose outcome no seed and no switch decides."""
+    places: dict[str, list[str]] = {}
+    rows: dict[str, Mapping[str, Any]] = {}
+    for path, source in (clues.sources or {}).items():
+        for call in calls(source):
+            row = _row(call)
+            if row is not None:
+                rows[call.name] = row
+                places.setdefault(call.name, []).append(f"{path}:{call.line}")
+    for name, row in rows.items():
+        where = ", ".join(places[name][:_SHOWN]) + (" …" if len(places[name]) > _SHOWN else "")
+        weight = _WEIGHTS[row["kind"]] + sum(_SHARPER[fact].get(row["kind"], 0) for fact in _facts(clues))
+        called = f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
+        yield Cause(weight=weight, what=f"{called} {row['why']}", where=where, attempt=str(row["attempt"]))
+
+
+def _of_the_lock(clues: Clues) -> Iterator[Cause]:
+    """Yield what the lock leaves open."""
+    determinism, first = clues.lock.determinism, clues.first
+    computed = any(process.get("frameworks") for process in clues.a.processes)
+    rounding = first is not None and first.rounding is True
+    if determinism.level == "seeds" and computed:
+        what = "deterministic operations are off in this lock (level: seeds)"
+        yield Cause(weight=80 if rounding else 35, what=what, attempt=_LEVEL)
+    if determinism.threads > 1 and rounding:
+        what = f"the runs differ by rounding alone, and sums run on {determinism.threads} threads"
+        attempt = "set determinism: {threads: 1} to see whether it is the threads"
+        yield Cause(weight=40, what=what, attempt=attempt)
+
+
+def _facts(clues: Clues) -> Iterator[str]:
+    """Name what is known about the first difference."""
+    if clues.first is None:
+        if clues.traced:
+            yield "not in training"
+        return
+    if clues.first.rounding is not None:
+        yield "rounding" if clues.first.rounding else "other numbers"
+    if clues.first.start:
+        yield "before the first step"
+
+
+@cache
+def _rows() -> tuple[Mapping[str, Any], ...]:
+    return tuple(tomllib.loads(resources.data("entropy.toml").decode())["call"])
+
+
+def _row(call: Call) -> Mapping[str, Any] | None:
+    """Return what is known of a call that seeds do not reach."""
+    for row in _rows():
+        name = row["call"]
+        named = call.name.startswith(name) if name.endswith(".") else call.name == name
+        if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
+            return row
+    return None
+
+
+def _difference_of(before: str, after: str) -> str:
+    """Say what makes two lines differ if it is something that differs in every run; else an empty text."""
+    if _TIMES.sub("", before) == _TIMES.sub("", after):
+        return "a time"
+    if _IDENTITIES.sub("", before) == _IDENTITIES.sub("", after):
+        return "an identity"
+    both = [_IDENTITIES.sub("", _TIMES.sub("", line)) for line in (before, after)]
+    return "a time and an identity" if both[0] == both[1] else ""
+
+
+def _place(path: str) -> str:
+    return f"the process {path!r}" if path else "the main process"
+
+
+def _short(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= 48 else f"{line[:47]}…"
