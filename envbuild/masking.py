@@ -32,6 +32,8 @@ _SECRET_VALUE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_ASSIGNMENT = re.compile(r"""["']?([\w.-]+)["']?[ \t]*[:=]""")
+"""A name that gets a value, in YAML, JSON, TOML and INI."""
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
@@ -55,6 +57,18 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
             masked.append(mask_text(argument))
         hide_next = secret and not equals
     return tuple(masked)
+
+
+def holds_secret(text: str, *, names: bool = False) -> bool:
+    """Tell whether a file's text has anything that looks like a secret.
+
+    Args:
+        text: of a program or a configuration.
+        names: it is a configuration: a line that gives a value to a name such as ``api_key`` counts too.
+    """
+    if mask_text(text) != text:
+        return True
+    return names and any(_secret_name(match[1]) for match in _ASSIGNMENT.finditer(text))
 
 
 def mask_text(text: str) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from envbuild import fingerprint, layout, processes, runs, workspace
+from envbuild import fingerprint, kept, layout, processes, runs, workspace
 from envbuild.digest import sha256_file
 from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount, Watcher
 from envbuild.errors import EnvbuildError, UsageError
@@ -132,6 +132,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     _make_folders(request.project, folder, owner)
     fingerprint.hand_over(request.lock_path, request.lock, folder)
     runs.save(request.project, record)
+    kept.keep_lock(request.project, request.lock_path)
+    kept.keep_sources(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.mounted, inputs)
     facts = _Facts(request.project, record, engine)
@@ -159,6 +161,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         record = msgspec.structs.replace(record, **changed)
         record = msgspec.structs.replace(record, **runs.compared(request.project, record))
         runs.save(request.project, record)
+        kept.keep_sources(request.project, record, request.workspace)
     return record
 
 

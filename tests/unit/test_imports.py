@@ -22,7 +22,7 @@ VALUES = (
 )
 NETWORK = "net netconfig pipconfig"
 FETCH = "fetch download part store vendor"
-RUN = "fingerprint run run_container run_gpus run_options runs surroundings workspace"
+RUN = "fingerprint kept run run_container run_gpus run_options runs surroundings workspace"
 LAYERS = {
     **dict.fromkeys(VALUES.split(), "values"),
     **dict.fromkeys(NETWORK.split(), "network"),
