@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 WATCHED = {
     "random": "standard.seed_random",
     "multiprocessing.process": "standard.number_workers",
+    "multiprocessing.pool": "for_pools.set_up_pool",
+    "concurrent.futures.process": "for_pools.set_up_executor",
+    "joblib.parallel": "for_pools.set_up_joblib",
     "numpy.random": "for_numpy.set_up",
     "tensorflow": "for_tensorflow.set_up",
     "keras": "for_keras.set_up",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from _functools import partial  # type: ignore[import-not-found]
-from _thread import allocate_lock
+from _thread import allocate_lock, get_ident
 
 from ..guard import gate
 from . import lineage
@@ -48,7 +48,11 @@ class Process:
         self.warnings: list[str] = []
         self.closing: list[Callable[[], None]] = []
         """Called when the process ends by itself; what they raise is a warning."""
-        self.forks = 0
+        self.forks = self.calls = 0
+        self.main_thread = get_ident()
+        self.moving = False
+        self.task = ""
+        self.inherited_by_task: dict[str, str] = {}
         self.stopping = False
         self._parameters: Parameters | None = None
         self.observer = Observer(self.write)
@@ -79,6 +83,16 @@ class Process:
 
     def seed(self, generator: str = "") -> int:
         """Return this process's 32-bit seed, for a generator that a forked child inherited a state of its own."""
+        return lineage.derive(self.config.SEED, *self.origin(generator))
+
+    def origin(self, generator: str) -> tuple[str, str]:
+        """Return what decides a generator's numbers: the path of this process or its task, and what that inherited."""
+        if self.task:
+            return self.task, self.inherited_by_task.get(generator, "")
+        return self.path, self.inherited.get(generator, "")
+
+    def _own_seed(self, generator: str = "") -> int:
+        """Return the process's seed for the record: which tasks it took is a race."""
         return lineage.derive(self.config.SEED, self.path, self.inherited.get(generator, ""))
 
     def seeds(self, generator: str, reseed: Callable[[Process], None], draw: Callable[[], str] | None = None) -> None:
@@ -92,7 +106,11 @@ class Process:
         self.reseeders[generator] = reseed
         if draw:
             self.draws[generator] = draw
+        task, self.task = self.task, ""
         reseed(self)
+        if task:
+            self.task = task
+            self._reseed(generator)
 
     def switch(self, name: str, wanted: Any, put: Callable[[], Any], get: Callable[[], Any]) -> None:
         """Set a switch and read it back; it is an error (``STRICT``) or a warning if that shows another value.
@@ -103,6 +121,9 @@ class Process:
             put: sets it.
             get: reads it back; called again at the end of the process.
         """
+        if self.moving and self.task:  # a seed once more, the task's and not the process's: nothing for the record
+            put()
+            return
         try:
             put()
             found = get()
@@ -124,8 +145,13 @@ class Process:
 
     def enter_worker(self, identity: Sequence[int]) -> None:
         """Become a ``multiprocessing`` child: reseed everything by its identity."""
-        self.inherited = self.inherited or self._states()
+        self.inherited = self.inherited or self.states()
         self._move(lineage.worker(self.path, identity))
+
+    def enter_task(self, place: str, inherited: dict[str, str]) -> None:
+        """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
+        self.task, self.inherited_by_task = place, inherited
+        self._move(self.path)
 
     def write(self, *, final: bool = False) -> None:
         """Write the record as it stands; a thread that comes while another writes leaves it to the next write."""
@@ -138,6 +164,9 @@ class Process:
 
     def finish(self) -> None:
         """Read every switch once more, since the program may have changed it, and write the record."""
+        if self.task:
+            self.task = ""
+            self._move(self.path)
         for entry in self.switches:
             try:
                 found = entry["get"]()
@@ -169,12 +198,12 @@ class Process:
             "pid": os.getpid(),
             "parent": os.getppid(),
             "path": self.path,
-            "seed": self.seed(),
+            "seed": self._own_seed(),
             "level": self.config.LEVEL,
             "python": sys.version.split()[0],
             "arguments": mask_arguments(_arguments()),
             "frameworks": {name: _version(name, module) for name, module in sorted(self.modules.items())},
-            "generators": {name: self.seed(name) for name in sorted(self.reseeders)},
+            "generators": {name: self._own_seed(name) for name in sorted(self.reseeders)},
             "switches": [
                 {key: _plain(value) for key, value in entry.items() if key != "get"} for entry in self.switches
             ],
@@ -188,12 +217,13 @@ class Process:
 
     def _before_fork(self) -> None:
         self.forks += 1
-        self.inherited_by_child = self._states()
+        self.inherited_by_child = self.states()
 
     def _after_fork(self) -> None:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
         self.inherited = self.inherited_by_child
         number, self.forks = self.forks, 0
+        self.task, self.calls, self.main_thread = "", 0, get_ident()
         self.writing = allocate_lock()
         self._parameters = None
         self.observer.forked()
@@ -201,9 +231,9 @@ class Process:
 
     def reapply(self, generator: str) -> None:
         """Seed one generator once more, after something else did."""
-        self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
+        self._reseed(generator)
 
-    def _states(self) -> dict[str, str]:
+    def states(self) -> dict[str, str]:
         """Describe the generators that a child may inherit."""
         found: dict[str, str] = {}
         for generator, draw in self.draws.items():
@@ -212,9 +242,14 @@ class Process:
 
     def _move(self, path: str) -> None:
         self.path = path
-        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), path)
-        for generator, reseed in self.reseeders.items():
-            self.guarded(generator, partial(reseed, self), vital=False)
+        os.environ[lineage.VARIABLE] = lineage.announce(os.environ, os.getpid(), self.task or path)
+        for generator in self.reseeders:
+            self._reseed(generator)
+
+    def _reseed(self, generator: str) -> None:
+        self.moving = True
+        self.guarded(generator, partial(self.reseeders[generator], self), vital=False)
+        self.moving = False
 
     def _check_hash_seed(self) -> None:
         """``-E`` and ``-I`` make the interpreter ignore PYTHONHASHSEED, which nothing can mend afterwards."""

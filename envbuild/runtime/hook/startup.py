@@ -10,6 +10,8 @@ from . import finder
 from .process import Process
 
 _started = False
+process: Process | None = None
+"""This process, once started."""
 
 
 def start() -> None:
@@ -18,7 +20,7 @@ def start() -> None:
     Without controls nothing is seeded or switched, but what the program is given and reads is recorded all the same.
     Only once: in a virtual environment ``site`` reads every start-up file twice.
     """
-    global _started
+    global _started, process
     if _started:
         return
     _started = True

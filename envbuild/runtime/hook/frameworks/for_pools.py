@@ -1,0 +1,76 @@
+"""Pools of processes: ``multiprocessing.Pool``, ``concurrent.futures.ProcessPoolExecutor`` and joblib."""
+
+from __future__ import annotations
+
+from ..tasks import Call, Task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..process import Process
+
+_JOBLIB = ("LokyBackend", "MultiprocessingBackend")
+"""joblib's backends whose workers are processes of this run; those of clusters may lack this package."""
+
+
+def set_up_pool(module: Any, process: Process) -> None:
+    """Number what ``Pool`` is given: single calls, and the chunks of maps."""
+    apply_async = module.Pool.apply_async
+    generate = module.Pool._guarded_task_generation
+
+    def apply_async_numbered(self: Any, func: Any, *arguments: Any, **options: Any) -> Any:
+        # joblib numbers its own tasks: how many go into a batch is decided by a stopwatch.
+        if not isinstance(self, module.ThreadPool) and not _of_joblib(func):
+            func = Task(func, Call(process))
+        return apply_async(self, func, *arguments, **options)
+
+    def generate_numbered(self: Any, result_job: Any, func: Any, iterable: Any) -> Any:
+        tasks = generate(self, result_job, func, iterable)
+        if isinstance(self, module.ThreadPool):
+            return tasks
+        return _numbered(tasks, Call(process), func)
+
+    _replace(module.Pool, "apply_async", apply_async, apply_async_numbered)
+    _replace(module.Pool, "_guarded_task_generation", generate, generate_numbered)
+
+
+def set_up_executor(module: Any, process: Process) -> None:
+    """Number what ``ProcessPoolExecutor`` is given; its ``map`` submits too."""
+    submit = module.ProcessPoolExecutor.submit
+
+    def submit_numbered(self: Any, fn: Any, /, *arguments: Any, **options: Any) -> Any:
+        if not _of_joblib(fn):
+            fn = Task(fn, Call(process))
+        return submit(self, fn, *arguments, **options)
+
+    _replace(module.ProcessPoolExecutor, "submit", submit, submit_numbered)
+
+
+def set_up_joblib(module: Any, process: Process) -> None:
+    """Number the tasks of each ``Parallel(…)(tasks)``."""
+    call = module.Parallel.__call__
+
+    def call_numbered(self: Any, iterable: Any) -> Any:
+        if type(getattr(self, "_backend", None)).__name__ in _JOBLIB:
+            numbered = Call(process).each(iterable)
+            iterable = list(numbered) if hasattr(iterable, "__len__") else numbered
+        return call(self, iterable)
+
+    _replace(module.Parallel, "__call__", call, call_numbered)
+
+
+def _numbered(tasks: Any, call: Call, func: Any) -> Any:
+    """Yield a map's tasks; one that stands for an exception of the caller's iterable stays what it is."""
+    for job, number, function, arguments, options in tasks:
+        yield job, number, Task(function, call, number) if function is func else function, arguments, options
+
+
+def _of_joblib(function: Any) -> bool:
+    return type(function).__module__.partition(".")[0] == "joblib"
+
+
+def _replace(owner: Any, name: str, original: Any, new: Any) -> None:
+    new.__wrapped__, new.__name__, new.__qualname__ = original, name, original.__qualname__
+    new.__module__, new.__doc__ = original.__module__, original.__doc__
+    setattr(owner, name, new)

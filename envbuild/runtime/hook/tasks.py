@@ -1,0 +1,63 @@
+"""Numbers that belong to a task of a pool, not to the worker that happens to take it.
+
+Which worker of a pool takes which task is a race, and so would be the numbers that a task draws. A task is numbered
+by the process that hands it in, and right before it runs all generators are seeded by
+
+    seed = first 32 bits of SHA-256("ROOT/PATH/task N.I" or "ROOT/PATH/task N.I/INHERITED")
+
+with PATH the path of the process (or of the task) that handed it in, N the number of the call there, I the task's
+number in that call. INHERITED is the state of the generator at the call, so that a seed which the script set by itself
+still decides; it is left out for calls from other threads than the main one, whose moment is a race of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from _thread import get_ident
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .process import Process
+
+
+class Task:
+    """Calls a function after the generators were seeded for it, in another process than the one that made it."""
+
+    __slots__ = ("function", "inherited", "place", "process")
+
+    def __init__(self, function: Callable[..., Any], call: Call, number: int = 0) -> None:
+        self.function = function
+        self.process = os.getpid()
+        self.place = f"{call.place}.{number}"
+        self.inherited = call.inherited
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Become the task, then do it."""
+        if os.getpid() != self.process:
+            from .startup import process
+
+            if process is not None:
+                process.enter_task(self.place, self.inherited)
+        return self.function(*arguments, **options)
+
+
+class Call:
+    """One call that hands tasks in.
+
+    Args:
+        process: the process that calls.
+    """
+
+    def __init__(self, process: Process) -> None:
+        process.calls += 1
+        place = process.task or process.path
+        self.place = f"{place}/task {process.calls}" if place else f"task {process.calls}"
+        self.inherited = process.states() if get_ident() == process.main_thread else {}
+
+    def each(self, tasks: Any) -> Iterator[Any]:
+        """Number the functions of ``(function, arguments, options)``, as joblib wants its tasks."""
+        for number, (function, arguments, options) in enumerate(tasks):
+            yield Task(function, self, number), arguments, options
