@@ -3,8 +3,8 @@
 Names come from the modules that hold the parameters: at an optimiser's first step they are looked for among the
 objects that Python keeps. No module is given a hook, which could change what ``torch.compile`` makes of it.
 
-Epoch and place come from the ``DataLoader`` that was last begun: its passes, and its batches in this pass. The batch
-that it gave last is digested, so that another order of the data is told from another arithmetic.
+Epoch and place come from the ``DataLoader`` that was last begun: its passes, and its batches in this pass. The batches
+that loaders gave since the step before are digested, so that other data are told from other arithmetic.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial, wraps
 from weakref import WeakKeyDictionary
 
 from .. import trace, trace_tensors
+from ..trace_measure import splitmix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,20 +58,20 @@ class _Watch:
         self.names: WeakKeyDictionary[Any, tuple[list[int], list[str]]] = WeakKeyDictionary()
         self.labels: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
         self.passes: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-        self.loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         self.epoch: int | None = None
         self.place = 0
-        self.batch: Any = None
+        self.batch: int | None = None
+        self.used = False
 
     def begun(self, loader: Any, iterator: Any) -> None:
         """Count a pass over a loader's data."""
         self.epoch = self.passes[loader] = self.passes.get(loader, 0) + 1
-        self.place, self.batch = 0, None
+        self.place = 0
 
     def given(self, iterator: Any, batch: Any) -> None:
-        """Remember a batch until the step."""
+        """Digest a batch, together with the others of one step; all optimisers that make a step then have it."""
         self.place += 1
-        self.batch = batch
+        self.tracer.guarded(lambda: self._add(batch))
 
     def before(self, optimizer: Any, arguments: Any, options: Any) -> None:
         """Enter the parameters as they are before the first step."""
@@ -81,24 +82,31 @@ class _Watch:
         """Enter a step."""
         if self._compiling():
             return
+        batch = self._batch()
         self.tracer.step(
             "torch.optim",
             self._label(optimizer),
             partial(self._read, optimizer),
             epoch=self.epoch,
             place=self.place,
-            batch=self._batch,
+            batch=lambda: batch,
         )
 
     def _compiling(self) -> bool:
         compiler = getattr(self.torch, "compiler", None)
         return bool(compiler is not None and hasattr(compiler, "is_compiling") and compiler.is_compiling())
 
+    def _add(self, batch: Any) -> None:
+        if self.used:
+            self.batch, self.used = None, False
+        found = [tensor for tensor in _tensors(batch, 0) if tensor.device.type == "cpu"]
+        if found and sum(tensor.numel() * tensor.element_size() for tensor in found) <= trace.BATCH_SIZE:
+            digest = self.tracer.digest(found)
+            self.batch = digest if self.batch is None else splitmix(self.batch ^ digest)
+
     def _batch(self) -> int | None:
-        found = [tensor for tensor in _tensors(self.batch, 0) if tensor.device.type == "cpu"]
-        if not found or sum(tensor.numel() * tensor.element_size() for tensor in found) > trace.BATCH_SIZE:
-            return None
-        return self.tracer.digest(found)
+        self.used = True
+        return self.batch
 
     def _label(self, optimizer: Any) -> str:
         """Return the optimiser's class, numbered if it is not the first of it."""
