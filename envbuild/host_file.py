@@ -37,7 +37,8 @@ def dumps(host: HostFacts) -> str:
     """Render a host description; equal descriptions give equal text."""
     lines = [_HEADER.rstrip()]
     table = ""
-    for line in tomli_w.dumps({"format": FORMAT, **without_defaults(host)}).splitlines():
+    # Not splitlines: a name may hold what Unicode takes for the end of a line, and TOML does not.
+    for line in tomli_w.dumps({"format": FORMAT, **without_defaults(host)}).rstrip("\n").split("\n"):
         if line.startswith("["):
             table = line
         if found := _LINE.fullmatch(line):

@@ -33,7 +33,7 @@ def probe(output: Path | None, console: Console) -> None:
     console.result(msgspec.to_builtins(host))
     if not console.as_json:
         for label, *columns in describe(host):
-            console.line(label, *columns)
+            console.line(label, *map(plain, columns))
     if output is not None:
         console.line("wrote", str(output), f"lock for this host anywhere: envbuild lock --host {output}")
 
@@ -53,8 +53,8 @@ def describe(host: HostFacts) -> Iterator[Sequence[str]]:
     toolkit = f"NVIDIA container toolkit {containers.toolkit}" if containers.toolkit else ""
     yield "engine", engine, nvidia, toolkit
     for trouble in troubles(host, os.environ):
-        yield "problem", plain(trouble.what)
-        yield "", f"→ {plain(trouble.fix)}"
+        yield "problem", trouble.what
+        yield "", f"→ {trouble.fix}"
 
 
 def _driver(gpu: GpuFacts) -> Iterator[Sequence[str]]:
@@ -63,11 +63,11 @@ def _driver(gpu: GpuFacts) -> Iterator[Sequence[str]]:
         return
     source = "kernel module" if gpu.driver_source.startswith("/") else f"according to {gpu.driver_source}"
     libraries = f"libraries {gpu.nvml}" if gpu.nvml and source == "kernel module" else ""
-    yield "driver", f"{plain(gpu.driver)} ({source})" if gpu.driver else "unknown", libraries
+    yield "driver", f"{gpu.driver} ({source})" if gpu.driver else "unknown", libraries
     cuda = gpu.libcuda
     if cuda.path:
         compat = "compatibility package" if cuda.compat else ""
-        yield "libcuda", cuda.version, f"CUDA {cuda.api}" if cuda.api else "", plain(cuda.path), compat
+        yield "libcuda", cuda.version, f"CUDA {cuda.api}" if cuda.api else "", cuda.path, compat
 
 
 def _gpus(devices: Sequence[HostGpu]) -> Iterator[Sequence[str]]:

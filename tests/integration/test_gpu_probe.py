@@ -94,6 +94,14 @@ def test_a_gpu_that_says_nothing_is_still_counted(look: Look, code: int) -> None
     assert facts.devices == (HostGpu(mig="none", visible=False),)
 
 
+def test_memory_that_is_no_text_is_no_answer(look: Look) -> None:
+    """A board part or name of other bytes than UTF-8 is absent; the GPU's other facts and the other GPUs stay."""
+    broken = gpus.h200(1, name="NVIDIA \udcff\udcfe", board="\udcff" * 8)
+    facts = look(gpus.machine(gpus.h200(), broken))
+    assert facts.problem is None
+    assert facts.devices == (whole(gpus.h200()), whole(broken, name="", board=""))
+
+
 def test_slices_stand_for_their_gpu(look: Look) -> None:
     """A GPU in MIG mode is its slices, each with profile, SMs and memory of its own; CUDA shows a program the first."""
     scenario = gpus.SCENARIOS["a100-mig-mixed"]

@@ -255,7 +255,7 @@ class Standin:
 
     def change(self, scenario: Scenario) -> None:
         """Make it another machine for the processes that start from now on; the library files keep their names."""
-        (self.folder / "lib" / "standin.conf").write_text(scenario.text())
+        (self.folder / "lib" / "standin.conf").write_bytes(scenario.text().encode("utf-8", "surrogateescape"))
 
 
 def build_standin(folder: Path) -> Path:

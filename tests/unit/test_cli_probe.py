@@ -96,11 +96,15 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_name_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Texts of programs and devices are shown with control characters escaped."""
+    """Texts of programs, devices, drivers and engines are shown with control characters escaped."""
     bad = msgspec.structs.replace(FIRST, processes=(GpuProcess(pid=7, name="\x1b[2Jx"),))
-    monkeypatch.setattr(probing, "probe_host", lambda: gpu(devices=(bad,)))
+    host = gpu(devices=(bad,), nvml="\x9b1m", libcuda=Libcuda(path="/\u2028", version="\x07", api="13.0"))
+    host = msgspec.structs.replace(host, containers=Containers(engine="docker", version="\x1b[3m"))
+    monkeypatch.setattr(probing, "probe_host", lambda: host)
     assert cli.main(["probe"]) == 0
-    assert "\\x1b[2Jx" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert all(text in printed for text in ("\\x1b[2Jx", "\\x9b1m", "/\\u2028", "\\x07", "docker \\x1b[3m"))
+    assert printed.replace("\n", "").isprintable()
 
 
 LIBCUDA = "/usr/local/cuda/compat/libcuda.so.590.1.1"

@@ -21,6 +21,7 @@ BUSY = host(
     [
         gpu(free=100, processes=(GpuProcess(pid=7, name="python3", memory=900), GpuProcess(pid=8))),
         gpu(mig="3g.40gb", ecc=None, persistence=False, visible=None),
+        gpu("NVIDIA\u2028\x85\x1c\x1b[31m 超"),
         gpu("", uuid="", problem=Problem(code=15, name="NVML_ERROR_GPU_IS_LOST", message='lost "it"\nall = 1')),
     ]
 )

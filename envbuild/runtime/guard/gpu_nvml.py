@@ -56,7 +56,7 @@ class Nvml:
         except self.binding.NVMLError as error:
             if int(error.value) not in _ABSENT and "problem" in facts and facts["problem"] is None:
                 facts["problem"] = self.problem(error)
-        except AttributeError:  # a binding older than the function
+        except (AttributeError, UnicodeDecodeError):  # a binding older than the function; memory that is no text
             pass
         return default
 
