@@ -56,6 +56,8 @@ def type_of(descr: Any, depth: int = 8) -> tuple[str, int]:
                 raise UnreadableError("an array of an unknown type")
             size += bytes_of(field[2] if len(field) == 3 else (), type_of(field[1], depth - 1)[1])
         return str(descr), size
+    if descr == "|O":
+        raise UnreadableError("an array of Python objects")
     if not isinstance(descr, str) or len(descr) < 3:
         raise UnreadableError("an array of an unknown type")
     order, kind, rest = descr[0], descr[1], descr[2:]
@@ -69,8 +71,6 @@ def type_of(descr: Any, depth: int = 8) -> tuple[str, int]:
         return f"{prefix}{_KINDS[kind]}{8 * size}", size
     if kind in "mM":
         return f"{prefix}{'timedelta' if kind == 'm' else 'datetime'}{8 * size}[{unit}", size
-    if kind == "O":
-        raise UnreadableError("an array of Python objects")
     if kind in "SUV":
         return f"{prefix}{kind}{size}", 4 * size if kind == "U" else size
     raise UnreadableError(f"an array of unknown type {descr[:40]!r}")
