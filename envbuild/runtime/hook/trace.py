@@ -162,7 +162,7 @@ class Tracer:
             from .trace_tensors import measure
 
             return measure(values, self)
-        return [self.meter.measure(value) for value in values]
+        return self.meter.measure(values)
 
     def digest(self, values: list[Any]) -> int:
         """Return one digest of several tensors, their order included."""

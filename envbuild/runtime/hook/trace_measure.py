@@ -19,15 +19,18 @@ the digests alone.
 from __future__ import annotations
 
 from array import array
+from functools import cache
 from math import sqrt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 BLOCK = 8192
 """Words, or elements: OpenBLAS computes products of vectors of this length in the calling thread."""
+SHORT = 2048
+"""Elements up to which the same holds for a product of a matrix of four rows with a vector."""
 SKETCHES = 4
 FIGURES = 3 + SKETCHES
 MASK = (1 << 64) - 1
@@ -44,9 +47,14 @@ def splitmix(number: int) -> int:
     return word ^ word >> 31
 
 
+@cache
+def _places() -> list[int]:
+    return [splitmix(place) for place in range(BLOCK)]
+
+
 def weights() -> array[int]:
     """Return the constant of each place in a block."""
-    return array("Q", [splitmix(place) | 1 for place in range(BLOCK)])
+    return array("Q", [word | 1 for word in _places()])
 
 
 def multiplier(block: int) -> int:
@@ -56,7 +64,7 @@ def multiplier(block: int) -> int:
 
 def signs(sketch: int) -> array[float]:
     """Return the sign of each place in a block for one of the four sums."""
-    return array("d", [1.0 - 2.0 * (splitmix(place) >> 60 - sketch & 1) for place in range(BLOCK)])
+    return array("d", [1.0 - 2.0 * (word >> 60 - sketch & 1) for word in _places()])
 
 
 def block_sign(block: int, sketch: int) -> float:
@@ -74,18 +82,28 @@ class Meter:
     def __init__(self, numpy: Any) -> None:
         self.numpy = numpy
         self._weights = numpy.array(weights())
-        self._signs = [numpy.array(signs(sketch)) for sketch in range(SKETCHES)]
+        self._signs = numpy.array([signs(sketch) for sketch in range(SKETCHES)])
+        self._blocks: list[tuple[int, list[float]]] = []
         self._words = numpy.empty(BLOCK, numpy.uint64)
         self._reals = numpy.empty(BLOCK, numpy.float64)
 
-    def measure(self, value: Any) -> Measured:
-        """Return digest and figures of an array of numbers; raises ``TypeError`` for any other."""
-        numpy = self.numpy
-        flat = numpy.ascontiguousarray(value).reshape(-1)
+    def measure(self, values: Iterable[Any]) -> list[Measured]:
+        """Return digests and figures of arrays of numbers; raises ``TypeError`` for any other."""
+        with self.numpy.errstate(all="ignore"):
+            return [self._measure(value) for value in values]
+
+    def _measure(self, value: Any) -> Measured:
+        flat = self.numpy.ascontiguousarray(value).reshape(-1)
         if flat.dtype.hasobject or flat.dtype.kind in "SUmM":
             raise TypeError(f"an array of {flat.dtype} is no parameter")
-        with numpy.errstate(all="ignore"):
-            return self._digest(self._as_words(flat)), self._figures(flat)
+        return self._digest(self._as_words(flat)), self._figures(flat)
+
+    def _block(self, number: int) -> tuple[int, list[float]]:
+        """Return a block's constant and signs."""
+        while len(self._blocks) <= number:
+            new = len(self._blocks)
+            self._blocks.append((multiplier(new), [block_sign(new, sketch) for sketch in range(SKETCHES)]))
+        return self._blocks[number]
 
     def _as_words(self, flat: Any) -> Any:
         numpy = self.numpy
@@ -97,31 +115,33 @@ class Meter:
         return octets.view(numpy.uint32)
 
     def _digest(self, words: Any) -> int:
-        dot, copy = self.numpy.dot, self.numpy.copyto
-        total = 0
+        numpy, total = self.numpy, 0
         for block, start in enumerate(range(0, len(words), BLOCK)):
             part = words[start : start + BLOCK]
             wide = self._words[: len(part)]
-            copy(wide, part)
-            total += int(dot(wide, self._weights[: len(part)])) * multiplier(block)
+            numpy.copyto(wide, part)
+            total += int(numpy.dot(wide, self._weights[: len(part)])) * self._block(block)[0]
         return total & MASK
 
     def _figures(self, flat: Any) -> Sequence[float]:
-        dot, copy = self.numpy.dot, self.numpy.copyto
+        numpy = self.numpy
         if flat.dtype.kind == "c":
             flat = flat.view(flat.real.dtype)
         if not len(flat):
             return (0.0,) * FIGURES
-        square, lows, highs = 0.0, [], []
+        square, low, high = 0.0, [], []
         sums = [0.0] * SKETCHES
         for block, start in enumerate(range(0, len(flat), BLOCK)):
             part = flat[start : start + BLOCK]
             reals = self._reals[: len(part)]
-            copy(reals, part, casting="unsafe")
-            square += float(dot(reals, reals))
-            lows.append(reals.min())
-            highs.append(reals.max())
-            for sketch in range(SKETCHES):
-                sums[sketch] += block_sign(block, sketch) * float(dot(reals, self._signs[sketch][: len(part)]))
-        low, high = (lows[0], highs[0]) if len(lows) == 1 else (self.numpy.min(lows), self.numpy.max(highs))
-        return (sqrt(square), float(low), float(high), *sums)
+            numpy.copyto(reals, part, casting="unsafe")
+            square += float(numpy.dot(reals, reals))
+            low.append(numpy.minimum.reduce(reals))
+            high.append(numpy.maximum.reduce(reals))
+            if len(part) <= SHORT:
+                products = numpy.dot(self._signs[:, : len(part)], reals).tolist()
+            else:
+                products = [float(numpy.dot(reals, row[: len(part)])) for row in self._signs]
+            for sketch, sign in enumerate(self._block(block)[1]):
+                sums[sketch] += sign * products[sketch]
+        return (sqrt(square), float(numpy.minimum.reduce(low)), float(numpy.maximum.reduce(high)), *sums)

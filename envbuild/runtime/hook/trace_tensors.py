@@ -52,16 +52,19 @@ def octets(tensor: Any) -> bytes:
 def measure(values: Sequence[Any], tracer: Tracer) -> list[Measured]:
     """Return digests and figures of tensors; results of a GPU are fetched with one copy."""
     torch = _torch()
-    found: list[Any] = []
+    found: list[Any] = [None] * len(values)
+    arrays: list[tuple[int, Any]] = []
     waiting: dict[Any, list[tuple[int, Any]]] = {}
     with torch.no_grad():
         for place, value in enumerate(values):
             array = as_array(value) if hasattr(value, "detach") else value
             if array is not None:
-                found.append(tracer.meter.measure(array))
+                arrays.append((place, array))
             else:
-                found.append(None)
                 waiting.setdefault(value.device, []).append((place, _on_device(torch, value)))
+        if arrays:
+            for (place, _), result in zip(arrays, tracer.meter.measure([array for _, array in arrays])):
+                found[place] = result
         for results in waiting.values():
             rows = torch.stack([row for _, row in results]).cpu().tolist()
             reals = torch.stack([row for _, row in results]).view(torch.float64).cpu().tolist()
