@@ -74,10 +74,14 @@ def read_file(path: str, budget: int, libraries: dict[str, Any]) -> dict[str, An
     contents = Contents(budget, libraries.get("numpy"))
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        status = os.fstat(descriptor)
-        if status.st_mode & _KIND != _REGULAR or not status.st_size:
-            raise UnreadableError("it is empty" if status.st_mode & _KIND == _REGULAR else "it is no regular file")
-        with memoryview(mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)) as view:
+        try:
+            status = os.fstat(descriptor)
+            if status.st_mode & _KIND != _REGULAR or not status.st_size:
+                raise UnreadableError("it is empty" if status.st_mode & _KIND == _REGULAR else "it is no regular file")
+            mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+        finally:
+            os.close(descriptor)
+        with memoryview(mapped) as view:
             _read(view, contents, libraries)
     except UnreadableError as error:
         return {"unread": str(error)}
