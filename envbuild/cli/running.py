@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +19,9 @@ from envbuild.errors import HostMismatchError, UsageError
 from envbuild.record import summary
 
 if TYPE_CHECKING:
+    from envbuild.engine.docker import DockerEngine
     from envbuild.engine.protocol import ContainerRunner
+    from envbuild.run import RunRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,9 +45,19 @@ class RunOptions:
 
 def run_program(options: RunOptions, console: Console) -> int:
     """Run what the options name in the locked image; returns the program's exit code."""
+    from envbuild.run import run
+
+    request, engine = prepared(options, console)
+    with host_said_first(request.lock, options, engine):
+        record = run(request, engine)
+    console.note(summary(record))
+    return record.exit_code if record.exit_code is not None else 1
+
+
+def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerEngine]:
+    """Make all ready for a run: lock, inputs, engine and image, which is built first if need be."""
     from envbuild.engine.docker import connect
-    from envbuild.engine.protocol import GpusRefusedError
-    from envbuild.run import RunRequest, run
+    from envbuild.run import RunRequest
 
     arguments, chosen = _arguments(options), _chosen(options)
     opened = open_lock(options.lock, _start(arguments))
@@ -58,16 +72,21 @@ def run_program(options: RunOptions, console: Console) -> int:
         beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
         identity = build_image(path, BuildOptions(offline=options.offline), beside)
     image = {"image": identity["reference"], "config": identity["config"]}
+    request = RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen)
+    return request, engine
+
+
+@contextmanager
+def host_said_first(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> Iterator[None]:
+    """Where an engine cannot hand GPUs over, let the guard's table speak if this host is the reason: it says more."""
+    from envbuild.engine.protocol import GpusRefusedError
+
     try:
-        record = run(
-            RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen), engine
-        )
+        yield
     except GpusRefusedError:
         if options.guard and engine.is_local():
-            _refuse_host(lock)  # says more than the engine, if the host is the reason
+            _refuse_host(lock)
         raise
-    console.note(summary(record))
-    return record.exit_code if record.exit_code is not None else 1
 
 
 def check_this_host(path: Path | None, console: Console) -> int:

@@ -23,7 +23,7 @@ VALUES = (
 )
 NETWORK = "net netconfig pipconfig"
 FETCH = "fetch download part store vendor"
-RUN = "fingerprint kept run run_container run_gpus run_options runs surroundings workspace"
+RUN = "fingerprint kept run run_container run_gpus run_options runs surroundings workcopy repeat workspace"
 LAYERS = {
     **dict.fromkeys(VALUES.split(), "values"),
     **dict.fromkeys(NETWORK.split(), "network"),
@@ -31,6 +31,7 @@ LAYERS = {
     **dict.fromkeys(RUN.split(), "run"),
     "inputs": "inputs",
     "results": "run",
+    "verification": "verification",
     "starter": "starter",
     "guess": "starter",
     "runtime": "runtime",
@@ -52,6 +53,7 @@ ALLOWED = {
     "protocol": {"values"},
     "network": {"values"},
     "inputs": {"values"},
+    "verification": {"values"},
     "starter": {"values"},
     "resolve": {"values", "network"},
     "fetch": {"values", "network"},

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import msgspec
+
 from envbuild import resources
 from envbuild.lock import Lock
 from envbuild.record import Record
-from envbuild.source_calls import Call, calls
-from envbuild.verification import Cause, First
+from envbuild.verification.calls import Call, calls
+from envbuild.verification.first import First
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,6 +50,22 @@ _TIMES = re.compile(
 _IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
 
 
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may have made runs differ.
+
+    Attributes:
+        weight: 100 for what certainly does; more first.
+        what: a sentence without its full stop.
+        where: file and line, or the like; empty if it has no place.
+        attempt: the next thing to try, in the imperative; empty if there is none.
+    """
+
+    weight: int
+    what: str
+    where: str = ""
+    attempt: str = ""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TextDifference:
     """The first line at which a text file of two runs differs."""
@@ -56,6 +74,19 @@ class TextDifference:
     line: int
     before: str
     after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """A row of the table of operations that differ from run to run; explained in ``data/nondeterministic.toml``."""
+
+    name: str
+    framework: str
+    device: str
+    refused: bool
+    why: str
+    calls: Sequence[str]
+    ways: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +101,7 @@ class Clues:
         sources: sources of the project's own modules by path.
         texts: differences of text files.
         found: causes that others found, such as differences between the records.
+        operations: the table of operations that differ from run to run.
         in_place: the runs shared the project's folder.
     """
 
@@ -81,6 +113,7 @@ class Clues:
     sources: Mapping[str, str] | None = None
     texts: Sequence[TextDifference] = ()
     found: Sequence[Cause] = ()
+    operations: Sequence[Operation] = ()
     in_place: bool = False
 
 
@@ -92,6 +125,7 @@ def suspects(clues: Clues) -> tuple[Cause, ...]:
         *_of_processes(clues),
         *_of_texts(clues.texts),
         *_of_sources(clues),
+        *_of_operations(clues),
         *_of_the_lock(clues),
     ]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
@@ -185,6 +219,34 @@ def _of_sources(clues: Clues) -> Iterator[Cause]:
         yield Cause(weight=weight, what=f"{called} {row['why']}", where=where, attempt=str(row["attempt"]))
 
 
+def _of_operations(clues: Clues) -> Iterator[Cause]:
+    """Yield operations of the loaded frameworks that have no deterministic kernel here, by what the sources say.
+
+    One that is refused at level ``ops`` cannot have run there.
+    """
+    loaded = {str(name).partition(".")[0] for each in clues.a.processes for name in each.get("frameworks") or ()}
+    loaded |= {"tensorflow"} if "keras" in loaded else set()
+    strict = clues.lock.determinism.level != "seeds" and clues.a.options.controls
+    for row in clues.operations:
+        elsewhere = row.device == "gpu" and not clues.a.gpus
+        if row.framework not in loaded - {"python"} or elsewhere or (row.refused and strict):
+            continue
+        if where := _places(row.calls, clues.sources or {}):
+            weight = 60 + sum(_SHARPER[fact].get("order", 0) for fact in _facts(clues))
+            yield Cause(weight=weight, what=f"{row.name}: {row.why}", where=where, attempt="; or ".join(row.ways[:2]))
+
+
+def _places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
+    """Name the lines of the sources that hold one of the fragments, comments left out."""
+    found = [
+        f"{path}:{number}"
+        for path, source in sources.items()
+        for number, line in enumerate(source.splitlines(), 1)
+        if any(fragment in line.partition("#")[0] for fragment in fragments)
+    ]
+    return ", ".join(found[:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
+
+
 def _of_the_lock(clues: Clues) -> Iterator[Cause]:
     """Yield what the lock leaves open."""
     determinism, first = clues.lock.determinism, clues.first
@@ -207,7 +269,7 @@ def _facts(clues: Clues) -> Iterator[str]:
         return
     if clues.first.rounding is not None:
         yield "rounding" if clues.first.rounding else "other numbers"
-    if clues.first.start:
+    if clues.first.kind == "start":
         yield "before the first step"
 
 

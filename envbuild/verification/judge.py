@@ -57,59 +57,6 @@ class _Value(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the parts."""
 
 
-class First(_Value, frozen=True, kw_only=True):
-    """The first place at which two runs' parameters differ.
-
-    Attributes:
-        process: the process's path (docs/guard.md); empty for the main one.
-        epoch: None if unknown; ``step`` counts in the epoch, or from the start of training if that is unknown.
-        tensor: its name; ``others`` more differ at the same step.
-        count, size: values of the tensor that differ, and all of them; 0 for unknown.
-        before, after: the value that differs most, in one run and the other; None if they were not kept.
-        ulps: how many numbers of its type lie between them at most; None for unknown.
-        distance: Euclidean distance of the tensor in relation to its norm; None for unknown.
-        batch: the data that went into the step differed too; None if the trace does not know.
-        start: it is the state before the first step.
-    """
-
-    process: str = ""
-    epoch: int | None = None
-    step: int
-    tensor: str
-    others: int = 0
-    count: int = 0
-    size: int = 0
-    before: float | None = None
-    after: float | None = None
-    ulps: int | None = None
-    distance: float | None = None
-    batch: bool | None = None
-    start: bool = False
-
-    @property
-    def rounding(self) -> bool | None:
-        """Whether the runs differ by rounding alone: another order of sums, not other numbers. None for unknown."""
-        if self.ulps is not None:
-            return self.ulps <= 1024
-        return None if self.distance is None else self.distance < 1e-4
-
-
-class Cause(_Value, frozen=True, kw_only=True):
-    """Something that may have made runs differ.
-
-    Attributes:
-        weight: 100 for what certainly does; more first.
-        what: a sentence without its full stop.
-        where: file and line, or the like; empty if it has no place.
-        attempt: the next thing to try, in the imperative.
-    """
-
-    weight: int
-    what: str
-    where: str = ""
-    attempt: str = ""
-
-
 class Verdict(_Value, frozen=True, kw_only=True):
     """What a verification found.
 
