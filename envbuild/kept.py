@@ -3,8 +3,9 @@
     .envbuild/locks/<sha256>      each lock that a run was made with
     .envbuild/sources/<sha256>    script, modules and configuration files as the program read them
 
-Both may be deleted at any time: comparisons then tell less. A file is kept once whatever reads it. Files above 1 MiB are
-not kept, nor those that hold what looks like a secret: the record masks such values, so nothing beside it may have them.
+Both may be deleted at any time: comparisons then tell less. A file is kept once, whatever reads it. Files above 1 MiB
+are not kept, nor those that hold what looks like a secret: the record masks such values, so nothing beside it may
+have them.
 """
 
 from __future__ import annotations

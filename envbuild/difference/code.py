@@ -33,8 +33,8 @@ def script(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
 
 
 def modules(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
-    """Compare what was imported of the project."""
-    scripts = {each.path for each in (a.script, b.script) if each}
+    """Compare what was imported of the project; a script that was read as it was at the start is told of as such."""
+    scripts = {each.script.path for each in (a, b) if each.script} if _as_started(a) and _as_started(b) else set()
     return _read("modules", a, b, _files(a.modules, scripts), _files(b.modules, scripts), texts)
 
 
@@ -78,6 +78,12 @@ def _versions(a: Git, b: Git, weight: int, follows: str) -> Iterator[Finding]:
         yield changed("git", "git branch", a.branch or "(detached)", b.branch or "(detached)", 0)
     if a.untracked != b.untracked:
         yield changed("git", "git, untracked files", str(a.untracked), str(b.untracked), 0)
+
+
+def _as_started(record: Record) -> bool:
+    """Whether the program's script was not edited between the start and the moment when Python read it."""
+    script = record.script
+    return all(file.sha256 == script.sha256 for file in record.modules if script and file.path == script.path)
 
 
 def _files(found: Iterable[ReadFile], without: Iterable[str] = ()) -> Files:

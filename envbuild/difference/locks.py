@@ -54,7 +54,7 @@ def locks(a: Record, b: Record, evidence: Evidence) -> tuple[Section, Section, S
     packages = tuple(_packages(evidence.lock_a, evidence.lock_b))
     rest = tuple(_rest(evidence.lock_a, evidence.lock_b))
     whole = changed("lock", _name(a, b), digest(a.lock.sha256), digest(b.lock.sha256), 0, follows="what differs in it")
-    return Section("packages", packages), Section("lock", (*rest, whole)), _image(a, b, "lock")
+    return Section("packages", packages), Section("", (*rest, whole)), _image(a, b, "lock")
 
 
 def _name(a: Record, b: Record) -> str:

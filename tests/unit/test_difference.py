@@ -1,0 +1,358 @@
+"""Two records compared: what is named, in which order, and that nothing is invented."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envbuild.difference import NOT_COMPARED, Evidence, Tree, compare
+from envbuild.processes import ReadFile
+from envbuild.record import Git, LockFacts, Output, Record, Script
+from tests.support.hosts import gpu, host
+from tests.support.locks import small_lock
+from tests.support.records import A, B, other_results, parameters, process, record, sha
+
+
+def sentences(a: Record, b: Record, **known: Any) -> list[str]:
+    """The causes, first to last."""
+    return [finding.sentence for finding in compare(a, b, Evidence(**known)).causes]
+
+
+def test_the_classic_story() -> None:
+    """Images were added and a default was changed: both are named, first, before all that merely goes with them."""
+    tree = Tree(added=3412, names={"added": ("cats/001.png", "cats/002.png")})
+    text = "import x\nparser.add_argument('--learning_rate', default={})\n"
+    b = other_results(
+        inputs={"data": sha("f")},
+        parameters=parameters(learning_rate=0.01, epochs=3),
+        script=Script(path="train.py", sha256=sha("d")),
+        modules=(ReadFile(path="train.py", size=9, sha256=sha("d")), record().modules[1]),
+        lock=LockFacts(file="pylock.digits.toml", sha256=sha("e")),
+        image=sha("f"),
+        git=Git(commit="e" * 40, branch="main", dirty=True, diff_sha256=sha("d"), untracked=0),
+    )
+    known = {
+        "trees": {"data": tree}, "texts": {sha("3"): text.format(0.1), sha("d"): text.format(0.01)},
+        "lock_a": small_lock(), "lock_b": small_lock(),
+    }  # fmt: skip
+    found = compare(record(), b, Evidence(**known))
+    assert [finding.sentence for finding in found.causes] == [
+        "data/: 3,412 files added since A, 0 changed; first: cats/001.png",
+        "learning_rate: 0.1 (default) → 0.01 (default)",
+        "train.py: 1 line changed, line 2",
+    ]
+    assert found.causes[2].details == (
+        "- parser.add_argument('--learning_rate', default=0.1)",
+        "+ parser.add_argument('--learning_rate', default=0.01)",
+    )
+    assert [(finding.what, finding.follows) for finding in found.others] == [
+        ("image", "lock"),
+        ("git, not committed", "script, modules or configs"),
+        ("pylock.digits.toml", "what differs in it"),
+    ]
+    assert [finding.sentence for finding in found.results] == [
+        "val_accuracy: 0.9697 → 0.9471",
+        "model.npz: 1 of 1 tensor differs: kernel",
+    ]
+    assert found.same == (
+        "command", "modules", "configs", "seeds", "switches", "environment", "options", "packages", "host", "GPU"
+    )  # fmt: skip
+    assert found.unknown == ("variable HF_TOKEN, which is masked",)
+    assert (found.outcome, found.verdict) == ("different", "")
+
+
+def test_an_argument_explains_the_command_line() -> None:
+    """A parameter that was typed is the cause; that the command line differs is only its other face."""
+    b = other_results(
+        parameters=parameters("command line", learning_rate=0.1, epochs=4),
+        command=("python", "train.py", "--epochs=4", "--learning_rate=0.1"),
+    )
+    found = compare(record(), b)
+    assert [finding.sentence for finding in found.causes] == ["epochs: 3 (default) → 4 (argument)"]
+    assert [(finding.sentence, finding.weight) for finding in found.others] == [
+        ("command: python train.py → python train.py --epochs=4 --learning_rate=0.1", 82),
+        ("learning_rate: 0.1 (default) → 0.1 (argument)", 0),
+    ]
+
+
+GPU = record().host
+
+
+@pytest.mark.parametrize(
+    ("changes", "first"),
+    [
+        (
+            {"host": host([gpu("NVIDIA H100 80GB HBM3", memory=81559)])},
+            "gpu.model: NVIDIA H200 → NVIDIA H100 80GB HBM3 (another GPU: other kernels, other bits)",
+        ),
+        (
+            {"host": host([gpu()], driver="570.86.15")},
+            "gpu.driver: 580.159.04 → 570.86.15 (it compiles kernels: other bits possible)",
+        ),
+        (
+            {"host": host([gpu(), gpu()])},
+            "gpus: 1 × NVIDIA H200 → 2 × NVIDIA H200 (batches and sums are split by it: other bits)",
+        ),
+        ({"host": host([gpu()], kernel="6.1.0")}, "host kernel: 6.8.0-45-generic → 6.1.0"),
+        ({"script": Script(path="train.py", sha256=sha("d"))}, f"train.py: sha256 {'3' * 12}… → {'d' * 12}…"),
+        ({"processes": (process(seed=43, generators={"numpy": 43, "torch": 43}),)}, "seed: 42 → 43"),
+        (
+            {
+                "processes": (
+                    process(switches=[{"name": "torch.use_deterministic_algorithms", "wanted": True, "found": False}]),
+                )
+            },
+            "torch.use_deterministic_algorithms: true → false",
+        ),
+        (
+            {"environment": {"OMP_NUM_THREADS": "4", "HF_TOKEN": "***"}},
+            "OMP_NUM_THREADS: 2 → 4 (changes how work is split: other bits)",
+        ),
+        ({"environment": {"OMP_NUM_THREADS": "2"}}, "HF_TOKEN: *** → (not there)"),
+        (
+            {"options": msgspec.structs.replace(record().options, controls=False)},
+            "option controls: on → off (seeds and deterministic operations, on or off)",
+        ),
+        ({"input_changes": ("data: 1 file changed",)}, "data during run B: (not there) → changed (data: 1 file changed)"),
+        ({"verified": "no"}, "verified: yes → no (differences from the lock)"),
+        ({"image": sha("d")}, f"image: {'2' * 12}… → {'d' * 12}… (of one lock: another envbuild made guard, hook or layout otherwise)"),
+    ],
+)  # fmt: skip
+def test_one_difference_is_named(changes: dict[str, Any], first: str) -> None:
+    """One cause, in one sentence, is all that is said."""
+    found = compare(record(), other_results(**changes))
+    assert found.causes[0].sentence == first
+    assert found.outcome == "different"
+
+
+def test_packages_of_two_locks() -> None:
+    """Frameworks come before other wheels, a patch version after a minor one, Debian packages by what they compute."""
+    a = small_lock({"numpy-2.4.5-py3-none-any.whl": b"a", "tool-1.0-py3-none-any.whl": b"b", "torch-2.12.0-py3-none-any.whl": b"c"},
+                   {"libc6_2.36-9_amd64.deb": b"d", "tzdata_2026a_amd64.deb": b"e"})  # fmt: skip
+    b = small_lock({"numpy-2.4.6-py3-none-any.whl": b"f", "tool-2.0-py3-none-any.whl": b"g", "torch-2.13.0-py3-none-any.whl": b"h"},
+                   {"libc6_2.36-10_amd64.deb": b"i", "tzdata_2026b_amd64.deb": b"j"})  # fmt: skip
+    a = msgspec.structs.replace(a, frameworks={"torch": "2.12.0"})
+    other = other_results(lock=LockFacts(file="pylock.t.toml", sha256=sha("e")), image=sha("f"))
+    assert sentences(record(), other, lock_a=a, lock_b=b) == [
+        "torch: 2.12.0 → 2.13.0", "tool: 1.0 → 2.0", "numpy: 2.4.5 → 2.4.6", "libc6: 2.36-9 → 2.36-10",
+        "tzdata: 2026a → 2026b",
+    ]  # fmt: skip
+    assert sentences(record(), other, lock_a=a) == [
+        f"pylock.digits.toml / pylock.t.toml: {'1' * 12}… → {'e' * 12}… "
+        "(the lock of B was not kept: its packages cannot be compared)"
+    ]
+
+
+def test_determinism_of_two_locks() -> None:
+    """Seed, level and threads of the lock come before packages, and the file's own digest says nothing more."""
+    a = small_lock()
+    b = msgspec.structs.replace(a, determinism=msgspec.structs.replace(a.determinism, level="seeds", seed=1, threads=4))
+    other = other_results(lock=LockFacts(file="pylock.digits.toml", sha256=sha("e")), image=sha("f"))
+    assert sentences(record(), other, lock_a=a, lock_b=b) == [
+        "determinism.seed: 0 → 1 (the root of all seeds)",
+        "determinism.level: ops → seeds (which switches are set)",
+        "determinism.threads: 2 → 4 (changes how work is split: other bits)",
+    ]
+
+
+def test_fingerprints() -> None:
+    """A part that both machines computed, with other numbers, is a cause; a part of one machine alone is none."""
+    known = {"fingerprint_a": {"libm": "a", "x": "b"}, "fingerprint_b": {"libm": "c", "y": "d"}}
+    assert sentences(record(), other_results(), **known) == [
+        "fingerprint libm: a… → c… (the same computation gives other numbers)"
+    ]
+
+
+def test_equal_runs_have_no_causes() -> None:
+    """Nothing is invented where nothing differs; times and identities are no difference."""
+    found = compare(record(), record(B, start="2027-01-01T00:00:00.000Z", duration=1.0))
+    assert (found.outcome, found.verdict) == ("equal", "bit-identical (1 output, 1 metric)")
+    assert (found.results, found.causes, found.others) == ((), (), ())
+
+
+def test_other_results_without_a_cause() -> None:
+    """Where the records are equal and the results are not, that is what is said."""
+    found = compare(record(), other_results())
+    assert found.causes == ()
+    assert found.verdict == (
+        "nothing recorded differs: a nondeterministic operation, or what no record holds, see envbuild verify"
+    )
+
+
+def test_a_clock_is_no_result() -> None:
+    """Metrics of time differ between any two runs."""
+    metrics = {**record().metrics, "epoch_time": ((0, 1.0),), "samples_per_second": ((0, 1.0),)}
+    assert compare(record(metrics=metrics), record(B)).outcome == "equal"
+    assert compare(record(metrics={**metrics, "timeliness": ((0, 1.0),)}), record(B)).outcome == "different"
+
+
+def test_equal_tensors_in_other_bytes_are_equal() -> None:
+    """A file format that keeps the time makes no difference."""
+    (output,) = record().outputs
+    found = compare(record(), record(B, outputs=(msgspec.structs.replace(output, sha256=sha("d")),)))
+    assert (found.outcome, found.verdict) == (
+        "equal", "equal tensors (1 output, 1 metric); the files' bytes differ: model.npz"
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"state": "refused"}, "B has no results: the guard refused it, nothing was run"),
+        ({"state": "running"}, "B has no results: it has not ended, or envbuild was killed"),
+        ({"state": "failed", "problem": "no\nnet"}, "B has no results: the engine could not run it: no\\nnet"),
+        ({"state": "interrupted"}, "B has no results: it was interrupted before the program started"),
+    ],
+)
+def test_runs_without_results(changes: dict[str, Any], verdict: str) -> None:
+    """They are neither equal nor different; what differs in the rest is still said."""
+    found = compare(record(), record(B, verified="no", **changes))
+    assert (found.outcome, found.verdict, found.results) == ("unknown", verdict, ())
+    assert [finding.what for finding in found.causes] == ["verified"]
+
+
+def test_no_outputs_are_no_equal_ones() -> None:
+    """Two programs that left nothing cannot be said to agree; one that failed differs from one that did not."""
+    nothing: dict[str, Any] = {"outputs": (), "metrics": {}}
+    assert compare(record(**nothing), record(B, **nothing)).verdict == (
+        "nothing to compare: neither run left outputs or metrics"
+    )
+    found = compare(record(**nothing), record(B, exit_code=1, **nothing))
+    assert [finding.sentence for finding in found.results] == ["the program: ok → exit 1"]
+
+
+def test_what_both_lack_is_not_equal() -> None:
+    """An old record knows less: that is said, and neither "same" nor a cause."""
+    bare: dict[str, Any] = {
+        "git": None, "host": None, "processes": (), "parameters": (), "modules": (), "configs": (), "objects": (),
+    }  # fmt: skip
+    found = compare(record(**bare), other_results(**bare))
+    assert found.causes == ()
+    assert found.same == ("data", "command", "script", "environment", "options", "lock", "image")
+    assert found.unknown == (
+        "parameters (no parser was seen in either)",
+        "imported modules and configuration files (not recorded in A and B)",
+        "git",
+        "seeds and switches (no Python process is recorded in A and B)",
+        "variable HF_TOKEN, which is masked",
+        "host",
+    )
+
+
+RESULTS = {"outputs", "deleted", "metrics", "exit_code", "out_of_memory", "state", "problem"}
+CHANGED: dict[str, Any] = {
+    "lock": LockFacts(file="pylock.digits.toml", sha256=sha("e")),
+    "image": sha("e"),
+    "engine": {"name": "Podman"},
+    "command": ("python", "train.py", "-v"),
+    "directory": "/workspace/sub",
+    "script": Script(path="train.py", sha256=sha("e")),
+    "environment": {"OMP_NUM_THREADS": "3", "HF_TOKEN": "***"},
+    "options": msgspec.structs.replace(record().options, network="bridge"),
+    "inputs": {"data": sha("e")},
+    "input_changes": ("data: 1 file changed",),
+    "git": Git(commit="f" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
+    "gpus": "2",
+    "host": host([gpu()], memory=1),
+    "verified": "no",
+    "verdict": {"gpu": {"devices": [{"name": "T4"}]}},
+    "processes": (process(seed=1),),
+    "parameters": parameters(learning_rate=0.2, epochs=3),
+    "configs": (),
+    "modules": record().modules[:1],
+    "objects": (),
+}
+
+
+def test_every_field_of_a_record_is_compared_or_left_out_on_purpose() -> None:
+    """A new field of the record needs a decision here: a cause, a result, or neither."""
+    fields = {field.name for field in msgspec.structs.fields(Record)}
+    assert fields == {*CHANGED, *RESULTS, *NOT_COMPARED}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_each_field_is_named(name: str) -> None:
+    """Any single field that differs is found, and there is nothing else."""
+    found = compare(record(), record(B, **{name: CHANGED[name]}))
+    assert found.causes + found.others
+    assert not found.causes or not found.others or found.causes[0].weight >= found.others[0].weight
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths of all texts, numbers and truths in nested tables and lists."""
+    if isinstance(value, dict):
+        return [leaf for key, part in value.items() for leaf in leaves(part, (*path, key))]
+    if isinstance(value, list | tuple):
+        return [leaf for place, part in enumerate(value) for leaf in leaves(part, (*path, place))]
+    return [path]
+
+
+TABLE = msgspec.to_builtins(record())
+QUIET = {*NOT_COMPARED, "outputs", "verdict", "problem", "state", "out_of_memory", "exit_code"}
+UNSEEN = {
+    "free", "pid", "parent", "arguments", "left_out", "format", "wanted", "ok", "locked", "size", "parser", "program",
+    "containers", "process",
+}  # fmt: skip
+"""Parts whose difference says nothing by itself, or is told by its neighbour."""
+LEAVES = [leaf for leaf in leaves(TABLE) if leaf[0] not in QUIET and not UNSEEN.intersection(map(str, leaf))]
+
+
+def other_value(value: Any, digits: str) -> Any:
+    """Another value of the same kind."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    if value is None:
+        return None
+    if len(value) in (32, 64) and set(value) <= set("0123456789abcdef"):
+        return (digits * 64)[: len(value)] if value[0] != digits[0] else ("e0" * 32)[: len(value)]
+    return {"none": "bridge", "rw": "ro", "yes": "no", "default": "command line"}.get(value, f"{value}{digits}")
+
+
+def put(table: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """A copy with one leaf replaced."""
+    if not path:
+        return value
+    if isinstance(table, dict):
+        return {**table, path[0]: put(table[path[0]], path[1:], value)}
+    return [put(part, path[1:], value) if place == path[0] else part for place, part in enumerate(table)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(leaf=st.sampled_from(LEAVES), digits=st.sampled_from(["0", "7", "d"]), with_results=st.booleans())
+def test_any_single_leaf_is_named_first(leaf: tuple[Any, ...], digits: str, with_results: bool) -> None:
+    """Whatever one thing differs in a record, it is named, first, and nothing that is equal is named with it."""
+    value = TABLE
+    for key in leaf:
+        value = value[key]
+    replaced = other_value(value, digits)
+    if replaced == value:
+        return
+    b = msgspec.convert({**put(TABLE, leaf, replaced), "id": B}, Record)
+    if with_results:
+        b = msgspec.structs.replace(b, metrics={"loss": ((0, 1.0),)})
+    found = compare(record(), b)
+    named = [*found.causes, *found.others] or list(found.results)
+    assert named, leaf
+    assert len({finding.area for finding in named}) == 1, (leaf, named)
+
+
+@settings(max_examples=100, deadline=None)
+@given(dropped=st.sets(st.sampled_from(sorted(CHANGED)), max_size=8))
+def test_equal_records_have_no_findings(dropped: set[str]) -> None:
+    """However much or little is recorded: a run compared with its equal shows nothing."""
+    changes = {name: CHANGED[name] for name in dropped}
+    found = compare(record(A, **changes), record(B, **changes))
+    assert (found.causes, found.others, found.results) == ((), (), ())
+
+
+def test_the_output_of_one_run_only() -> None:
+    """A file that only one run left is a result that differs."""
+    more = Output(path="log\n.txt", change="created", size=1, sha256=sha("e"))
+    found = compare(record(), record(B, outputs=(*record().outputs, more), deleted=("old",)))
+    assert [finding.sentence for finding in found.results] == ["log\\n.txt: only in B", "old: kept → deleted"]
