@@ -157,7 +157,7 @@ def make_copy(plan: Plan, target: Path, inputs: Collection[str]) -> None:
 
 
 def remove_copy(target: Path) -> None:
-    """Remove a copy; folders that the program made unwritable too."""
+    """Remove a copy, also folders that the program made unwritable; one that is gone is fine."""
 
     def again(function: object, path: str, error: object) -> None:
         with suppress(OSError):

@@ -164,7 +164,20 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
     assert cli.main(["--help"]) == 0
     out = capsys.readouterr().out
     listed = re.findall(r"^  (\w+) {2,}\S", out.partition("Commands:")[2], re.M)
-    assert listed == ["init", "schema", "lock", "fetch", "build", "context", "run", "check", "probe", "runs", "show"]
+    assert listed == [
+        "init",
+        "schema",
+        "lock",
+        "fetch",
+        "build",
+        "context",
+        "run",
+        "verify",
+        "check",
+        "probe",
+        "runs",
+        "show",
+    ]
     assert "envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py" in re.sub(r"\n\s*", " ", out)
 
 

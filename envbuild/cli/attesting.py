@@ -1,0 +1,202 @@
+"""The attestation beside a lock: written, signed, taken away, and checked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild import __version__
+from envbuild.cli.console import Console, plural
+from envbuild.digest import sha256_file
+from envbuild.errors import IntegrityError, LockError, UsageError
+from envbuild.files import atomic_write
+from envbuild.verification import attestation
+
+if TYPE_CHECKING:
+    from envbuild.cli.opening import Opened
+    from envbuild.record import Record
+    from envbuild.run import RunRequest
+    from envbuild.verification.attestation import Statement
+    from envbuild.verification.judge import Ran, Verdict
+
+NAMESPACE = "envbuild"
+"""What signatures are for, as ``ssh-keygen -Y`` has it: one made for another purpose does not count."""
+
+
+def attest(request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path | None) -> Path:
+    """Write the attestation, and its signature if a key is given; returns its path."""
+    statement = attestation.state(
+        [run.record for run in runs],
+        lock_name=request.lock.name,
+        compared=verdict.compared,
+        ignored=verdict.ignored,
+        trace=runs[0].trace,
+        version=__version__,
+        date=datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+    )
+    path = attestation.path_of(request.lock_path)
+    signature_of(path).unlink(missing_ok=True)
+    atomic_write(path, attestation.dumps(statement))
+    if key is not None:
+        sign(path, key)
+    return path
+
+
+def withdraw(request: RunRequest, record: Record) -> list[str]:
+    """Take away an attestation that says of this very recipe what was just seen not to hold; returns the names."""
+    path = attestation.path_of(request.lock_path)
+    try:
+        old = attestation.load(path)
+    except LockError:
+        return []
+    if old.predicate.recipe != record.recipe and old.predicate.command != record.command:
+        return []
+    gone = [each for each in (path, signature_of(path)) if each.exists()]
+    for each in gone:
+        each.unlink()
+    return [each.name for each in gone]
+
+
+def signature_of(path: Path) -> Path:
+    """Name the detached signature of a file."""
+    return path.with_name(f"{path.name}.sig")
+
+
+def sign(path: Path, key: Path) -> None:
+    """Sign a file with an SSH key; asks for its passphrase on the terminal, or the agent does.
+
+    Raises:
+        UsageError: there is no ``ssh-keygen``, or it refused; says why.
+    """
+    command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(path)]
+    done = _call(command, b"")
+    if done.returncode != 0 or not signature_of(path).is_file():
+        raise UsageError(
+            f"{path.name} was written, but not signed with {key}: {_last_line(done.stderr)}",
+            "name an SSH key: --sign ~/.ssh/id_ed25519",
+        )
+
+
+def check_attestation(opened: Opened, arguments: Sequence[str], signers: Path | None, console: Console) -> int:
+    """Tell whether what was proved still holds for what is here now; returns 0.
+
+    Args:
+        opened: the lock.
+        arguments: the program, if one was named: it has to be the one that was verified.
+        signers: file of keys to trust, as ``ssh-keygen -Y verify`` takes it; None to take any good signature.
+        console: where to say it.
+
+    Raises:
+        LockError: there is no attestation, or it is of other files than those that are here; says which.
+        IntegrityError: its signature is bad, or by nobody among ``signers``.
+    """
+    path = attestation.path_of(opened.path)
+    statement = attestation.load(path)
+    signer = check_signature(path, signers)
+    stale = _stale(opened, statement, arguments)
+    if stale:
+        lines = "\n".join(f"  {line}" for line in stale)
+        program = " ".join(statement.predicate.command[1:]) or "train.py"
+        raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
+    proof = statement.predicate
+    console.line(
+        "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
+    )
+    console.line("", f"lock, image, {_words(proof.files)}and inputs are as they were then")
+    for line in _elsewhere(proof.host):
+        console.line("", line)
+    console.line("signed", signer or "not at all")
+    console.result({"fresh": True, "signer": signer, "attestation": path.name})
+    return 0
+
+
+def check_signature(path: Path, signers: Path | None) -> str:
+    """Return who signed a file, empty if nobody did; raises ``IntegrityError`` if the signature is bad."""
+    signature = signature_of(path)
+    if not signature.is_file():
+        if signers is not None:
+            raise IntegrityError(f"{path.name} is not signed", "sign it: envbuild verify --sign KEY …")
+        return ""
+    data = path.read_bytes()
+    base = ["ssh-keygen", "-Y"]
+    if signers is None:
+        done = _call([*base, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data)
+    else:
+        found = _call([*base, "find-principals", "-f", str(signers), "-s", str(signature)], b"")
+        name = found.stdout.decode(errors="replace").split("\n")[0].strip()
+        if not name:
+            raise IntegrityError(f"{signature.name} is by nobody in {signers}", "who may sign is listed there")
+        done = _call([*base, "verify", "-f", str(signers), "-I", name, "-n", NAMESPACE, "-s", str(signature)], data)
+    if done.returncode != 0:
+        raise IntegrityError(f"{signature.name} is not a good signature of {path.name}", "verify and sign again")
+    return _last_line(done.stdout)
+
+
+def _stale(opened: Opened, statement: Statement, arguments: Sequence[str]) -> list[str]:
+    """Say what is not as it was when it was proved."""
+    from envbuild.cli.identity import read_identity
+    from envbuild.cli.inputs import compared_inputs
+
+    proof, found = statement.predicate, []
+    if arguments and tuple(arguments) != _arguments(proof.command):
+        found.append(f"program: verified {' '.join(_arguments(proof.command))}, asked for {' '.join(arguments)}")
+    if statement.digest(opened.path.name) != sha256_file(opened.path):
+        found.append(f"lock: {opened.path.name} has changed")
+    identity = read_identity(opened.path, opened.lock)
+    if identity is not None and identity["config"] != statement.digest(attestation.image_name(opened.lock.name)):
+        found.append("image: it was built anew, with other bits")
+    kept = {opened.path.name, attestation.image_name(opened.lock.name)}
+    files = {each.name: each.digest.sha256 for each in statement.subject if each.name not in kept} | proof.files
+    for name, digest in files.items():
+        place = opened.folder / name
+        if not place.is_file():
+            found.append(f"code: {name} is gone")
+        elif sha256_file(place) != digest:
+            found.append(f"code: {name} has changed")
+    if opened.lock.inputs:
+        for difference in compared_inputs(opened.path, opened.lock, Console(quiet=True)).differences:
+            found.append(f"inputs: {difference.message}")
+    return found
+
+
+def _arguments(command: Sequence[str]) -> tuple[str, ...]:
+    """Return what was typed for a command."""
+    return tuple(command[1:] if command[:1] == ("python",) or list(command[:1]) == ["python"] else command)
+
+
+def _elsewhere(host: attestation.Host) -> list[str]:
+    """Say in what this machine differs from the one of the proof."""
+    from envbuild.surroundings import host_facts
+
+    here = attestation.host_of(host_facts())
+    names = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}
+    pairs = ((word, getattr(host, name), getattr(here, name)) for name, word in names.items())
+    return [f"{word}: {_shown(there)} there, {_shown(now)} here" for word, there, now in pairs if there != now]
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value) or "none"
+
+
+def _words(files: object) -> str:
+    count = len(files) if isinstance(files, dict) else 0
+    return f"{plural(count, 'file')} of code " if count else ""
+
+
+def _call(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run ``ssh-keygen``; it asks for passphrases on the terminal itself."""
+    try:
+        return subprocess.run(command, input=data, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    except OSError:
+        raise UsageError(
+            "signatures need ssh-keygen, which is not here", "install it: apt-get install openssh-client"
+        ) from None
+
+
+def _last_line(text: bytes) -> str:
+    lines = text.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else "no reason given"
