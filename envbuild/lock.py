@@ -144,7 +144,7 @@ class Determinism(Value, frozen=True, kw_only=True):
     """What is pinned so that results repeat.
 
     Attributes:
-        level: how much: ``seeds``, or ``ops`` for deterministic operations too.
+        level: how much: ``seeds``; ``ops``: deterministic operations too; ``portable``: also the CPU's instructions.
         seed: root seed.
         threads: number of threads of numerical libraries.
         strict: refuse to start when a switch cannot be set and read back; else warn.

@@ -62,7 +62,7 @@ KernelRange = Annotated[
     ),
 ]
 CpuLevel = Annotated[str, Meta(pattern=r"^(?:any|x86-64(?:-v[234])?)\Z", title="an x86-64 level or any")]
-Level = Annotated[str, Meta(pattern=r"^(?:seeds|ops)\Z", title="seeds or ops")]
+Level = Annotated[str, Meta(pattern=r"^(?:seeds|ops|portable)\Z", title="seeds, ops or portable")]
 DriverVersion = Annotated[
     str, Meta(pattern=r"^(?:[0-9]{3,4}(?:\.[0-9]{1,4}){1,3})?\Z", title="a driver version such as 580.159.04")
 ]

@@ -32,6 +32,7 @@ _KEYS = {
         "TF_DETERMINISTIC_OPS",
         "TF_CUDNN_DETERMINISTIC",
         "TORCHINDUCTOR_DETERMINISTIC",
+        "FLASH_ATTENTION_DETERMINISTIC",
     ),
 }
 DECIDED = {name: key for key, names in _KEYS.items() for name in names}

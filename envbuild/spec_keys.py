@@ -67,7 +67,6 @@ def _os_table() -> Table:
 
 
 def _determinism_table() -> Table:
-    reserved = {"portable": "equal bits on different CPUs are not there yet: write ops"}
     return Table(
         expected="a mapping with seed, threads, level or strict",
         fields={
@@ -85,8 +84,11 @@ def _determinism_table() -> Table:
             ),
             "level": Field(
                 kind=Choice(
-                    values={"seeds": "seeds only", "ops": "seeds and deterministic operations"},
-                    reserved=lambda text: reserved.get(text, ""),
+                    values={
+                        "seeds": "seeds only",
+                        "ops": "seeds and deterministic operations",
+                        "portable": "also the instructions of `hardware.cpu`, so that better CPUs give equal bits",
+                    }
                 ),
                 doc="How much is pinned.",
                 default="ops",

@@ -159,7 +159,8 @@ def resolve(
     hardware = host.lock(cuda)
     told = (*plan.notes, *told, *locked_cuda.check(spec, cuda, frameworks, interpreter.version, hardware))
     told += host.notes(hardware)
-    environment = policy.environment(frameworks, spec.determinism, spec.os.architecture) | policy.gpu_environment(cuda)
+    environment = policy.environment(frameworks, spec.determinism, spec.os.architecture, hardware.cpu)
+    environment |= policy.gpu_environment(cuda)
     wanted_by_spec = {package.name for package in spec.packages}
     lock = locks.Lock(
         name=spec.name,

@@ -1,7 +1,7 @@
-"""Determinism as environment variables: which ones, for which framework and version, and why.
+"""Determinism as environment variables and switches: which ones, for which framework and version, and why.
 
-The facts live in ``data/determinism.toml``, one row per variable with its source; ``policy_docs`` makes
-``docs/determinism.md`` of them.
+The facts live in ``data/determinism.toml``, one row per variable or switch with its source; ``policy_docs`` makes
+``docs/determinism.md`` of them, ``policy_runtime`` the tables that the start-up hook reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envbuild.hardware import Cuda
 from envbuild.lock import Determinism, PythonPackage
 from envbuild.lock_types import Value
 
-LEVELS = ("", "seeds", "ops")
+LEVELS = ("", "seeds", "ops", "portable")
 """How much is pinned, rising; a row without a level applies always."""
 
 
@@ -31,11 +31,31 @@ class Variable(Value, frozen=True, kw_only=True, rename=None):
     why: str
     source: str
     read_back: str
+    join: bool = False
     framework: str = ""
     versions: str = ""
     requires: tuple[str, ...] = ()
     architecture: tuple[str, ...] = ()
+    cpu: tuple[str, ...] = ()
     level: str = ""
+    cost: str = ""
+
+
+class Switch(Value, frozen=True, kw_only=True, rename=None):
+    """One row: what the hook sets in a framework, or reads back from it. The data file explains the attributes."""
+
+    name: str
+    framework: str
+    cause: int
+    cost: str
+    why: str
+    source: str
+    read_back: str
+    value: bool | str = ""
+    variable: str = ""
+    versions: str = ""
+    level: str = ""
+    gpu: bool = False
 
 
 class Forbidden(Value, frozen=True, kw_only=True, rename=None):
@@ -52,6 +72,7 @@ class Table(Value, frozen=True, kw_only=True, rename=None):
     """The whole data file; ``frameworks`` maps distributions to the framework each of them shows."""
 
     variable: tuple[Variable, ...]
+    switch: tuple[Switch, ...]
     forbidden: tuple[Forbidden, ...]
     frameworks: dict[str, str]
 
@@ -76,19 +97,23 @@ def frameworks_of(packages: Iterable[PythonPackage]) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def environment(frameworks: Mapping[str, str], determinism: Determinism, architecture: str = "amd64") -> dict[str, str]:
+def environment(
+    frameworks: Mapping[str, str], determinism: Determinism, architecture: str = "amd64", cpu: str = "any"
+) -> dict[str, str]:
     """Return the variables to export in an image, sorted by name.
 
     Args:
         frameworks: version of each framework, as ``frameworks_of`` gives them.
         determinism: seed, threads and level.
         architecture: Debian's name of the target's architecture.
+        cpu: the locked ``hardware.cpu``, the instructions that level ``portable`` allows.
     """
-    chosen = {
-        row.name: row.value.format(seed=determinism.seed, threads=determinism.threads)
-        for row in table().variable
-        if _applies(row, frameworks, determinism.level, architecture)
-    }
+    chosen: dict[str, str] = {}
+    for row in table().variable:
+        if not _applies(row, frameworks, determinism.level, architecture, cpu):
+            continue
+        value = row.value.format(seed=determinism.seed, threads=determinism.threads)
+        chosen[row.name] = f"{chosen[row.name]} {value}" if row.join and row.name in chosen else value
     return dict(sorted(chosen.items()))
 
 
@@ -135,11 +160,11 @@ def explain() -> Sequence[Variable]:
     return table().variable
 
 
-def _applies(row: Variable, frameworks: Mapping[str, str], level: str, architecture: str) -> bool:
+def _applies(row: Variable, frameworks: Mapping[str, str], level: str, architecture: str, cpu: str) -> bool:
     """Tell whether all conditions of a row hold."""
     if LEVELS.index(row.level) > LEVELS.index(level):
         return False
-    if row.architecture and architecture not in row.architecture:
+    if (row.architecture and architecture not in row.architecture) or (row.cpu and cpu not in row.cpu):
         return False
     needed = (row.framework, *row.requires) if row.framework else row.requires
     if any(name not in frameworks for name in needed):

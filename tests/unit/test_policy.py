@@ -10,8 +10,10 @@ from packaging.specifiers import SpecifierSet
 
 from envbuild.hardware import Cuda
 from envbuild.lock import Determinism, PythonPackage, Wheel
-from envbuild.resolve import policy
+from envbuild.resolve import nondeterministic, policy, policy_runtime
 from envbuild.resolve.policy_docs import document
+from envbuild.runtime.guard import ranges
+from envbuild.runtime.guard.variables import HARD
 
 OPS = Determinism(level="ops", seed=42, threads=2)
 SEEDS = Determinism(level="seeds", seed=7, threads=3)
@@ -122,6 +124,30 @@ def test_frameworks_are_found_under_their_variants() -> None:
             "0",
             '"0" is read by no TensorFlow (measured); the name is TF_CUDNN_USE_AUTOTUNE',
         ),
+        (
+            "XLA_FLAGS",
+            "--xla_cpu_max_isa=AVX2 xla_foo=1",
+            '"--xla_cpu_max_isa=AVX2 xla_foo=1" has a word that is no flag of XLA\'s: an unknown flag ends the process '
+            "(measured)",
+        ),
+        (
+            "GLIBC_TUNABLES",
+            "glibc.cpu.hwcaps=-AVX2_Usable",
+            '"glibc.cpu.hwcaps=-AVX2_Usable" uses names that the C library dropped with 2.33 and ignores silently; '
+            "write AVX2, FMA",
+        ),
+        (
+            "NPY_ENABLE_CPU_FEATURES",
+            "AVX2",
+            '"AVX2" stops NumPy\'s import on a CPU without these features; lock the CPU with hardware.cpu',
+        ),
+        ("PYTHONHASHSEED", "abc", '"abc" is no number: the interpreter does not start'),
+        ("MKL_CBWR", "AUTO", '"AUTO" has MKL choose by the CPU; write COMPATIBLE'),
+        (
+            "CUBLAS_WORKSPACE_CONFIG",
+            ":0:0",
+            '":0:0" is none of the two sizes, :4096:8 and :16:8, that cuBLAS is deterministic with',
+        ),
     ],
 )
 def test_harmful_values_are_refused_in_words(name: str, value: str, sentence: str) -> None:
@@ -138,6 +164,8 @@ def test_harmful_values_are_refused_in_words(name: str, value: str, sentence: st
         ("TF_DISABLE_SCATTER_OP_DETERMINISM", "0"),
         ("NVIDIA_TF32_OVERRIDE", "0"),
         ("XLA_FLAGS", "--xla_gpu_deterministic_ops=true"),
+        ("XLA_FLAGS", "--xla_gpu_deterministic_ops=true --xla_dump_to=/tmp/x"),
+        ("MKL_CBWR", "COMPATIBLE"),
         ("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-FMA"),
     ],
 )
@@ -166,9 +194,129 @@ def test_every_row_is_sound() -> None:
         assert row.level in policy.LEVELS
         assert {row.framework, *row.requires} <= {"", *known}, row.name
         assert row.framework or not row.versions
+        assert set(row.cpu) <= {"any", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"}
         SpecifierSet(row.versions)
     for rule in table.forbidden:
         re.compile(rule.value)
+
+
+def test_every_switch_is_sound() -> None:
+    """Each switch has a cause, a source, a range that the hook can read, and either a value or a variable."""
+    variables = {row.name for row in policy.table().variable}
+    for row in policy.table().switch:
+        assert 1 <= row.cause <= 19
+        assert row.why
+        assert row.cost
+        assert row.source
+        assert row.read_back
+        assert row.level in policy.LEVELS
+        assert (row.value == "") == bool(row.variable), row.name
+        assert not row.variable or row.variable in variables, row.name
+        assert row.framework in {"python", "libc", *policy.table().frameworks.values()}
+        ranges.parse(row.versions)
+    names = [row.name for row in policy.table().switch]
+    assert len(names) == len(set(names))
+
+
+def test_every_operation_is_sound() -> None:
+    """What raises has its names in the error, what differs in silence has names to look for in a script."""
+    for row in nondeterministic.table():
+        assert row.errors if row.refused else row.calls, row.name
+        assert row.why
+        assert row.ways
+        assert row.source
+        assert row.device in {"gpu", "cpu", "any"}
+        SpecifierSet(row.versions)
+
+
+@pytest.mark.parametrize("kind", ["switches", "operations"])
+def test_the_hooks_tables_are_those_of_the_data(kind: str) -> None:
+    """The modules that ship in images are generated; after a change of the data they are generated again."""
+    path = Path(policy.__file__).parents[1] / f"runtime/hook/table_{kind}.py"
+    assert path.read_text() == getattr(policy_runtime, kind)(), f"run: python -m {policy_runtime.__name__} {kind}"
+
+
+PORTABLE = Determinism(level="portable", seed=42, threads=2)
+INSTRUCTIONS = {
+    *("ATEN_CPU_CAPABILITY", "GLIBC_TUNABLES", "MKL_CBWR", "NPY_DISABLE_CPU_FEATURES", "ONEDNN_MAX_CPU_ISA"),
+    *("OPENBLAS_CORETYPE", "XLA_FLAGS"),
+}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "expected"),
+    [
+        (
+            "any",
+            {
+                "ATEN_CPU_CAPABILITY": "default",
+                "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4",
+                "MKL_CBWR": "COMPATIBLE",
+                "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
+                "ONEDNN_MAX_CPU_ISA": "SSE41",
+                "OPENBLAS_CORETYPE": "Nehalem",
+                "XLA_FLAGS": "--xla_cpu_max_isa=AVX --xla_cpu_experimental_ynn_fusion_type=",
+            },
+        ),
+        (
+            "x86-64-v3",
+            {
+                "ATEN_CPU_CAPABILITY": "avx2",
+                "MKL_CBWR": "COMPATIBLE",
+                "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR",
+                "ONEDNN_MAX_CPU_ISA": "AVX",
+                "OPENBLAS_CORETYPE": "Haswell",
+                "XLA_FLAGS": "--xla_cpu_max_isa=AVX2 --xla_cpu_experimental_ynn_fusion_type=",
+            },
+        ),
+        (
+            "x86-64-v4",
+            {
+                "ATEN_CPU_CAPABILITY": "avx512",
+                "MKL_CBWR": "COMPATIBLE",
+                "NPY_DISABLE_CPU_FEATURES": "AVX512_ICL AVX512_SPR",
+                "ONEDNN_MAX_CPU_ISA": "AVX512_CORE",
+                "OPENBLAS_CORETYPE": "SkylakeX",
+                "XLA_FLAGS": "--xla_cpu_max_isa=AVX512 --xla_cpu_experimental_ynn_fusion_type=",
+            },
+        ),
+    ],
+)
+def test_portable_pins_the_instructions_of_the_locked_cpu(cpu: str, expected: dict[str, str]) -> None:
+    """What a better CPU could do is switched off in each library, on amd64 and at this level only."""
+    frameworks = {"numpy": "2.4.6", "torch": "2.13.0", "jax": "0.10.2", "tensorflow": "2.21.0"}
+    found = policy.environment(frameworks, PORTABLE, "amd64", cpu)
+    assert {name: value for name, value in found.items() if name in INSTRUCTIONS} == expected
+    assert not INSTRUCTIONS & set(policy.environment(frameworks, PORTABLE, "arm64", cpu))
+    assert not INSTRUCTIONS & set(policy.environment(frameworks, OPS, "amd64", cpu))
+    assert set(expected) <= set(HARD), "the guard refuses another value"
+
+
+def test_flags_of_xla_add_up() -> None:
+    """Rows for one variable that are to be joined stand beside each other; only flags that the version knows."""
+    both = {"jax": "0.10.2", "cuda": "13"}
+    assert policy.environment(both, PORTABLE, "amd64", "x86-64-v3")["XLA_FLAGS"] == (
+        "--xla_gpu_deterministic_ops=true --xla_cpu_max_isa=AVX2 --xla_cpu_experimental_ynn_fusion_type="
+    )
+    known = {
+        "0.4.30": None,
+        "0.4.38": "--xla_cpu_max_isa=AVX2",
+        "0.7.2": "--xla_cpu_max_isa=AVX2 --xla_cpu_use_xnnpack=false",
+        "0.11.0": None,
+    }
+    for version, flags in known.items():
+        assert policy.environment({"jax": version}, PORTABLE, "amd64", "x86-64-v3").get("XLA_FLAGS") == flags
+
+
+@pytest.mark.parametrize(
+    ("version", "last"),
+    [("1.26.4", "AVX512_ICL"), ("2.2.6", "AVX512_ICL"), ("2.3.5", "AVX512_SPR"), ("2.4.6", "AVX512_SPR")],
+)
+def test_numpy_is_told_names_that_its_version_knows(version: str, last: str) -> None:
+    """Names that a build does not dispatch on draw a warning; groups came with 2.4."""
+    value = policy.environment({"numpy": version}, PORTABLE)["NPY_DISABLE_CPU_FEATURES"].split()
+    assert value[-1] == last
+    assert ("X86_V3" in value) == version.startswith("2.4")
 
 
 def test_the_document_is_the_one_of_the_table() -> None:

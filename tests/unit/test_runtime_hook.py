@@ -25,15 +25,25 @@ FAKES = {
     ),
     "numpy/random/bit_generator.py": "from random import SystemRandom\nrandbits = SystemRandom().getrandbits\n",
     "torch/__init__.py": (
-        "__version__ = '2.0'\nstate = {'seed': None, 'algorithms': False, 'threads': 64}\n"
+        "__version__ = '2.0'\n"
+        "state = {'seed': None, 'algorithms': False, 'threads': 64, 'interop': 64, 'precision': ''}\n"
         "def manual_seed(n): state['seed'] = n\n"
         "def initial_seed(): return state['seed']\n"
         "def set_num_threads(n): state['threads'] = n\n"
         "def get_num_threads(): return state['threads']\n"
+        "def set_num_interop_threads(n):\n"
+        "    if state['interop'] != 64: raise RuntimeError('twice')\n    state['interop'] = n\n"
+        "def get_num_interop_threads(): return state['interop']\n"
         "def use_deterministic_algorithms(on):\n"
         "    import os\n    state['algorithms'] = on and 'BROKEN' not in os.environ\n"
         "def are_deterministic_algorithms_enabled(): return state['algorithms']\n"
-        "class backends:\n    class cudnn:\n        benchmark = True\n        deterministic = False\n"
+        "def set_float32_matmul_precision(word): state['precision'] = word\n"
+        "def get_float32_matmul_precision(): return state['precision']\n"
+        "class backends:\n"
+        "    class cudnn:\n        benchmark = allow_tf32 = True\n        deterministic = False\n"
+        "    class cuda:\n        class matmul:\n"
+        "            allow_tf32 = allow_fp16_reduced_precision_reduction = True\n"
+        "            allow_bf16_reduced_precision_reduction = True\n"
     ),
     "jax/__init__.py": "raise ImportError('no jaxlib')\n",
 }
@@ -97,12 +107,20 @@ def test_switches_are_set_and_read_back(tree: Tree) -> None:
     assert record["frameworks"] == {"numpy": "9.9", "torch": "2.0"}
     assert record["generators"] == {"numpy": 42, "numpy.entropy": 42, "random": 42, "torch": 42}
     assert [(entry["name"], entry["wanted"], entry["found"], entry["ok"]) for entry in record["switches"]] == [
+        ("random.seed", 42, 42, True),
         ("numpy.random.seed", 42, 42, True),
+        ("numpy.random.bit_generator.randbits", 42, 42, True),
         ("torch.manual_seed", 42, 42, True),
         ("torch.set_num_threads", 1, 1, True),
+        ("torch.set_num_interop_threads", 1, 1, True),
         ("torch.use_deterministic_algorithms", True, True, True),
         ("torch.backends.cudnn.benchmark", False, False, True),
         ("torch.backends.cudnn.deterministic", True, True, True),
+        ("torch.backends.cudnn.allow_tf32", False, False, True),
+        ("torch.backends.cuda.matmul.allow_tf32", False, False, True),
+        ("torch.set_float32_matmul_precision", "highest", "highest", True),
+        ("torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction", False, False, True),
+        ("torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction", False, False, True),
     ]
     assert (record["path"], record["seed"], record["level"], record["warnings"]) == ("", 42, "ops", [])
 
@@ -131,6 +149,101 @@ def test_a_switch_that_fails_stops_a_strict_run(tree: Tree) -> None:
     assert tree.records()[0]["warnings"] == ["torch.use_deterministic_algorithms: wanted True, found False"]
 
 
+def test_the_scripts_own_calls_are_kept_and_recorded(tree: Tree) -> None:
+    """Seeds that the script gives stand in the record, also for generators that tell none; threads are told late."""
+    text = (
+        "import random, numpy, torch; random.seed(7); numpy.random.seed(8); random.random()\n"
+        "torch.set_num_interop_threads(9); torch.set_num_interop_threads(1); print(torch.get_num_interop_threads())"
+    )
+    done = tree.execute("-c", text)
+    assert done.stdout == "1\n"
+    message = "torch.set_num_interop_threads(9) comes too late: the locked 1 stays"
+    assert done.stderr == f"envbuild: warning: {message}\n"
+    (record,) = tree.records()
+    assert {entry["name"]: entry["at_exit"] for entry in record["switches"] if "at_exit" in entry} == {
+        "random.seed": 7,
+        "numpy.random.seed": 8,
+    }
+    tree.execute("-c", "import random; random.seed()")
+    ends = [entry.get("at_exit") for record in tree.records() for entry in record["switches"]]
+    assert "the system's entropy" in ends
+
+
+@pytest.mark.parametrize(
+    ("text", "op", "line"),
+    [
+        (
+            'import torch\ndef train():\n    raise RuntimeError("put_ does not have a deterministic implementation, '
+            "but you set 'torch.use_deterministic_algorithms(True)'. You can …\")\ntrain()\n",
+            "torch.Tensor.put_",
+            3,
+        ),
+        (
+            "import torch\ntry:\n    raise RuntimeError('histc2 does not have a deterministic implementation, but …')\n"
+            "except RuntimeError as error:\n    raise ValueError('step failed') from error\n",
+            "histc2",
+            3,
+        ),
+        (
+            "import threading, torch\ndef work():\n"
+            "    raise RuntimeError('put_ does not have a deterministic implementation')\n"
+            "thread = threading.Thread(target=work); thread.start(); thread.join()\n",
+            "torch.Tensor.put_",
+            3,
+        ),
+    ],
+)
+def test_a_refused_operation_is_named(tree: Tree, text: str, op: str, line: int) -> None:
+    """After the program's own traceback come the operation, the line of the script and ways out; the code stays."""
+    path = script(tree, text)
+    done = tree.execute(path, check=False)
+    thread = "threading" in text
+    assert done.returncode == (0 if thread else 1)
+    own, ours = done.stderr.split("envbuild: ")
+    assert own.rstrip().splitlines()[-1].startswith(("RuntimeError", "ValueError"))
+    lines = ours.splitlines()
+    assert lines[0] == f"{op} has no deterministic kernel here and was refused"
+    assert lines[1].startswith(f"  at    {path}:{line}   raise RuntimeError(")
+    (refused,) = tree.records()[0]["refused_ops"]
+    assert (refused["op"], refused["file"], refused["line"]) == (op, path, line)
+    assert f"  try   {refused['ways'][0]}" in lines if refused["ways"] else "  try   run it on the CPU" in lines
+
+
+def test_other_errors_are_none_of_ours(tree: Tree) -> None:
+    """What is not about determinism is left without a word."""
+    done = tree.execute("-c", "import torch; raise RuntimeError('CUDA out of memory')", check=False)
+    assert done.stderr.rstrip().endswith("RuntimeError: CUDA out of memory")
+    assert tree.records()[0]["refused_ops"] == []
+
+
+def test_the_table_and_the_code_have_the_same_switches() -> None:
+    """Each row is set by code, and no code sets what has no row."""
+    from envbuild.runtime.hook import table_switches
+    from envbuild.runtime.hook.frameworks import (
+        for_jax,
+        for_keras,
+        for_libc,
+        for_numpy,
+        for_tensorflow,
+        for_torch,
+        standard,
+    )
+
+    code = {
+        "python": {*standard.ACCESS},
+        "numpy": {*for_numpy.ACCESS, for_numpy.ENTROPY},
+        "libc": {*for_libc.ACCESS},
+        "tensorflow": {*for_tensorflow.ACCESS},
+        "keras": {*for_keras.ACCESS},
+        "torch": {*for_torch.ACCESS},
+        "jax": {*for_jax.ACCESS},
+    }
+    assert code == {name: {row[0] for row in rows} for name, rows in table_switches.SWITCHES.items()}
+    hook = Path(table_switches.__file__).parent
+    callers = {path.name for path in hook.rglob("*.py") if ".switch(" in path.read_text()}
+    assert callers == {"switching.py"}
+
+
 def test_not_strict_and_only_seeds(tmp_path: Path) -> None:
     """Without strict a failing step is one warning; level seeds sets no deterministic algorithms."""
     (tmp_path / "fakes" / "torch").mkdir(parents=True)
@@ -139,7 +252,7 @@ def test_not_strict_and_only_seeds(tmp_path: Path) -> None:
     lock = make_lock(determinism=Determinism(level="seeds", seed=3, threads=1, strict=False))
     tree = make_tree(tmp_path / "tree", lock, paths=[tmp_path / "fakes"])
     done = tree.execute("-c", "import torch; print(torch.state, torch.backends.cudnn.benchmark)")
-    assert done.stdout == "{'seed': 3, 'algorithms': False, 'threads': 64} True\n"
+    assert done.stdout == "{'seed': 3, 'algorithms': False, 'threads': 64, 'interop': 1, 'precision': ''} True\n"
     assert done.stderr == ("envbuild: warning: torch.set_num_threads: wanted 1, found 'RuntimeError: no threads'\n")
 
 

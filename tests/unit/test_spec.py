@@ -192,8 +192,8 @@ def test_all_problems_are_told_at_once() -> None:
             '2 os.image: "debian:12" has no digest: a tag can move — e.g. debian@sha256:00000000…',
         ),
         (
-            "determinism: {level: portable}",
-            '2 determinism.level: "portable": equal bits on different CPUs are not there yet: write ops',
+            "determinism: {level: all}",
+            '2 determinism.level: expected seeds, ops or portable, found "all"',
         ),
         (
             "determinism: {threads: 0}",

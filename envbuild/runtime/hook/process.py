@@ -48,6 +48,8 @@ class Process:
         self.warnings: list[str] = []
         self.closing: list[Callable[[], None]] = []
         """Called when the process ends by itself; what they raise is a warning."""
+        self.refusals: list[dict[str, Any]] | None = None
+        """Operations that a framework refused; None until one is loaded that does."""
         self.forks = self.calls = 0
         self.main_thread = get_ident()
         self.moving = False
@@ -70,7 +72,7 @@ class Process:
     @property
     def ops(self) -> bool:
         """Whether deterministic operations are asked for, beyond seeds."""
-        return bool(self.config.LEVEL == "ops")
+        return self.config.LEVEL in ("ops", "portable")
 
     @property
     def parameters(self) -> Parameters:
@@ -212,6 +214,7 @@ class Process:
             "parameters": self._parameters.as_list() if self._parameters else [],
             **self.observer.as_dict(final=final),
             **({"objects": _objects()} if final else {}),
+            "refused_ops": self.refusals or [],
             "warnings": self.warnings,
         }
 

@@ -34,4 +34,8 @@ def start() -> None:
         from . import trace
 
         tables += [finder.TRACED] if trace.begin(process) else []
+    if process.config.LEVEL == "portable" and not gate.controls_off():
+        from .frameworks import for_libc
+
+        process.guarded("libc", lambda: for_libc.set_up(process))
     finder.install(process, *tables)

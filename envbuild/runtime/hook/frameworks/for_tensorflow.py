@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from .. import refusals
+from ..switching import Access, apply
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -12,42 +15,49 @@ if TYPE_CHECKING:
 def set_up(module: Any, process: Process) -> None:
     """Set every switch right after the import: nothing of TensorFlow's runtime has been initialised yet."""
     process.modules["tensorflow"] = module
-    process.seeds("tensorflow", lambda process: _seed(module, process))
-    threads = process.config.THREADS
-    for kind in ("intra", "inter"):
-        put = getattr(module.config.threading, f"set_{kind}_op_parallelism_threads")
-        get = getattr(module.config.threading, f"get_{kind}_op_parallelism_threads")
-        name = f"tf.config.threading.set_{kind}_op_parallelism_threads"
-        process.switch(name, threads, lambda put=put: put(threads), get)  # type: ignore[misc]
-    if process.ops:
-        _deterministic(module, process)
+    refusals.watch(process)
+    apply("tensorflow", module, process, ACCESS, str(getattr(module, "__version__", "")))
     process.write()
 
 
-def _deterministic(module: Any, process: Process) -> None:
-    experimental = module.config.experimental
-    if hasattr(experimental, "enable_op_determinism"):
-        from tensorflow.python.framework import config
-
-        process.switch(
-            "tf.config.experimental.enable_op_determinism",
-            True,
-            experimental.enable_op_determinism,
-            config.is_op_determinism_enabled,
-        )
-    if hasattr(experimental, "enable_tensor_float_32_execution"):
-        process.switch(
-            "tf.config.experimental.enable_tensor_float_32_execution",
-            False,
-            lambda: experimental.enable_tensor_float_32_execution(False),
-            experimental.tensor_float_32_execution_enabled,
-        )
-
-
-def _seed(module: Any, process: Process) -> None:
-    """Set the global seed. A forked child of an initialised runtime is left alone: touching it could hang."""
+def _context() -> Any:
     from tensorflow.python.eager import context
 
-    if getattr(context.context(), "_context_handle", None) is None:
-        seed = process.seed("tensorflow")
-        process.switch("tf.random.set_seed", seed, lambda: module.random.set_seed(seed), context.global_seed)
+    return context
+
+
+def _untouched(module: Any) -> bool:
+    """A forked child of an initialised runtime is left alone: touching it could hang."""
+    return getattr(_context().context(), "_context_handle", None) is None
+
+
+def _deterministic() -> bool:
+    from tensorflow.python.framework import config
+
+    return bool(config.is_op_determinism_enabled())
+
+
+ACCESS = {
+    "tf.random.set_seed": Access(
+        lambda module, value: module.random.set_seed(value),
+        lambda module, wanted: _context().global_seed(),
+        generator="tensorflow",
+        ready=_untouched,
+    ),
+    "tf.config.threading.set_intra_op_parallelism_threads": Access(
+        lambda module, value: module.config.threading.set_intra_op_parallelism_threads(value),
+        lambda module, wanted: module.config.threading.get_intra_op_parallelism_threads(),
+    ),
+    "tf.config.threading.set_inter_op_parallelism_threads": Access(
+        lambda module, value: module.config.threading.set_inter_op_parallelism_threads(value),
+        lambda module, wanted: module.config.threading.get_inter_op_parallelism_threads(),
+    ),
+    "tf.config.experimental.enable_op_determinism": Access(
+        lambda module, value: module.config.experimental.enable_op_determinism(),
+        lambda module, wanted: _deterministic(),
+    ),
+    "tf.config.experimental.enable_tensor_float_32_execution": Access(
+        lambda module, value: module.config.experimental.enable_tensor_float_32_execution(value),
+        lambda module, wanted: module.config.experimental.tensor_float_32_execution_enabled(),
+    ),
+}

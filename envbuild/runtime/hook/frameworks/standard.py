@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ..switching import OWN_SEEDS, Access, apply, notice_seeds
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 
 def seed_random(module: Any, process: Process) -> None:
     """Seed the module's functions. ``random.Random()`` objects are left alone: ``tempfile`` relies on them."""
-    process.seeds("random", lambda process: module.seed(process.seed("random")), lambda: _state(module))
+    notice_seeds(module, "seed", "random.seed")
+    apply("python", module, process, ACCESS)
     # The module itself reseeds forked children from the system's entropy, after the hook's own handler.
     os.register_at_fork(after_in_child=lambda: process.reapply("random"))
 
@@ -22,6 +25,14 @@ def _state(module: Any) -> str:
     """Describe the generator. The hash of a tuple of integers is the same in every process."""
     _, words, gauss = module.getstate()
     return f"{hash(words)} {gauss}"
+
+
+def _read(module: Any, seed: int) -> Any:
+    """Return the program's own seed if it gave one; there is no function that tells the generator's."""
+    return OWN_SEEDS.get("random.seed", seed)
+
+
+ACCESS = {"random.seed": Access(lambda module, value: module._inst.seed(value), _read, generator="random", draw=_state)}
 
 
 def number_workers(module: Any, process: Process) -> None:
