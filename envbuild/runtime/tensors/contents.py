@@ -126,7 +126,7 @@ class _Measure:
             self.low = min(self.low, float(values.min()))
             self.high = max(self.high, float(values.max()))
             wide = values.astype("f8")
-            self.squares += float((wide * wide).sum())
+            self.squares += float(numpy.dot(wide, wide))
 
     def as_dict(self) -> dict[str, float]:
         found = {"low": self.low, "high": self.high, "norm": self.squares**0.5}
