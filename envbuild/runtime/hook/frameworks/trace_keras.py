@@ -160,14 +160,16 @@ class _Watch:
         result = original(*arguments, **options)
         if self.compiled and not self.depth and _eager():
             for optimizer, variables in list(self.compiled.items()):
-                self._count(optimizer, variables, partial(_batch, self.tracer, (arguments, options)))
+                batch = partial(_batch, self.tracer, (arguments, options))
+                self.tracer.guarded(partial(self._count, optimizer, variables, batch))
         return result
 
     def _count(self, optimizer: Any, variables: list[Any], batch: Callable[[], int | None]) -> None:
-        try:
-            count = int(_value(getattr(optimizer, "_iterations", None) or optimizer.iterations))
-        except Exception:  # not initialised: it was only traced so far
+        iterations = getattr(optimizer, "_iterations", None)
+        iterations = optimizer.iterations if iterations is None else iterations
+        if not _is_initialised(iterations):  # it was only put into a graph so far
             return
+        count = int(_value(iterations))
         covers = count - self.counts.get(optimizer, 0)
         self.counts[optimizer] = count
         if covers > 0:
