@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .check import Check
 
 REFUSED = 78
+WITHOUT = "ENVBUILD_WITHOUT"
+"""Names of switches and locked variables that one run goes without, separated by commas: to see what each costs."""
 MARKER = "ENVBUILD_GUARD"
 """Set by a gate that let a program start. ``off``, set from outside, asks for no checks."""
 OFF = "off"
@@ -239,19 +241,25 @@ def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) ->
     say(table.warnings(verdict.checks))
     if controls_off():
         _drop_controls(expect["environment"])
+    elif names := left_out(os.environ):
+        _leave_out(names, expect["environment"])
     os.environ[MARKER] = marker(expect["identity"])
     return True
 
 
 def _add_fingerprint(verdict: Verdict, expect: Mapping[str, Any], prefix: str, folder: str) -> None:
     """Compare the numeric fingerprint too, now that all else lets the program start; overrides hold here as well."""
+    from time import perf_counter
+
     from . import checks, fingerprint_check, overrides
 
+    start = perf_counter()
     found = fingerprint_check.check(expect, prefix=prefix, folder=folder, write=write_atomic)
     found = [*verdict.checks, *found]
     allow = os.environ.get(overrides.ALLOW, "")
     verdict.checks = overrides.apply(found, allow) if allow else found
     verdict.ok = not checks.refused(verdict.checks)
+    verdict.duration_ms = round(verdict.duration_ms + (perf_counter() - start) * 1000, 3)
 
 
 def controls_off() -> bool:
@@ -266,6 +274,20 @@ def _drop_controls(locked: Mapping[str, str]) -> None:
     for name in sorted(set(locked).intersection(HARD).difference(KEPT)):
         os.environ.pop(name, None)
     say("envbuild: the controls are off: no seeds, no deterministic operations\n")
+
+
+def left_out(environment: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of what this run goes without."""
+    return frozenset(name for name in environment.get(WITHOUT, "").split(",") if name)
+
+
+def _leave_out(names: frozenset[str], locked: Mapping[str, str]) -> None:
+    """Unset locked variables that this run goes without, and say so; only those that controls are made of."""
+    from .variables import HARD, KEPT
+
+    for name in names.intersection(locked).intersection(HARD).difference(KEPT):
+        os.environ.pop(name, None)
+    say(f"envbuild: this run goes without: {', '.join(sorted(names))}\n")
 
 
 def _first_line(path: str) -> str:

@@ -37,6 +37,7 @@ class Process:
     def __init__(self, config: Any, folder: str = gate.RUN_DIR) -> None:
         self.config = config
         self.folder = folder
+        self.without = gate.left_out(os.environ)
         self.path = lineage.place(os.environ, os.getpid(), _arguments())
         self.inherited: dict[str, str] = {}
         self.inherited_by_child: dict[str, str] = {}
@@ -123,6 +124,8 @@ class Process:
             put: sets it.
             get: reads it back; called again at the end of the process.
         """
+        if name in self.without:
+            return
         if self.moving and self.task:  # a seed once more, the task's and not the process's: nothing for the record
             put()
             return
@@ -193,7 +196,9 @@ class Process:
 
         wanted = self.config.ENVIRONMENT
         changed = {
-            name: mask_variable(name, os.environ.get(name)) for name in wanted if os.environ.get(name) != wanted[name]
+            name: mask_variable(name, os.environ.get(name))
+            for name in wanted
+            if os.environ.get(name) != wanted[name] and name not in self.without
         }
         return {
             "format": FORMAT,
