@@ -11,6 +11,7 @@ from envbuild.errors import HostMismatchError
 from envbuild.image.runtime import expectations
 from envbuild.lock import Lock
 from envbuild.runtime.guard import gate, table
+from envbuild.runtime.guard.check import plain
 
 Verdict = gate.Verdict
 
@@ -31,7 +32,7 @@ def render(verdict: Verdict) -> str:
     width = max(len(check.field) for check in verdict.checks)
     wide = max(len(check.locked) for check in verdict.checks)
     for check in verdict.checks:
-        lines.append(f"  {check.field.ljust(width)}   {check.locked.ljust(wide)}   {check.found}")
+        lines.append(plain(f"  {check.field.ljust(width)}   {check.locked.ljust(wide)}   {check.found}"))
     return "\n".join(lines) + "\n" + table.warnings(verdict.checks)
 
 

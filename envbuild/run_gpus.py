@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from envbuild.engine.protocol import Gpus
 from envbuild.hardware import GpuDevice, Hardware
 from envbuild.host import HostGpu
+from envbuild.runtime.guard import gpu_devices
 
-_FIELDS = ("model", "compute-capability", "sms", "mig")
-"""Fields that tell kinds of GPU apart; the guard compares all the others too, but nothing can be chosen by them."""
+_FIELDS = {
+    "gpu.model": "name",
+    "gpu.compute-capability": "compute-capability",
+    "gpu.sms": "sms",
+    "gpu.mig": "mig",
+}
+"""Fields that tell kinds of GPU apart, with their facts; the guard compares the others too, but they choose nothing."""
 
 
 def fitting(hardware: Hardware, gpus: Gpus, root: Path = Path("/")) -> Gpus:
@@ -56,7 +64,7 @@ def choose(hardware: Hardware, found: Sequence[HostGpu], *, exclusive: bool = Fa
         exclusive: take GPUs that no program holds before others.
     """
     gpu = hardware.gpu
-    left = sorted(found, key=lambda device: bool(device.processes)) if exclusive else list(found)
+    left = sorted(found, key=_is_held) if exclusive else list(found)
     taken: list[str] = []
     for wanted in gpu.devices if gpu else ():
         fits = [device for device in left if _fits(hardware, wanted, device)][: wanted.count]
@@ -67,12 +75,16 @@ def choose(hardware: Hardware, found: Sequence[HostGpu], *, exclusive: bool = Fa
     return tuple(device.uuid for device in found if device.uuid in taken)
 
 
+def _is_held(device: HostGpu) -> bool:
+    """Tell whether the guard would say that others hold a GPU."""
+    return bool(gpu_devices.held(msgspec.to_builtins(device)))
+
+
 def _fits(hardware: Hardware, wanted: GpuDevice, found: HostGpu) -> bool:
-    """Tell whether a GPU is of a locked kind, as far as the lock says what kind that is."""
-    has = {"model": found.name, "compute-capability": found.compute_capability, "sms": found.sms, "mig": found.mig}
-    for field in _FIELDS:
-        locked = getattr(wanted, field.replace("-", "_"))
-        policy = hardware.policy_of(f"gpu.{field}")
-        if locked and policy != "any" and not policy.endswith("warn") and has[field] and has[field] != locked:
+    """Tell whether a GPU is of a locked kind, as far as the lock says what kind that is and the GPU tells."""
+    locked, has = msgspec.to_builtins(wanted), msgspec.to_builtins(found)
+    for field, fact in _FIELDS.items():
+        policy = hardware.policy_of(field)
+        if has[fact] and not policy.endswith("warn") and not gpu_devices.same(policy, field, locked, has):
             return False
     return True

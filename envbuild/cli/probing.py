@@ -14,6 +14,7 @@ from envbuild.cli.probe_problems import troubles
 from envbuild.files import atomic_write
 from envbuild.host import GpuFacts, HostFacts, HostGpu
 from envbuild.hostprobe import probe_host
+from envbuild.runtime.guard.check import plain
 
 _HEADINGS = ("GPU", "NAME", "CAPABILITY", "SMS", "MEMORY", "FREE", "MIG", "ECC", "FOR CUDA")
 _MORE = ("GPU", "UUID", "VBIOS", "BOARD", "AWAKE", "PROGRAMS")
@@ -134,8 +135,3 @@ def _wrapped(words: Sequence[str], width: int = 100) -> Iterator[str]:
         line = f"{line} {word}".lstrip()
     if line:
         yield line
-
-
-def plain(text: str) -> str:
-    """Show control characters of a text from outside as escapes."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

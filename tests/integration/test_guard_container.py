@@ -131,7 +131,7 @@ def test_exec_and_alterations(box: Callable[..., Box]) -> None:
         "  field             locked         found   what it means\n"
         "  packages.sneaky   (not locked)   1.0     installed after the build\n"
         "what to do:\n"
-        "  add what you need to python.requirements in spec.yaml, then: envbuild lock spec.yaml && envbuild build\n"
+        "  add what you need to requirements in spec.yaml, then: envbuild lock spec.yaml && envbuild build\n"
     )
 
 

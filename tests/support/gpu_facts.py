@@ -330,14 +330,14 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         expect(H200),
         facts(found(H200), **libcuda(path=COMPAT, version="590.44.01", compat=True)),
         "gpu.libcuda",
-        f"{COMPAT} (590.44.01)",
+        f"libcuda 590.44.01 ({COMPAT})",
         gpu_words.COMPAT,
     ),
     "another libcuda": (
         expect(H200),
         facts(found(H200), **libcuda(path="/usr/lib/libcuda.so.570.86.15", version="570.86.15")),
         "gpu.libcuda",
-        "/usr/lib/libcuda.so.570.86.15 (570.86.15)",
+        "libcuda 570.86.15 (/usr/lib/libcuda.so.570.86.15)",
         gpu_words.LIBCUDA,
     ),
     "no libcuda": (

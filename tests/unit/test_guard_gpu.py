@@ -130,6 +130,81 @@ def test_followers_name_their_cause() -> None:
     }
 
 
+RELAX = "relax hardware.{} in spec.yaml (policy: {}), then: envbuild lock spec.yaml && envbuild build"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen", "field", "policies"),
+    [
+        (expect(H200), facts(found(H200), driver="580.126.09"), "gpu.driver", "same branch or any"),
+        (expect(H200), facts(found(H200), driver="590.44.01"), "gpu.driver", "at least or any"),
+        (expect(H200), facts(found(H200), driver="580.200.01"), "gpu.driver", "same branch or at least or any"),
+        (expect(H200), facts(found(H200), driver="570.86.15"), "gpu.driver", "any"),
+        (expect(H200), facts(found(H200, sms=144)), "gpu.sms", "at least or any"),
+        (expect(H200), facts(found(H200, sms=114)), "gpu.sms", "any"),
+        (expect(H200, gpu_sms="at least"), facts(found(H200, sms=114)), "gpu.sms", "any"),
+        (expect(H200), facts(found(H200), found(H200)), "gpu.count", "at least or any"),
+        (expect(H200, H200), facts(found(H200)), "gpu.count", "any"),
+        (expect(H200, gpu_ecc="exact"), facts(found(H200, ecc=False)), "gpu.ecc", "any"),
+    ],
+)
+def test_only_policies_that_help_are_named(
+    wanted: dict[str, Any], seen: dict[str, Any], field: str, policies: str
+) -> None:
+    """Whoever relaxes a field as told and locks again is not refused for it once more."""
+    (check,) = [check for check in judge(wanted, seen) if check.refuses]
+    assert check.field == field
+    assert RELAX.format(field, policies) in check.fix.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("policy", "cuda", "install"),
+    [
+        ("exact", None, "install NVIDIA driver 580.159.04"),
+        ("same branch", None, "install NVIDIA driver 580.*"),
+        ("at least", None, "install NVIDIA driver 580.159.04 or newer"),
+        ("any", {"version": "12.9", "driver": "525.60.13"}, "install NVIDIA driver 525.60.13 or newer"),
+        ("any", None, "install NVIDIA's driver"),
+    ],
+)
+def test_the_driver_to_install(policy: str, cuda: dict[str, str] | None, install: str) -> None:
+    """Without a driver, the one to install is one that the lock's policy accepts."""
+    wanted = {**expect(H200, gpu_driver=policy), "cuda": cuda}
+    (check,) = judge(wanted, facts(driver="", libcuda={}))
+    assert check.fix.splitlines()[1] == install
+
+
+def test_no_gpu_at_all_on_a_host() -> None:
+    """A host is not told to give a container GPUs, nor to relax or to lock what it does not have."""
+    done = judge(expect(H200), facts(), scope="host")
+    (check,) = [check for check in done if check.refuses]
+    assert check.fix.splitlines() == [
+        "run on a host with 1 × NVIDIA H200",
+        "once, knowingly (recorded as overridden): envbuild run --allow gpu.count",
+    ]
+
+
+def test_exclusive_on_a_host_with_a_free_gpu() -> None:
+    """A run is handed the GPU that nobody holds, so that the host will do; without a free one it will not."""
+    wanted = expect(H200, exclusive=True)
+    busy, small = found(H200, processes=[{"pid": 7, "name": "x"}]), found(H200, memory=143771, free=9000)
+    assert failures(judge(wanted, facts(busy, small, found(H200)), scope="host")) == {}
+    assert failures(judge(wanted, facts(busy, small, found(T4)), scope="host")).keys() == {"gpu.exclusive"}
+    assert failures(judge(wanted, facts(busy, found(T4)), scope="host")).keys() == {"gpu.exclusive"}
+
+
+def test_every_override_is_named() -> None:
+    """The last line names whatever refuses, also what is not about GPUs; nothing is offered for an altered guard."""
+    done = judge(expect(H200), facts(found(H200), driver="590.44.01"))
+    done.append(checks.Check("environment.TZ", "UTC", "X", ok=False, fix="unset it"))
+    done.append(checks.Check("environment.ENVBUILD_ALLOW", "names", "X", ok=False, fix="name fields"))
+    assert table.render(done, "l").splitlines()[-1] == (
+        "  once, knowingly (recorded as overridden): envbuild run --allow gpu.driver --allow environment.TZ"
+    )
+    done.append(checks.Check("runtime./opt/envbuild/guard.py", "1", "2", ok=False, fix="build it again"))
+    assert "--allow" not in table.render(done, "l")
+
+
 def test_table_leads_with_the_cause() -> None:
     """Another model on another driver: two rows, and one line with every override that would be needed."""
     done = judge(expect(EIGHT), facts(*[found(A100)] * 8, driver="570.86.15"))
@@ -142,10 +217,10 @@ def test_table_leads_with_the_cause() -> None:
         "bits possible\n"
         "what to do:\n"
         "  run on a host with 8 × NVIDIA H200\n"
-        "  install NVIDIA driver 580.159.04 or run on a host that has it\n"
-        "  relax hardware.gpu.driver in spec.yaml (same branch, at least, any), then: "
-        "envbuild lock spec.yaml && envbuild build\n"
-        "  lock for this host: envbuild lock spec.yaml --host detect && envbuild build\n"
+        "  install NVIDIA driver 580.159.04, or run on a host that has it\n"
+        "  relax hardware.gpu.driver in spec.yaml (policy: any), then: envbuild lock spec.yaml && envbuild build\n"
+        "  lock for this host (what spec.yaml says by hand stays: take it out): "
+        "envbuild lock spec.yaml --host detect && envbuild build\n"
         "  once, knowingly (recorded as overridden): envbuild run --allow gpu.model --allow gpu.compute-capability "
         "--allow gpu.sms --allow gpu.driver\n"
     )

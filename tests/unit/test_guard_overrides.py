@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from envbuild.hardware import POLICIES
-from envbuild.runtime.guard import checks, gate, overrides, variables
+from envbuild.runtime.guard import checks, fingerprint_check, gate, overrides, variables
 from envbuild.runtime.guard.check import Check
 from tests.support.gpu_facts import H200, expect, facts, found
 
@@ -116,6 +117,16 @@ def test_override_that_was_not_needed(image: Path, monkeypatch: pytest.MonkeyPat
     )
     assert gate.pass_or_refuse("entrypoint", folder=str(image)) is True
     assert verdict(image)["verified"] == "yes"
+
+
+def test_the_time_of_the_fingerprint_counts(image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict's duration is that of everything the gate did before the program started."""
+    monkeypatch.setattr(gate, "observe", lambda expect, scope: {"environment": {}, "gpu": facts(), "scope": scope})
+    monkeypatch.setattr(checks, "FIELDS", {})
+    monkeypatch.setattr(gate, "load_expectations", lambda path: {**MADE, "fingerprint": True})
+    monkeypatch.setattr(fingerprint_check, "check", lambda *args, **options: time.sleep(0.03) or [])
+    assert gate.pass_or_refuse("entrypoint", folder=str(image)) is True
+    assert verdict(image)["duration_ms"] >= 30
 
 
 def test_guard_off(image: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

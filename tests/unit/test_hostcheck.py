@@ -54,7 +54,8 @@ def test_mismatch() -> None:
         "  run on a x86-64-v4 host, or lower hardware.cpu in spec.yaml, then: "
         "envbuild lock spec.yaml && envbuild build\n"
         "  give the run 8 CPUs, or lower determinism.threads in spec.yaml, then: "
-        "envbuild lock spec.yaml && envbuild build"
+        "envbuild lock spec.yaml && envbuild build\n"
+        "  once, knowingly (recorded as overridden): envbuild run --allow kernel --allow cpu --allow cpus"
     )
 
 
@@ -75,7 +76,7 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         "  gpu.model     NVIDIA H200          NVIDIA H200\n"
         "  gpu.sms       132                  132\n"
         "  gpu.driver    580.159.04           580.159.04\n"
-        "  gpu.libcuda   libcuda 580.159.04   /usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04 (580.159.04)\n"
+        "  gpu.libcuda   libcuda 580.159.04   libcuda 580.159.04 (/usr/lib/x86_64-linux-gnu/libcuda.so.580.159.04)\n"
     )
 
 

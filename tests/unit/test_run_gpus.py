@@ -63,12 +63,21 @@ def test_fields_that_may_differ_do_not_choose() -> None:
     assert choose(hardware(GpuDevice(model="NVIDIA H100"), model="exact, warn"), found) == ("t",)
 
 
+def test_fields_are_as_strict_as_the_guard_is() -> None:
+    """With ``at least`` more SMs will do, and drivers before 470 leave the maker out of a model's name."""
+    found = [t4("t"), h100("a", sms=144), h100("b", name="H100")]
+    assert choose(hardware(H100, sms="at least"), found) == ("a",)
+    assert choose(hardware(H100), found) == ("b",)
+
+
 def test_a_free_gpu_is_taken_before_a_busy_one_if_it_matters() -> None:
     """``exclusive`` refuses a GPU that others use, so another is looked for; without it the order stays."""
     found = [h100("a", processes=BUSY), h100("b"), h100("c")]
     assert choose(hardware(H100, exclusive=True), found, exclusive=True) == ("b",)
     assert choose(hardware(H100), found) == ("a",)
     assert choose(hardware(H100), [h100("a", processes=BUSY)], exclusive=True) == ("a",)
+    found = [h100("a", memory=80000, free=20000), h100("b", memory=80000, free=79500)]
+    assert choose(hardware(H100, exclusive=True), found, exclusive=True) == ("b",), "another container's program"
 
 
 def a_machine(root: Path, monkeypatch: pytest.MonkeyPatch, *devices: HostGpu, whole: int | None = None) -> list[bool]:

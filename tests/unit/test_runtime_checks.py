@@ -68,7 +68,8 @@ def test_host_scope() -> None:
 )
 def test_kernel(release: str, meaning: str) -> None:
     """A kernel outside the range is refused, with the direction."""
-    fix = f"run on a host whose kernel is ≥ 5.10, < 7, or widen hardware.kernel in spec.yaml, then: {RELOCK}"
+    fix = f"run on a host whose kernel is ≥ 5.10, < 7, or widen hardware.kernel in spec.yaml, then: {RELOCK}\n"
+    fix += "once, knowingly (recorded as overridden): envbuild run --allow kernel"
     assert differences(kernel=release) == [
         {
             "field": "kernel",
@@ -106,7 +107,10 @@ def test_cpus() -> None:
     """Fewer CPUs than threads are refused; less CPU time is a warning."""
     (check,) = differences(cpus=1)
     assert (check["locked"], check["found"], check["severity"]) == ("2 threads", "1 CPU", "hard")
-    assert check["fix"] == f"give the run 2 CPUs, or lower determinism.threads in spec.yaml, then: {RELOCK}"
+    assert check["fix"].splitlines() == [
+        f"give the run 2 CPUs, or lower determinism.threads in spec.yaml, then: {RELOCK}",
+        "once, knowingly (recorded as overridden): envbuild run --allow cpus",
+    ]
     (check,) = differences(quota=1.5)
     assert (check["found"], check["severity"], check["fix"]) == (
         "2 CPUs, time for 1.5",
@@ -160,7 +164,7 @@ def test_distributions() -> None:
         ("packages.numpy", "2.4.6", "2.4.5", "another version"),
         ("packages.ruamel-yaml", "0.17", "(not installed)", "missing"),
     ]
-    assert found[1]["fix"] == f"add what you need to python.requirements in spec.yaml, then: {RELOCK}"
+    assert found[1]["fix"] == f"add what you need to requirements in spec.yaml, then: {RELOCK}"
     (check,) = differences(distributions={"numpy==2.4.6": "", "numpy==2.4.5": "", "ruamel.yaml==0.17": ""})
     assert (check["found"], check["meaning"]) == ("2.4.6, 2.4.5", "installed twice")
     (check,) = differences(distributions={"numpy==2.4.6": "RECORD missing", "ruamel.yaml==0.17": ""})

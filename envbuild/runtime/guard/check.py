@@ -7,6 +7,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+ONCE = "once, knowingly (recorded as overridden): envbuild run"
+"""Begins the last line of a fix; ``--allow FIELD`` follows. The table joins such lines into one."""
+
 
 class Check:
     """One comparison.
@@ -49,6 +52,16 @@ class Check:
             **({"because": self.because} if self.because else {}),
             **({"allowed": True} if self.allowed else {}),
         }
+
+
+def plain(text: str) -> str:
+    """Show control characters of a text from outside as escapes: it must not move the cursor."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def once(field: str) -> str:
+    """Return the line of a fix that names the override."""
+    return f"{ONCE} --allow {field}"
 
 
 def policy(expect: Mapping[str, Any], field: str, default: str = "exact") -> tuple[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import ranges, variables
 from .check import Check as Check
-from .check import policy
+from .check import once, policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +34,8 @@ def kernel(expect: Facts, seen: Facts) -> list[Check]:
         ok, where = False, "outside"
     meaning = {"": "", "below": "older than", "above": "newer than", "outside": "outside"}[where]
     fix = f"run on a host whose kernel is {shown}, or widen hardware.kernel in spec.yaml, then: {RELOCK}"
-    return [
-        Check("kernel", shown, found, ok=ok, meaning=meaning and f"{meaning} the locked range", fix="" if ok else fix)
-    ]
+    fix = "" if ok else f"{fix}\n{once('kernel')}"
+    return [Check("kernel", shown, found, ok=ok, meaning=meaning and f"{meaning} the locked range", fix=fix)]
 
 
 def cpu(expect: Facts, seen: Facts) -> list[Check]:
@@ -52,9 +51,9 @@ def cpu(expect: Facts, seen: Facts) -> list[Check]:
         severity = severity if word == "exact" else "info"
         meaning = "libraries that choose code by CPU may give other bits than on the locked level"
         fix = f"run on a {wanted} host, or lock this level: hardware.cpu: {found} in spec.yaml, then: {RELOCK}"
-        return [Check("cpu", wanted, found, ok=False, severity=severity, meaning=meaning, fix=fix)]
+        return [Check("cpu", wanted, found, ok=False, severity=severity, meaning=meaning, fix=f"{fix}\n{once('cpu')}")]
     meaning = "the CPU lacks instructions of the locked level" if found in _LEVELS else "another kind of CPU"
-    fix = f"run on a {wanted} host, or lower hardware.cpu in spec.yaml, then: {RELOCK}"
+    fix = f"run on a {wanted} host, or lower hardware.cpu in spec.yaml, then: {RELOCK}\n{once('cpu')}"
     return [Check("cpu", wanted, found or "unknown", ok=False, severity=severity, meaning=meaning, fix=fix)]
 
 
@@ -72,8 +71,9 @@ def cpu_flags(expect: Facts, seen: Facts) -> list[Check]:
         return [Check("cpu.flags", locked, "as locked" if word == "exact" else "there", ok=True, severity=severity)]
     shown = " ".join([f"-{flag}" for flag in lacking] + [f"+{flag}" for flag in further])
     meaning = "libraries choose other code by these flags: other bits"
-    fix = f"run on a host with the same CPU model, or relax hardware.cpu-flags in spec.yaml (any), then: {RELOCK}"
-    fix += "\nonce, knowingly (recorded as overridden): envbuild run --allow cpu.flags"
+    looser = "any" if lacking else "at least or any"
+    fix = "run on a host with the same CPU model, or relax hardware.cpu-flags in spec.yaml "
+    fix += f"(policy: {looser}), then: {RELOCK}\n{once('cpu.flags')}"
     return [Check("cpu.flags", locked, shown, ok=False, severity=severity, meaning=meaning, fix=fix)]
 
 
@@ -94,7 +94,7 @@ def cpus(expect: Facts, seen: Facts) -> list[Check]:
     if found < wanted:
         meaning = "libraries that count CPUs would split work otherwise: other bits"
         fix = f"give the run {wanted} CPUs, or lower determinism.threads in spec.yaml, then: {RELOCK}"
-        return [Check("cpus", locked, shown, ok=False, meaning=meaning, fix=fix)]
+        return [Check("cpus", locked, shown, ok=False, meaning=meaning, fix=f"{fix}\n{once('cpus')}")]
     if quota is not None and quota < wanted:
         shown += f", time for {quota:g}"
         meaning = "slower: the threads share less CPU time than they can use"
@@ -136,7 +136,7 @@ def distributions(expect: Facts, seen: Facts) -> list[Check]:
     found: dict[str, list[str]] = {}
     checks = []
     fix = "run the image as it was built: envbuild build"
-    add = f"add what you need to python.requirements in spec.yaml, then: {RELOCK}"
+    add = f"add what you need to requirements in spec.yaml, then: {RELOCK}"
     for entry, fault in seen["distributions"].items():
         name, _, version = entry.partition("==")
         known = normal_name(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .check import Check
+from .check import Check, once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def compare(wanted: Parts | None, found: Parts, lock: str) -> list[Check]:
             continue
         locked, shown = (str(side.get("digest", "(none)"))[:12] for side in (old, new))
         field = f"fingerprint.{part}"
-        ways = f"{fix}\nonce, knowingly (recorded as overridden): envbuild run --allow {field}"
+        ways = f"{fix}\n{once(field)}"
         checks.append(Check(field, locked, shown, ok=False, meaning=_meaning(part, old, new), fix=ways))
     return checks or [Check("fingerprint", _count(len(wanted)), "as recorded", ok=True)]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import gpu_devices as devices
 from . import gpu_words as words
-from .check import Check, policy
+from .check import Check, once, policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,13 +37,15 @@ def gpu(expect: Facts, seen: Facts) -> list[Check]:
         libcuda.because = "" if libcuda.ok else "gpu.nvml"
         return [nvml, driver, libcuda]
     found = _visible_devices(seen)
+    shown = len(found)
+    found = _free(expect, found) if seen["scope"] == "host" else found
     compared = devices.compare(expect, found, all_of_them=seen["scope"] != "host")
     for check in compared:
         if not nvml.ok and (check.found.startswith("unknown") or check.field in _NVML_ONLY):
             check.because = "gpu.nvml"
         elif not libcuda.ok and check.found.startswith("unknown"):  # the SM count comes from libcuda
             check.because = "gpu.libcuda"
-    return [nvml, *_count(expect, seen, len(found)), *compared, driver, libcuda, *_exclusive(expect, found)]
+    return [nvml, *_count(expect, seen, shown), *compared, driver, libcuda, *_exclusive(expect, found)]
 
 
 def unlocked(expect: Facts, seen: Facts) -> list[Check]:
@@ -61,12 +63,10 @@ def unlocked(expect: Facts, seen: Facts) -> list[Check]:
 def _no_driver(expect: Facts, problem: Facts) -> Check:
     """Nothing of NVIDIA's is here."""
     meaning = "without it nothing can run on a GPU"
-    driver = expect["gpu"].get("driver", "")
-    install = f"install NVIDIA driver {driver}{'' if _driver_policy(expect)[0] == 'exact' else ' or newer'}"
-    lines = [f"run on a host with {devices.describe(expect)}", install if driver else "install NVIDIA's driver"]
+    lines = [f"run on a host with {devices.describe(expect)}", _install(expect)]
     lines.append("lock without GPU: hardware.gpu: none in spec.yaml, then: " + words.RELOCK)
     found = "no NVIDIA driver" + (f", {_said('NVML', problem)}" if problem.get("message") else "")
-    fix = "\n".join([*lines, words.once("gpu")])
+    fix = "\n".join([*lines, once("gpu")])
     return Check("gpu", devices.describe(expect), found, ok=False, meaning=meaning, fix=fix)
 
 
@@ -81,7 +81,7 @@ def _nvml(expect: Facts, seen: Facts, problem: Facts) -> Check:
         meaning = f"NVIDIA_DRIVER_CAPABILITIES={capabilities} lacks utility: the container was given no NVML"
     elif problem.get("code") in (9, 12) and variables.get(_HANDS) in ("", "none", "void"):
         meaning = f"{_HANDS}={variables[_HANDS]}: the container was started without GPUs"
-    lines = [fix, f"run on a host with {devices.describe(expect)}", words.once("gpu.nvml")]
+    lines = [fix, f"run on a host with {devices.describe(expect)}", once("gpu.nvml")]
     found = _said("NVML", problem)
     return Check("gpu.nvml", "answers", found, ok=False, meaning=meaning, fix="\n".join(lines))
 
@@ -95,6 +95,18 @@ def _driver_policy(expect: Facts) -> tuple[str, str]:
     return policy(expect, "gpu.driver")
 
 
+def _install(expect: Facts) -> str:
+    """Say which driver to install: one that the policy accepts and that loads CUDA."""
+    locked, word = expect["gpu"].get("driver", ""), _driver_policy(expect)[0]
+    floor = (expect.get("cuda") or {}).get("driver", "")
+    if locked and word == "exact":
+        return f"install NVIDIA driver {locked}"
+    if locked and word == "same branch":
+        return f"install NVIDIA driver {locked.partition('.')[0]}.*"
+    least = locked if word == "at least" else floor
+    return f"install NVIDIA driver {least} or newer" if least else "install NVIDIA's driver"
+
+
 def _driver(expect: Facts, facts: Facts) -> Check:
     """The kernel module's version satisfies the policy, and CUDA's floor in any case."""
     locked, found = expect["gpu"].get("driver", ""), facts.get("driver", "")
@@ -103,18 +115,16 @@ def _driver(expect: Facts, facts: Facts) -> Check:
     floor = cuda.get("driver", "")
     shown = " ".join(filter(None, (locked, f"({word})" if locked and word != "exact" else ""))) or "any"
     if floor and found and devices.numbers(found) < devices.numbers(floor):
-        lines = [f"install NVIDIA driver {locked or floor} or newer" if word != "exact" else f"install driver {locked}"]
-        lines.append(f"lock an older CUDA: cuda in spec.yaml, then: {words.RELOCK}")
+        lock = f"lock an older CUDA: cuda in spec.yaml, then: {words.RELOCK}"
         meaning = f"CUDA {cuda['version']} does not load below {floor}"
-        fix = "\n".join([*lines, words.once("gpu.driver")])
+        fix = "\n".join([_install(expect), lock, once("gpu.driver")])
         return Check("gpu.driver", shown if locked else f"≥ {floor}", found, ok=False, meaning=meaning, fix=fix)
     if not locked or devices.agrees(word, locked, found):
         return Check("gpu.driver", shown, found or "unknown", ok=True, severity=severity)
     meaning = words.DRIVER if found else "not told: the driver compiles kernels (PTX), so its version decides bits"
-    wanted = {"same branch": f"{locked.partition('.')[0]}.*", "at least": f"{locked} or newer"}.get(word, locked)
-    looser = {"exact": "same branch, at least, any", "same branch": "at least, any"}.get(word, "any")
-    lines = [f"install NVIDIA driver {wanted} or run on a host that has it", words.relax("gpu.driver", looser)]
-    fix = "\n".join([*lines, words.DETECT, words.once("gpu.driver")]) if severity == "hard" else ""
+    relax = words.relax("gpu.driver", devices.looser("gpu.driver", [(locked, found)]))
+    lines = [f"{_install(expect)}, or run on a host that has it", relax, words.DETECT, once("gpu.driver")]
+    fix = "\n".join(lines) if severity == "hard" else ""
     return Check("gpu.driver", shown, found or "unknown", ok=False, severity=severity, meaning=meaning, fix=fix)
 
 
@@ -125,22 +135,23 @@ def _libcuda(expect: Facts, seen: Facts) -> Check:
     problem = library.get("problem") or {}
     severity = "soft" if _driver_policy(expect)[0] == "any" else "hard"
     wanted = f"libcuda {driver}".rstrip()
-    field, once = "gpu.libcuda", words.once("gpu.libcuda")
+    field, allow = "gpu.libcuda", once("gpu.libcuda")
     if (problem and problem.get("code") != _NO_DEVICE) or not path:
         meaning = "no CUDA program can start"
         fix = "give the container GPUs with the compute capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
         if path:
             fix = "make a CUDA program run on this host: nvidia-smi, dmesg, and the driver's own libcuda"
         found = _said(path or "libcuda", problem or {"message": "not found"})
-        return Check(field, wanted, found, ok=False, meaning=meaning, fix=f"{fix}\n{once}")
-    shown = f"{path} ({version})" if version else path
-    if library.get("compat"):
+        return Check(field, wanted, found, ok=False, meaning=meaning, fix=f"{fix}\n{allow}")
+    shown = f"libcuda {version} ({path})" if version else path
+    if "compat" in path.split("/")[:-1]:
         fix = "take the compatibility folder (…/compat) off LD_LIBRARY_PATH and out of /etc/ld.so.conf.d\n"
-        fix += f"or install the driver that the program needs\n{once}"
+        fix += f"install a driver as new as that package\n{allow}"
         return Check(field, wanted, shown, ok=False, severity=severity, meaning=words.COMPAT, fix=fix)
     # WSL's library is called libcuda.so.1.1: no driver's version, which has three digits before the dot.
     if driver and len(version.partition(".")[0]) >= 3 and version != driver:
-        fix = f"remove the other libcuda, or take it off LD_LIBRARY_PATH; start the container again\n{once}"
+        fix = "remove the libcuda that is not the driver's, or take it off LD_LIBRARY_PATH\n"
+        fix += f"reboot the host if its driver was just upgraded\n{allow}"
         return Check(field, wanted, shown, ok=False, severity=severity, meaning=words.LIBCUDA, fix=fix)
     return Check(field, wanted, shown, ok=True, severity=severity)
 
@@ -179,12 +190,12 @@ def _count(expect: Facts, seen: Facts, shown: int) -> list[Check]:
         view.ok, view.meaning = False, f"{hider} hides {total - shown} of {total} GPUs: {words.COUNT}"
         again = "start the container again: a CUDA program and nvidia-smi -L must show the same GPUs"
         lines = [f"unset {_HIDES}, or let it name {wanted} of them" if _HIDES in variables else again]
-        view.fix = "\n".join([*lines, words.once("gpu.visible")])
+        view.fix = "\n".join([*lines, once("gpu.visible")])
     number = total if not view.ok else shown
     check = Check("gpu.count", locked, str(number), ok=enough(number), severity=severity)
     if not check.ok:
         check.meaning = _missing(seen, number, wanted) + words.COUNT
-        check.fix = "\n".join([*_count_fix(expect, number), words.once("gpu.count")])
+        check.fix = "\n".join([*_count_fix(expect, seen, number), once("gpu.count")])
     return [check, view] if shown != total else [check]
 
 
@@ -200,34 +211,41 @@ def _missing(seen: Facts, number: int, wanted: int) -> str:
     return "".join(broken) if number < wanted else ""
 
 
-def _count_fix(expect: Facts, number: int) -> Sequence[str]:
+def _count_fix(expect: Facts, seen: Facts, number: int) -> list[str]:
     wanted = expect["gpu"]["count"]
-    hand = f"give the container {wanted} GPU{'' if wanted == 1 else 's'}: envbuild run does, docker run --gpus {wanted}"
-    first = hand if number > wanted else f"{hand}; or run on a host with {devices.describe(expect)}"
-    return [first, words.relax("gpu.count", "at least, any"), words.DETECT]
+    lines = []
+    if seen["scope"] != "host":
+        gpus = f"{wanted} GPU{'' if wanted == 1 else 's'}"
+        lines.append(f"give the container {gpus}: envbuild run does, docker run --gpus {wanted}")
+    if number < wanted:
+        lines.append(f"run on a host with {devices.describe(expect)}")
+    if number:  # without any GPU no policy helps, and there is nothing to lock
+        lines += [words.relax("gpu.count", devices.looser("gpu.count", [(wanted, number)])), words.DETECT]
+    return lines
+
+
+def _free(expect: Facts, found: list[tuple[int, Facts]]) -> list[tuple[int, Facts]]:
+    """Leave out a host's GPUs that others hold, where the free ones are as locked: a run is handed those."""
+    if not expect["gpu"].get("exclusive"):
+        return found
+    free = [(index, device) for index, device in found if not devices.held(device)]
+    compared = devices.compare(expect, free, all_of_them=False)
+    enough = len(free) >= expect["gpu"]["count"] and not any(check.refuses for check in compared)
+    return free if enough else found
 
 
 def _exclusive(expect: Facts, found: Sequence[tuple[int, Facts]]) -> list[Check]:
-    """Nobody else computes on the GPUs: no process, and hardly less memory free than there is.
-
-    A container does not see other containers' processes; the free memory tells. The driver itself keeps some hundred
-    MiB of a large GPU.
-    """
+    """Nobody else computes on the GPUs: no process, and hardly less memory free than there is."""
     asked = bool(expect["gpu"].get("exclusive"))
     others = []
     for index, device in found:
-        where = devices.place(index, device, len(found))
-        where = f" on {where}" if where else ""
-        total, free, programs = device.get("memory", 0), device.get("free", 0), device.get("processes") or ()
-        names = ", ".join(f"{each.get('name') or 'a program'} (pid {each['pid']})" for each in programs)
-        if names:
-            others.append(f"{names}{where}")
-        elif total and free and total - free > 512 + total // 20:
-            others.append(f"{free} of {total} MiB free{where}")
+        if held := devices.held(device):
+            where = devices.place(index, device, len(found))
+            others.append(f"{held} on {where}" if where else held)
     locked = "no other program" if asked else "not asked"
     if not others:
         return [Check("gpu.exclusive", locked, "no other program", ok=True)] if asked else []
-    fix = "\n".join(("stop the other program, or choose a free GPU (nvidia-smi)", words.once("gpu.exclusive")))
+    fix = "\n".join(("stop the other program, or choose a free GPU (nvidia-smi)", once("gpu.exclusive")))
     severity = "hard" if asked else "info"
     shown = "; ".join(others)
     fix = fix if asked else ""

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from . import gpu_match
 from . import gpu_words as words
-from .check import Check, policy
+from .check import Check, once, policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     Facts = Mapping[str, Any]
@@ -37,6 +37,8 @@ _FOLLOWS = {
 }
 """Causes, and the fields that may differ for no other reason."""
 _ABSENT = ("", 0, None)
+_ORDERED = ("gpu.count", "gpu.driver", "gpu.compute-capability", "gpu.sms", "gpu.memory")
+"""Fields that may be ``at least``."""
 
 
 def agrees(word: str, locked: Any, found: Any) -> bool:
@@ -46,6 +48,13 @@ def agrees(word: str, locked: Any, found: Any) -> bool:
     if word == "at least":
         return numbers(found) >= numbers(locked)
     return word == "same branch" and numbers(found)[:1] == numbers(locked)[:1]
+
+
+def looser(field: str, pairs: Iterable[tuple[Any, Any]]) -> list[str]:
+    """Return the policies of a field under which every pair of a locked and a found value would agree."""
+    words = [*(["same branch"] if field == "gpu.driver" else []), *(["at least"] if field in _ORDERED else []), "any"]
+    known = list(pairs)
+    return [word for word in words if all(agrees(word, locked, found) for locked, found in known)]
 
 
 def numbers(value: Any) -> list[int]:
@@ -88,6 +97,19 @@ def describe(expect: Facts) -> str:
     return ", ".join(kinds)
 
 
+def held(device: Facts) -> str:
+    """Say who else holds a GPU: its programs, or how little of its memory is free; empty if nobody does.
+
+    A container does not see other containers' programs; the free memory tells. The driver itself keeps some hundred
+    MiB of a large GPU.
+    """
+    programs = device.get("processes") or ()
+    if programs:
+        return ", ".join(f"{each.get('name') or 'a program'} (pid {each['pid']})" for each in programs)
+    total, free = device.get("memory", 0), device.get("free", 0)
+    return f"{free} of {total} MiB free" if total and free and total - free > 512 + total // 20 else ""
+
+
 def place(index: int, device: Facts, total: int) -> str:
     """Name a GPU: its index, and as much of its UUID as ``CUDA_VISIBLE_DEVICES`` needs; the only one needs no name."""
     uuid = "-".join(device.get("uuid", "").split("-")[:2])
@@ -98,7 +120,7 @@ def _cost(expect: Facts, slot: Facts, device: Facts) -> int:
     cost = 0
     for field, weight in _WEIGHTS.items():
         word, severity = policy(expect, field)
-        if not _same(word, field, slot, device):
+        if not same(word, field, slot, device):
             cost += weight * (1000 if severity == "hard" else 1)
     return cost
 
@@ -112,7 +134,8 @@ def _value(field: str, device: Facts, *, found: bool = False) -> Any:
     return value.removeprefix("NVIDIA ") if key == "model" and value else value
 
 
-def _same(word: str, field: str, slot: Facts, device: Facts) -> bool:
+def same(word: str, field: str, slot: Facts, device: Facts) -> bool:
+    """Tell whether a field of a GPU found is as locked, under a policy; a field that is not locked is."""
     locked, found = _value(field, slot), _value(field, device, found=True)
     if word == "any" or (locked is None or (locked in ("", 0) and locked is not False)):
         return True
@@ -138,14 +161,14 @@ def _show(field: str, device: Facts, *, found: bool = False) -> str:
 def _check(expect: Facts, field: str, matched: Sequence[tuple[Facts, Found]], total: int) -> Check | None:
     """Make the check of one field over all pairs; None if there is no GPU to compare."""
     word, severity = policy(expect, field)
-    differing = [(slot, found) for slot, found in matched if not _same(word, field, slot, found[1])]
+    differing = [(slot, found) for slot, found in matched if not same(word, field, slot, found[1])]
     shown = differing or matched
     if not shown:
         return None
-    locked = ", ".join(_once(_show(field, slot) for slot, _ in shown if _locked_anywhere(field, [slot])))
+    locked = ", ".join(_distinct(_show(field, slot) for slot, _ in shown if _locked_anywhere(field, [slot])))
     locked += "" if word == "exact" else f" ({word})"
     if not differing:
-        found = ", ".join(_once(_show(field, device, found=True) for _, (_, device) in shown))
+        found = ", ".join(_distinct(_show(field, device, found=True) for _, (_, device) in shown))
         return Check(field, locked, found, ok=True, severity=severity)
     slot, (_, device) = differing[0]
     if _value(field, device, found=True) in _ABSENT and field != "gpu.ecc":
@@ -155,7 +178,7 @@ def _check(expect: Facts, field: str, matched: Sequence[tuple[Facts, Found]], to
     else:
         meaning = words.device(field, _value(field, slot), _value(field, device, found=True))
     values = _where(field, differing, total)
-    fix = _fix(expect, field) if severity == "hard" else ""
+    fix = _fix(expect, field, differing) if severity == "hard" else ""
     return Check(field, locked, values, ok=False, severity=severity, meaning=meaning, fix=fix)
 
 
@@ -176,12 +199,12 @@ def _where(field: str, differing: Sequence[tuple[Facts, Found]], total: int) -> 
     return ", ".join(parts)
 
 
-def _fix(expect: Facts, field: str) -> str:
+def _fix(expect: Facts, field: str, differing: Sequence[tuple[Facts, Found]]) -> str:
     lines = [f"run on a host with {describe(expect)}"]
     if field != "gpu.model":
-        ordered = field in ("gpu.sms", "gpu.compute-capability", "gpu.memory")
-        lines.append(words.relax(field, "at least, any" if ordered else "any"))
-    return "\n".join([*lines, words.DETECT, words.once(field)])
+        values = ((_value(field, slot), _value(field, device, found=True)) for slot, (_, device) in differing)
+        lines.append(words.relax(field, looser(field, values)))
+    return "\n".join([*lines, words.DETECT, once(field)])
 
 
 def _with_causes(expect: Facts, checks: list[Check], matched: Sequence[tuple[Facts, Found]]) -> list[Check]:
@@ -194,13 +217,13 @@ def _with_causes(expect: Facts, checks: list[Check], matched: Sequence[tuple[Fac
                 continue
             weaker = failed[cause].severity != "hard" and check.severity == "hard"
             if not weaker and all(
-                not _same(policy(expect, cause)[0], cause, slot, device)
+                not same(policy(expect, cause)[0], cause, slot, device)
                 for slot, (_, device) in matched
-                if not _same(policy(expect, field)[0], field, slot, device)
+                if not same(policy(expect, field)[0], field, slot, device)
             ):
                 check.because = cause
     return checks
 
 
-def _once(texts: Any) -> list[str]:
+def _distinct(texts: Any) -> list[str]:
     return list(dict.fromkeys(texts))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
 RELOCK = "envbuild lock spec.yaml && envbuild build"
-DETECT = "lock for this host: envbuild lock spec.yaml --host detect && envbuild build"
-ONCE = "once, knowingly (recorded as overridden): envbuild run"
-"""Begins the last line of a fix; ``--allow FIELD`` follows. The table joins such lines into one."""
+DETECT = (
+    "lock for this host (what spec.yaml says by hand stays: take it out): "
+    "envbuild lock spec.yaml --host detect && envbuild build"
+)
 
 DRIVER = "the driver compiles kernels (PTX): other bits possible"
 COUNT = "a program that uses every GPU splits its sums otherwise: other bits"
@@ -115,11 +116,6 @@ def model(locked: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     return f"another GPU{memory}: equal bits are not promised"
 
 
-def once(*fields: str) -> str:
-    """Return the line of a fix that names the override."""
-    return " ".join([ONCE, *(f"--allow {field}" for field in fields)])
-
-
-def relax(field: str, words: str) -> str:
-    """Return the line of a fix that names the policy to loosen."""
-    return f"relax hardware.{field} in spec.yaml ({words}), then: {RELOCK}"
+def relax(field: str, policies: Sequence[str]) -> str:
+    """Return the line of a fix that names the policies which would let the difference pass."""
+    return f"relax hardware.{field} in spec.yaml (policy: {' or '.join(policies)}), then: {RELOCK}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from .check import Check
+from .check import Check, once
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def check(expect: Facts, seen: Facts) -> list[Check]:
             if severity == "hard":
                 meaning = "LD_LIBRARY_PATH leads to this copy before the locked one"
                 fix = f"start without LD_LIBRARY_PATH, or take {os.path.dirname(path) or '.'} out of it"
-                fix += f"\nonce, knowingly (recorded as overridden): envbuild run --allow {field}"
+                fix += f"\n{once(field)}"
             else:
                 meaning, fix = "a copy beside the locked one, which a program could load", ""
             checks.append(Check(field, "from its wheel", path, ok=False, severity=severity, meaning=meaning, fix=fix))

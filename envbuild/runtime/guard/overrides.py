@@ -8,7 +8,7 @@ altered guard says is worth anything.
 
 from __future__ import annotations
 
-from .check import Check
+from .check import Check, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ NAMES = (
 """Fields of fixed name."""
 FAMILIES = ("environment", "packages", "fingerprint")
 """Beginnings of fields that are named after what they are about, such as ``environment.TZ``."""
-_FIELD = "environment." + ALLOW
+ALLOWS = f"environment.{ALLOW}"
+"""The field of the variable itself."""
 
 
 def apply(checks: list[Check], text: str) -> list[Check]:
@@ -62,24 +63,29 @@ def apply(checks: list[Check], text: str) -> list[Check]:
 def render(checks: Iterable[Check]) -> str:
     """Return a line for each difference that this run accepts."""
     return "".join(
-        f"envbuild: ALLOWED by this run: {check.field}: locked {_plain(check.locked)}, found {_plain(check.found)}"
-        f": {check.meaning}\n"
+        f"envbuild: ALLOWED by this run: {check.field}: locked {plain(check.locked)}, found {plain(check.found)}"
+        f": {plain(check.meaning)}\n"
         for check in checks
         if check.allowed
     )
 
 
+def possible(field: str) -> bool:
+    """Tell whether a field may be allowed at all."""
+    return field.partition(".")[0] != "runtime" and field != ALLOWS
+
+
 def _known(name: str, checks: list[Check]) -> bool:
-    family, dot, rest = name.partition(".")
-    if family == "runtime" or name == _FIELD:
+    if not possible(name):
         return False
+    family, dot, rest = name.partition(".")
     return name in NAMES or bool(dot and rest and family in FAMILIES) or any(check.field == name for check in checks)
 
 
 def _refusal(wrong: list[str]) -> Check:
     meanings = [_explain(name) for name in wrong]
     return Check(
-        _FIELD,
+        ALLOWS,
         "names of fields",
         ",".join(wrong),
         ok=False,
@@ -91,13 +97,9 @@ def _refusal(wrong: list[str]) -> Check:
 def _explain(name: str) -> str:
     if name.partition(".")[0] == "runtime":
         return f"{name} cannot be allowed: an altered guard proves nothing"
-    if name == _FIELD:
+    if name == ALLOWS:
         return f"{name} cannot be allowed"
     from difflib import get_close_matches  # takes milliseconds to import: only to refuse
 
     close = get_close_matches(name, NAMES, 1)
-    return f"there is no field {_plain(name)}" + (f" — perhaps you meant {close[0]}" if close else "")
-
-
-def _plain(text: str) -> str:
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return f"there is no field {plain(name)}" + (f" — perhaps you meant {close[0]}" if close else "")

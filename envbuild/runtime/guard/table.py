@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .check import ONCE, plain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .check import Check
@@ -12,8 +14,8 @@ _WIDE = (36, 60, 60, 0)
 """Longest cell of each column in characters, wide for GPUs; 0: no limit. The verdict file holds the whole text."""
 ROWS = 12
 _HOST = ("kernel", "cpu", "cpus", "gpu", "fingerprint")
-_ONCE, _DETECT = "once, knowingly ", "lock for this host: "
-"""Beginnings of the lines of a fix that come last: the first are joined into one."""
+_DETECT = "lock for this host"
+"""Begins the line of a fix that comes last but for the overrides."""
 
 
 def render(checks: list[Check], lock: str, ending: str = " — nothing was run") -> str:
@@ -44,7 +46,7 @@ def render(checks: list[Check], lock: str, ending: str = " — nothing was run")
 
 
 def _row(check: Check) -> tuple[str, ...]:
-    cells = (check.field, _plain(check.locked), _plain(check.found), _meaning(check))
+    cells = (check.field, plain(check.locked), plain(check.found), _meaning(check))
     widths = _WIDE if check.field.startswith("gpu") else _WIDTHS
     return tuple(_cut(cell, width) for cell, width in zip(cells, widths))
 
@@ -55,8 +57,8 @@ def warnings(checks: list[Check]) -> str:
     causes = {check.field for check in checks if not check.ok}
     for check in checks:
         if not check.ok and check.severity == "soft" and check.because not in causes:
-            values = f"locked {_cut(_plain(check.locked), 60)}, found {_cut(_plain(check.found), 60)}"
-            lines.append(f"envbuild: warning: {check.field}: {values}: {check.meaning}\n")
+            values = f"locked {_cut(plain(check.locked), 60)}, found {_cut(plain(check.found), 60)}"
+            lines.append(f"envbuild: warning: {check.field}: {values}: {plain(check.meaning)}\n")
     return "".join(lines)
 
 
@@ -71,14 +73,15 @@ def subject(failed: list[Check]) -> str:
 def _fixes(failed: list[Check], shown: set[str]) -> list[str]:
     """List what to do, each way once; the overrides of all fields, those without a row too, are one line at the end."""
     fixes: dict[str, bool] = {}
-    once = ""
+    offered = False
     for check in failed:
         for fix in check.fix.split("\n") if check.refuses else ():
-            if fix.startswith(_ONCE):
-                once = f"{once}{fix[fix.index(' --allow') :]}" if once else fix
+            if fix.startswith(ONCE):
+                offered = True
             elif fix and check.field in shown:
-                fixes[fix] = fix.startswith(_DETECT)
+                fixes[plain(fix)] = fix.startswith(_DETECT)
     ways = sorted(fixes, key=lambda fix: fixes[fix])
+    once = _overrides([check.field for check in failed if check.refuses]) if offered else ""
     if not ways and not once:
         return []
     lines = ["what to do:"] + [f"  {fix}" for fix in ways[:ROWS]]
@@ -87,14 +90,18 @@ def _fixes(failed: list[Check], shown: set[str]) -> list[str]:
     return lines + ([f"  {once}"] if once else [])
 
 
+def _overrides(fields: list[str]) -> str:
+    """Name the override of every field that refuses: one that is left out would refuse the next start."""
+    from .overrides import ALLOWS, possible
+
+    if not all(possible(field) or field == ALLOWS for field in fields):
+        return ""
+    return " ".join([ONCE, *(f"--allow {field}" for field in fields if field != ALLOWS)])
+
+
 def _meaning(check: Check) -> str:
     note = " (allowed)" if check.allowed else "" if check.severity == "hard" else " (warning only)"
-    return f"{check.meaning}{note}"
-
-
-def _plain(text: str) -> str:
-    """Show control characters of a value as escapes: a variable must not move the cursor."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return f"{plain(check.meaning)}{note}"
 
 
 def _cut(text: str, width: int) -> str:
