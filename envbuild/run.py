@@ -277,7 +277,7 @@ def _read_tensors(
     request: RunRequest, engine: RunEngine, container: ContainerRun, folder: Path, changed: Mapping[str, Any]
 ) -> tuple[Output, ...]:
     """Return the outputs with the tensors of saved models; nobody waits for those of a program that was killed."""
-    outputs: tuple[Output, ...] = changed["outputs"]
+    outputs = tensors.with_reasons(changed["outputs"])
     files = tensors.saved_models(request.mounted, outputs)
     if not files:
         return outputs

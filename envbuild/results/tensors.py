@@ -24,6 +24,11 @@ from envbuild.record import Output, Tensor
 SUFFIXES: Final = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".h5", ".hdf5", ".keras")
 MIXED: Final = (".bin",)
 """Suffixes that much else has too: read if the file begins like an archive."""
+CHECKPOINTS: Final = {
+    ".index": "a checkpoint of TensorFlow, which only TensorFlow reads",
+    ".ocdbt": "a checkpoint of Orbax, which only Orbax reads",
+}
+"""Files beside which others hold tensors that are never read here, by suffix."""
 FILES = 200
 """Files that are read."""
 _LIBRARY = f"{layout.RUNTIME_PREFIX}/lib"
@@ -51,6 +56,17 @@ def with_tensors(outputs: Iterable[Output], found: Mapping[str, Any], asked: Seq
         asked: paths that should be in it.
     """
     return tuple(_with(output, found.get(output.path)) if output.path in asked else output for output in outputs)
+
+
+def with_reasons(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Say of each checkpoint that nothing here reads what does: of TensorFlow's only with its data beside it."""
+    beside = {output.path.rpartition(".data-")[0] for output in outputs}
+
+    def reason(output: Output) -> str:
+        stem, dot, suffix = output.path.rpartition(".")
+        return CHECKPOINTS.get(dot + suffix, "") if suffix != "index" or stem in beside else ""
+
+    return tuple(msgspec.structs.replace(each, unread=why) if (why := reason(each)) else each for each in outputs)
 
 
 def read(

@@ -15,14 +15,18 @@ from envbuild.record import (
     LockFacts,
     Options,
     Output,
+    Point,
     Record,
     RecordError,
     Script,
+    Tensor,
     compare,
+    different_tensors,
     dumps,
     loads,
     recipe,
     record_schema,
+    same_tensors,
     summary,
     verified,
 )
@@ -74,6 +78,38 @@ def test_records_fit_the_published_schema() -> None:
     document["image"] = "ABC"
     with pytest.raises(jsonschema.ValidationError, match="does not match"):
         jsonschema.validate(document, schema)
+
+
+def test_tensors_and_metrics_are_in_the_file_and_its_schema() -> None:
+    """Values come back to the bit, those that are no numbers too; a record without them reads as ever."""
+    tensor = Tensor(dtype="float32", shape=(2, 3), digest="ab" * 16, low=-0.1, high=1e300, norm=5e-324)
+    output = Output(path="m", change="created", size=1, sha256=SHA, tensors={"w": tensor}, content="cd" * 16)
+    points: tuple[Point, ...] = ((0, 0.1 + 0.2), (1, "nan"), (2, "-inf"), (-3, -0.0))
+    record = a_record(outputs=(output,), metrics={"loss": points}, metric_sources={"loss": "keras"})
+    assert loads(dumps(record)) == record
+    document = json.loads(dumps(record))
+    jsonschema.validate(document, record_schema())
+    assert document["outputs"][0]["tensors"]["w"]["shape"] == [2, 3]
+    assert set(json.loads(dumps(a_record()))["outputs"][0]) == {"path", "change", "size", "sha256"}
+    for wrong in ([0, "much"], [0.5, 1], [0]):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(document | {"metrics": {"loss": [wrong]}}, record_schema())
+
+
+def test_equal_content_is_told_apart_from_equal_bytes() -> None:
+    """Files of equal content agree, are named as such, and of others the tensors that differ are named."""
+
+    def saved(path: str, sha: str, content: str = "", **tensors: str) -> Output:
+        made = {name: Tensor(dtype="int8", shape=(), digest=digest * 16) for name, digest in tensors.items()}
+        return Output(path=path, change="created", size=1, sha256=sha * 32, content=content, tensors=made)
+
+    one = a_record(outputs=(saved("a", "aa", "x", w="11", v="22"), saved("b", "aa"), saved("c", "aa", "x")))
+    two = a_record(outputs=(saved("a", "bb", "x"), saved("b", "bb"), saved("c", "aa", "y")))
+    assert (compare(one, two), same_tensors(one, two)) == (("b",), ("a",))
+    other = saved("a", "cc", "z", w="11", v="33", u="44")
+    assert different_tensors(one.outputs[0], other) == ("v", "u")
+    said = summary(msgspec.structs.replace(one, same_bits_as=one.id, same_tensors_in=("a",)))
+    assert said.endswith(" · same tensors as run 01JD000000 · other bytes in: a")
 
 
 @pytest.mark.parametrize(

@@ -510,3 +510,22 @@ def test_metrics_are_in_the_record(project: Path) -> None:
         "loss": "keras", "acc": "keras", "standard output: loss": "standard output"
     }  # fmt: skip
     assert runs.list_runs(project) == (record,)
+
+
+def test_checkpoints_that_nothing_here_reads(project: Path) -> None:
+    """They say so, without a container; an index of something else is a file like any other."""
+
+    def action(folder: Path) -> int:
+        for name in ("c-1.index", "c-1.data-00000-of-00001", "book.index", "manifest.ocdbt"):
+            (project / name).write_bytes(b"x")
+        return 0
+
+    engine = Engine(action)
+    record = run(a_request(project, "train.py"), engine)
+    assert len(engine.asked) == 1
+    assert {output.path: output.unread for output in record.outputs} == {
+        "book.index": "",
+        "c-1.data-00000-of-00001": "",
+        "c-1.index": "a checkpoint of TensorFlow, which only TensorFlow reads",
+        "manifest.ocdbt": "a checkpoint of Orbax, which only Orbax reads",
+    }
