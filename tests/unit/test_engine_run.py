@@ -55,6 +55,30 @@ def test_frames_are_told_apart_however_they_arrive(frames: list[tuple[int, bytes
     assert written == {n: b"".join(payload for number, payload in frames if number == n) for n in (1, 2)}
 
 
+@pytest.mark.parametrize("tty", [False, True])
+def test_a_tap_sees_standard_output_after_it_was_written(tty: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte in order, errors not, also when nobody reads any more, and whoever takes the output instead."""
+    order: list[bytes] = []
+
+    def write(number: int, part: memoryview) -> int:
+        if order and order[-1] == b"saw b":
+            raise BrokenPipeError
+        order.append(b"wrote " + bytes(part))
+        return len(part)
+
+    def tap(data: bytes) -> None:
+        order.append(b"saw " + data)
+
+    monkeypatch.setattr(docker_attach.os, "write", write)
+    pieces = [b"a", b"b", b"c"] if tty else [frame(1, b"a"), frame(2, b"x"), frame(1, b"b"), frame(1, b"c")]
+    copy_output(Stream(list(pieces)), tty, lambda: None, tap=tap)
+    errors = [] if tty else [b"wrote x"]
+    assert order == [b"wrote a", b"saw a", *errors, b"wrote b", b"saw b", b"saw c"]
+    order.clear()
+    copy_output(Stream(list(pieces)), tty, lambda: None, write=lambda number, data: None, tap=tap)
+    assert order == [b"saw a", b"saw b", b"saw c"]
+
+
 def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """If nobody reads standard output any more, as with ``| head``, the program is told once; errors still arrive."""
     said: list[bytes] = []
