@@ -226,3 +226,21 @@ def show(
     from envbuild.cli.records import print_record
 
     print_record(run, folder, Console(as_json=as_json))
+
+
+@app.command()
+def report(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Ids, beginnings of them, or paths of records; the newest two."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page about runs: curves, differences, environment.
+
+    Each run is compared with the first. The page needs no network and nothing beside itself."""
+    from envbuild.cli.reporting import write_report
+
+    write_report(names or (), output, folder, Console(quiet=quiet))

@@ -1,0 +1,99 @@
+"""``report``: runs as one page that a browser shows without a network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from math import nan
+from pathlib import Path
+
+from envbuild import runs as recorded
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.diff_evidence import Side, evidence, kept_lock
+from envbuild.cli.diffing import chosen, find_side, project_of
+from envbuild.difference import compare
+from envbuild.errors import UsageError
+from envbuild.files import atomic_write
+from envbuild.report import Distance, Run, render
+from envbuild.trace import Divergence, Trace, distance_by_step, first_of_runs, read_run
+
+
+def write_report(names: Sequence[str], output: Path, folder: Path, console: Console) -> None:
+    """Write a page about runs, each compared with the first.
+
+    Args:
+        names: identities or their beginnings, or paths of records; one: alone; none: the two newest.
+        output: the page; an earlier one is replaced.
+        folder: the project.
+        console: prints.
+
+    Raises:
+        RecordError: a run is not there, or its record or trace is damaged.
+        UsageError: a run is named twice, there are too many, or the page cannot be written.
+    """
+    project = project_of(folder)
+    sides = [find_side(name, project) for name in names] if names else [*chosen((), project)]
+    _refuse_twice(sides)
+    page = render([_run(side, sides[0]) for side in sides])
+    _write(output, page)
+    console.line("report", str(output), plural(len(sides), "run"), human_bytes(len(page)))
+
+
+def _refuse_twice(sides: Sequence[Side]) -> None:
+    seen = set()
+    for side in sides:
+        if side.record.id in seen:
+            raise UsageError(f"run {side.record.id} is named twice", "list them: envbuild runs")
+        seen.add(side.record.id)
+
+
+def _write(output: Path, page: bytes) -> None:
+    if output.is_dir():
+        raise UsageError(f"{output} is a folder", f"name a file: envbuild report -o {output / 'report.html'}")
+    with suppress(OSError):
+        if output.exists() and not os.access(output, os.W_OK):
+            raise UsageError(f"{output} may not be written", "choose another file: envbuild report -o FILE")
+    atomic_write(output, page)
+
+
+def _run(side: Side, first: Side) -> Run:
+    if side is first:
+        return Run(record=side.record, lock=kept_lock(side))
+    known = evidence(first, side)
+    return Run(
+        record=side.record,
+        lock=known.lock_b,
+        difference=compare(first.record, side.record, known),
+        distance=_distance(_traces(first), _traces(side)),
+    )
+
+
+def _traces(side: Side) -> tuple[Trace, ...]:
+    return read_run(recorded.run_folder(side.project, side.record.id) / "process")
+
+
+def _distance(before: Sequence[Trace], after: Sequence[Trace]) -> Distance | None:
+    """Return how far the main processes of two runs are apart; None if one of them was not traced."""
+    if not before or not after:
+        return None
+    first = first_of_runs(before, after)
+    tensors: dict[str, list[tuple[int, float]]] = {}
+    found = distance_by_step(before[0], after[0])
+    several = len({(each.source, each.label) for each in found}) > 1
+    for each in found:
+        for name, value in each.tensors.items():
+            label = f"{each.label}: {name}" if several else name
+            tensors.setdefault(label, []).append((each.step, nan if value is None else value))
+    return Distance(
+        first=first.step if first else None,
+        sentence=_sentence(first) if first else "",
+        tensors=tensors,
+        unit="of the larger norm",
+    )
+
+
+def _sentence(first: Divergence) -> str:
+    if first.kind in ("start", "step"):
+        return f"First difference: {first.sentence}."
+    return f"{first.sentence[:1].upper()}{first.sentence[1:]}."
