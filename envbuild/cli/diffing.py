@@ -31,7 +31,9 @@ _WIDE = 28
 _ALSO = 4
 
 
-def diff_runs(names: Sequence[str], folder: Path, console: Console) -> int:
+def diff_runs(
+    names: Sequence[str], folder: Path, console: Console, *, bisect: bool = False, offline: bool = False
+) -> int:
     """Compare two runs and print what differs.
 
     Args:
@@ -39,16 +41,25 @@ def diff_runs(names: Sequence[str], folder: Path, console: Console) -> int:
             newest.
         folder: the project.
         console: prints.
+        bisect: run A again with one thing at a time as B had it.
+        offline: for the builds that this takes.
 
     Returns:
         0 if the results are equal, else 16.
     """
     a, b = chosen(names, project_of(folder))
     difference = compare(a.record, b.record, evidence(a, b))
-    console.result(as_json(difference))
     if not console.as_json:
         for label, *columns in screen(difference, a.record, b.record):
             console.line(label, *columns)
+    result = as_json(difference)
+    if bisect:
+        from envbuild.cli.bisecting import bisect as search
+
+        answer = search(a, b, difference, console, offline=offline)
+        console.line("answer", answer.sentence)
+        result["bisect"] = msgspec.to_builtins(answer)
+    console.result(result)
     return code(difference)
 
 

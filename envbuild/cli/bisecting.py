@@ -1,0 +1,278 @@
+"""``diff --bisect``: A is run again with one thing at a time as B had it, in copies of the project.
+
+The user's folder is left alone: each run works in a copy from which the outputs of earlier runs are removed, and in
+which script, modules and configuration are as they were. Its lock lies in a folder beside the copy, and its record too:
+both are removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envbuild import lock as locks
+from envbuild import runs
+from envbuild.cli.console import Console
+from envbuild.cli.diff_evidence import Side, Texts, evidence, lock_path
+from envbuild.difference import Difference
+from envbuild.difference.bisect import Answer, search
+from envbuild.difference.toggles import Plan, Setting, plan
+from envbuild.errors import EnvbuildError, UsageError
+from envbuild.layout import WORKSPACE
+from envbuild.masking import MASK
+from envbuild.project import STATE_FOLDER
+from envbuild.record import Record
+
+if TYPE_CHECKING:
+    from envbuild.engine.docker import DockerEngine
+    from envbuild.workcopy import Plan as Copy
+
+_TAIL = 2000
+
+
+def bisect(a: Side, b: Side, difference: Difference, console: Console, *, offline: bool = False) -> Answer:
+    """Find the field that flips A's result to B's.
+
+    Args:
+        a, b: the runs; A is run again.
+        difference: what differs, for the order.
+        console: shows what is run.
+        offline: take what an image needs from the store alone.
+
+    Raises:
+        UsageError: the runs have no results that differ, or A cannot be run again.
+    """
+    if difference.outcome != "different":
+        raise UsageError(f"--bisect: the results do not differ: {difference.verdict}", "name two other runs")
+    texts = Texts((a, b))
+    digests = {digest for record in (a.record, b.record) for digest in _digests(record)}
+    at_hand = {digest for digest in digests if texts.content(digest) is not None}
+    ranking = [finding.what for finding in difference.causes]
+    planned = plan(a.record, b.record, evidence(a, b), at_hand, ranking)
+    if planned.impossible:
+        raise UsageError(f"--bisect: run {a.record.id[:10]} cannot be run again: {planned.impossible}")
+    with _Bench(a, b, texts, console, offline=offline) as bench:
+        return _answered(planned, a.record, b.record, bench.run, console)
+
+
+def _answered(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Record], console: Console) -> Answer:
+    """Make the runs that the search asks for, and say of each what it gave."""
+    from envbuild.difference.results import outcome
+
+    steps = search(planned, a, b)
+    step = next(steps)
+    while True:
+        began = time.monotonic()
+        record = run(step.setting)
+        like = [name for name, other in (("A", a), ("B", b)) if outcome(record, other) == "equal"]
+        said = f"as {' and '.join(like)}" if like else "another result"
+        console.line("bisect", f"{step.name:<28}", said, f"{time.monotonic() - began:.1f} s")
+        try:
+            step = steps.send(record)
+        except StopIteration as stop:
+            answer: Answer = stop.value
+            return answer
+
+
+def _digests(record: Record) -> list[str]:
+    found = [file.sha256 for file in (*record.modules, *record.configs) if file.sha256]
+    return [*found, *([record.script.sha256] if record.script else [])]
+
+
+@dataclass(kw_only=True)
+class _Silence:
+    """Takes what the program prints; keeps the end of it for when it fails."""
+
+    tail: bytes = b""
+
+    def started(self, send: Callable[[str], None]) -> None:
+        """Signals are not sent."""
+
+    def write(self, number: int, data: memoryview) -> None:
+        """Keep the end."""
+        self.tail = (self.tail + bytes(data))[-_TAIL:]
+
+
+@dataclass(kw_only=True)
+class _Image:
+    """An image that is ready to run, and the lock it is of."""
+
+    lock: locks.Lock
+    path: Path
+    reference: str
+    config: str
+
+
+class _Bench:
+    """Where runs are repeated: ``.envbuild/bisect-…`` below A's project, removed at the end.
+
+    Args:
+        a, b: the runs.
+        texts: content of files.
+        console: shows builds.
+        offline: for builds.
+    """
+
+    def __init__(self, a: Side, b: Side, texts: Texts, console: Console, *, offline: bool) -> None:
+        self._a, self._b, self._texts = a, b, texts
+        self._console, self._offline = console, offline
+        self._folder = a.project / STATE_FOLDER / f"bisect-{runs.new_id()}"
+        self._images: dict[str, _Image] = {}
+        self._engine: DockerEngine | None = None
+        self._number = 0
+
+    def __enter__(self) -> _Bench:
+        """Look at the project, and make the folder."""
+        from envbuild.workcopy import check_size, plan_copy
+
+        self._inputs = tuple(path.strip("/") for path in self._a.record.inputs)
+        self._copy: Copy = plan_copy(self._a.project, self._inputs)
+        check_size(self._copy, 1, self._a.project)
+        self._made = _outputs(self._a.project)
+        self._folder.mkdir(parents=True)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Remove everything."""
+        from envbuild.workcopy import remove_copy
+
+        remove_copy(self._folder)
+
+    def run(self, setting: Setting) -> Record:
+        """Run one setting in a fresh copy."""
+        from envbuild.run import run
+        from envbuild.workcopy import make_copy, remove_copy
+
+        image = self._image(setting)
+        self._number += 1
+        copy = self._folder / f"copy-{self._number}"
+        make_copy(self._copy, copy, self._inputs)
+        try:
+            self._restore(copy, setting.files)
+            request = self._request(setting, image, copy)
+            return run(request, self._engine_for())
+        finally:
+            remove_copy(copy)
+
+    def _request(self, setting: Setting, image: _Image, copy: Path) -> Any:
+        from envbuild import run_options as parse
+        from envbuild.run import RunRequest
+
+        options = setting.options
+        below = setting.directory.removeprefix(WORKSPACE).strip("/")
+        given: dict[str, Any] = {"gpus": parse.parse_gpus(options.gpus)} if options.gpus else {}
+        return RunRequest(
+            lock_path=image.path,
+            lock=image.lock,
+            image=image.reference,
+            config=image.config,
+            arguments=setting.command,
+            verbatim=True,
+            directory=image.path.parent / below,
+            environment=_unmasked(setting.environment),
+            mounts=(*self._copy.mounts, *(parse.parse_mount(text, Path("/")) for text in options.mounts)),
+            network=options.network,
+            cpus=options.cpus,
+            cpuset=options.cpuset,
+            memory=options.memory,
+            tty=False,
+            controls=options.controls,
+            allow=options.allow,
+            guard=options.guard,
+            without=options.without,
+            workspace=copy,
+            watcher=_Silence(),
+            **given,
+        )
+
+    def _restore(self, copy: Path, files: Mapping[str, str | None]) -> None:
+        """Remove what earlier runs made, and put files as they were."""
+        for path in self._made:
+            if path not in files:
+                with suppress(OSError):
+                    (copy / path).unlink()
+        for path, digest in files.items():
+            place = copy / path
+            if ".." in Path(path).parts or any(path == name or path.startswith(f"{name}/") for name in self._inputs):
+                continue
+            content = None if digest is None else self._texts.content(digest)
+            if content is None:
+                place.unlink(missing_ok=True)
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.is_symlink():
+                place.unlink()
+            place.write_bytes(content)
+
+    def _engine_for(self) -> DockerEngine:
+        from envbuild.engine.docker import connect
+
+        if self._engine is None:
+            self._engine = connect()
+        return self._engine
+
+    def _image(self, setting: Setting) -> _Image:
+        """Return the image of a lock: the one that is there if it is the recorded one, else a built one."""
+        if setting.lock not in self._images:
+            side = self._a if setting.lock == self._a.record.lock.sha256 else self._b
+            self._images[setting.lock] = self._ready(side, self._folder / f"lock-{len(self._images)}")
+        return self._images[setting.lock]
+
+    def _ready(self, side: Side, folder: Path) -> _Image:
+        from envbuild.cli.building import BuildOptions, build_image
+        from envbuild.cli.identity import identity_path, image_tag, is_recorded, read_identity
+
+        found = lock_path(side)
+        if found is None:
+            raise UsageError(f"--bisect: the lock of run {side.record.id[:10]} was not kept")
+        folder.mkdir()
+        path = folder / Path(side.record.lock.file).name
+        path.write_bytes(found.read_bytes())
+        lock = locks.load(path)
+        for entry in lock.inputs:
+            place = folder / entry.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to((side.project / entry.path).resolve())
+        with suppress(OSError):
+            identity_path(path).write_bytes(identity_path(side.project / path.name).read_bytes())
+        identity = read_identity(path, lock)
+        engine = self._engine_for()
+        if identity is not None and is_recorded(engine.find_image(identity["reference"]), identity):
+            return _Image(lock=lock, path=path, reference=identity["reference"], config=identity["config"])
+        held = engine.find_image(image_tag(lock))
+        if held is not None and held.config == side.record.image:
+            return _Image(lock=lock, path=path, reference=image_tag(lock), config=held.config)
+        beside = Console(quiet=self._console.quiet, verbose=self._console.verbose, beside=True)
+        try:
+            identity = build_image(path, BuildOptions(offline=self._offline), beside)
+        except EnvbuildError as error:
+            error.message = f"--bisect: the image of run {side.record.id[:10]} cannot be built: {error.message}"
+            raise
+        return _Image(lock=lock, path=path, reference=identity["reference"], config=identity["config"])
+
+
+def _outputs(project: Path) -> Collection[str]:
+    """Return the files that runs of a project made, which none of them found at its start."""
+    return {
+        output.path for record in runs.list_runs(project) for output in record.outputs if output.change == "created"
+    }
+
+
+def _unmasked(environment: Mapping[str, str]) -> dict[str, str]:
+    """Take variables whose values are masked in the record from the caller."""
+    found = {}
+    for name, value in environment.items():
+        if MASK not in value:
+            found[name] = value
+        elif name in os.environ:
+            found[name] = os.environ[name]
+        else:
+            raise UsageError(
+                f"--bisect: variable {name} is masked in the record", f"set it as in the run: export {name}=…"
+            )
+    return found
