@@ -95,7 +95,9 @@ def test_training_repeats_to_the_bit(tree: Tree, tmp_path: Path) -> None:
         assert record["warnings"] == []
         assert record["frameworks"] == {"keras": "3.15.1", "numpy": "2.4.6", "tensorflow": "2.21.0"}
         assert {entry["name"]: entry["found"] for entry in record["switches"]} == {
+            "random.seed": 42,
             "numpy.random.seed": 42,
+            "numpy.random.bit_generator.randbits": 42,
             "tf.random.set_seed": 42,
             "tf.config.threading.set_intra_op_parallelism_threads": 2,
             "tf.config.threading.set_inter_op_parallelism_threads": 2,
@@ -131,6 +133,8 @@ print("done")
     assert done.stdout == "done\n"
     (record,) = tree.records()
     assert {entry["name"]: entry["at_exit"] for entry in record["switches"] if "at_exit" in entry} == {
+        "random.seed": 1,
+        "numpy.random.seed": 2,
         "tf.random.set_seed": 7,
         "tf.config.threading.set_inter_op_parallelism_threads": 1,
     }

@@ -105,7 +105,11 @@ def test_records_do_not_tell_who_took_what(tree: Tree) -> None:
     assert set(first) == set(second) == {"", *(f"worker {number}" for number in range(1, 5))}
     for path, record in first.items():
         assert record["generators"] == second[path]["generators"]
-        assert (record["seed"], record["warnings"], record["switches"]) == (second[path]["seed"], [], [])
+        assert (record["seed"], record["warnings"], record["switches"]) == (
+            second[path]["seed"],
+            [],
+            [{"name": "random.seed", "wanted": record["seed"], "found": record["seed"], "ok": True}],
+        )
     assert len({record["seed"] for record in first.values()}) == 5
 
 

@@ -30,6 +30,7 @@ HARD = {
     "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "takes SMs from the program: cuBLAS's guarantee of equal bits is void",
     "DISABLE_ADDMM_CUDA_LT": _CUBLAS,
     "DNNL_MAX_CPU_ISA": _KERNELS,
+    "FLASH_ATTENTION_DETERMINISTIC": "changes attention's backward",
     "GLIBC_TUNABLES": "chooses other functions of the C and maths library: other bits",
     "GOTO_NUM_THREADS": _THREADS,
     "JAX_DEFAULT_MATMUL_PRECISION": "changes the precision of products",

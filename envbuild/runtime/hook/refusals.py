@@ -77,7 +77,7 @@ def describe(error: BaseException, process: Process) -> dict[str, Any] | None:
         framework = _framework(link, text, process)
         if framework:
             op, name, why, ways = _known(framework, text)
-            file, line = _place(link.__traceback__ or error.__traceback__)
+            file, line = _place(link.__traceback__ or error.__traceback__, process)
             code = _code(file, line)
             return {
                 "op": name or op or "an operation",
@@ -95,7 +95,7 @@ def describe(error: BaseException, process: Process) -> dict[str, Any] | None:
 def render(found: dict[str, Any]) -> str:
     """Return the lines for standard error."""
     place = f"{found['file']}:{found['line']}" if found["file"] else "no line of the program's own"
-    lines = [f"envbuild: {found['op']} has no deterministic kernel here and was refused"]
+    lines = [f"envbuild: {found['op']} is not deterministic and was refused"]
     lines.append(f"  at    {place}{'   ' + found['code'] if found['code'] else ''}")
     if found["why"]:
         lines.append(f"  why   {found['why']}")
@@ -156,20 +156,27 @@ def _operation(framework: str, text: str) -> str:
     return "CuBLAS" if "CuBLAS" in text else before.rpartition("\n")[2].strip()
 
 
-def _place(trace: TracebackType | None) -> tuple[str, int]:
+def _place(trace: TracebackType | None, process: Process) -> tuple[str, int]:
     """Return the file and line of the innermost frame that belongs to the program, not to a library."""
-    roots = (sys.prefix, sys.base_prefix, gate.PREFIX, "/usr/lib")
-    outside = ("<", *(f"{path.rstrip('/')}/" for path in roots if path != "/usr"))
+    roots = {"/usr/lib", sys.base_prefix, sys.prefix, gate.PREFIX, *map(_home, process.modules.values())}
+    outside = tuple(f"{root.rstrip('/')}/" for root in roots if root not in ("", "/", "/usr"))
     found = ("", 0)
     while trace is not None:
-        file = trace.tb_frame.f_code.co_filename
-        library = (
-            file.startswith(("<", *outside, "/usr/lib/")) or "/site-packages/" in file or "/dist-packages/" in file
-        )
-        if not library:
-            found = (os.path.abspath(file), trace.tb_lineno)
+        code, module = trace.tb_frame.f_code, trace.tb_frame.f_globals.get("__name__")
+        file = code.co_filename
+        library = "/site-packages/" in file or "/dist-packages/" in file or "__autograph_generated_file" in file
+        if file.startswith("<"):  # python -c, or code that a library made
+            library = module != "__main__"
+        if not library and not file.startswith(outside):
+            found = (file if file.startswith("<") else os.path.abspath(file), trace.tb_lineno)
         trace = trace.tb_next
     return found
+
+
+def _home(module: Any) -> str:
+    """Return the folder that a framework's package lies in, with what was installed beside it."""
+    package = sys.modules.get(str(getattr(module, "__name__", "")).partition(".")[0], module)
+    return os.path.dirname(os.path.dirname(getattr(package, "__file__", None) or ""))
 
 
 def _code(file: str, line: int) -> str:

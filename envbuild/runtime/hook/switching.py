@@ -52,18 +52,26 @@ OWN_SEEDS: dict[str, Any] = {}
 """The last seed that the program gave by itself, by the name of the function; such generators tell no seed."""
 
 
-def notice_seeds(module: Any, function: str, name: str) -> None:
-    """Keep the seeds that the program gives from now on; none means that it asked for the system's entropy."""
+def notice_seeds(module: Any, function: str, name: str, process: Process) -> None:
+    """Keep the seeds that the program gives from now on; a pool's task gives its own, and which one came last is a race.
+
+    Args:
+        module: where the function stands; it is replaced there, and pickled by its name there.
+        function: its name.
+        name: of the switch.
+        process: the hook's state.
+    """
     original = getattr(module, function)
 
     def noticed(*arguments: Any, **options: Any) -> Any:
         result = original(*arguments, **options)
-        given = [*arguments, *options.values()][:1]
-        OWN_SEEDS[name] = _shown(given[0] if given else None)
+        if not process.task:
+            given = [*arguments, *options.values()][:1]
+            OWN_SEEDS[name] = _shown(given[0] if given else None)
         return result
 
-    for copied in ("__name__", "__qualname__", "__doc__", "__module__"):
-        setattr(noticed, copied, getattr(original, copied, None))
+    noticed.__name__ = noticed.__qualname__ = function
+    noticed.__module__, noticed.__doc__ = module.__name__, original.__doc__
     noticed.__wrapped__ = original  # type: ignore[attr-defined]
     setattr(module, function, noticed)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def set_up(module: Any, process: Process) -> None:
     """Seed ``numpy.random`` right after its import."""
     process.modules["numpy"] = module
-    notice_seeds(module, "seed", "numpy.random.seed")
+    notice_seeds(module, "seed", "numpy.random.seed", process)
     access = {**ACCESS, ENTROPY: Access(partial(_seed_entropy, process), _entropy, generator="numpy.entropy")}
     apply("numpy", module, process, access, str(getattr(sys.modules.get("numpy"), "__version__", "")))
     process.write()

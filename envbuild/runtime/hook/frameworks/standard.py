@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def seed_random(module: Any, process: Process) -> None:
     """Seed the module's functions. ``random.Random()`` objects are left alone: ``tempfile`` relies on them."""
-    notice_seeds(module, "seed", "random.seed")
+    notice_seeds(module, "seed", "random.seed", process)
     apply("python", module, process, ACCESS)
     # The module itself reseeds forked children from the system's entropy, after the hook's own handler.
     os.register_at_fork(after_in_child=lambda: process.reapply("random"))
