@@ -41,7 +41,7 @@ class Output:
     Attributes:
         path: where standard output is written to.
         tail: the end of standard error.
-        lines: line ends in standard output.
+        lines: lines of standard output, a last one without its end included.
     """
 
     path: Path
@@ -49,6 +49,7 @@ class Output:
     lines: int = 0
     _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
     _left: int = PRINTED
+    _open: bool = False
     _send: Callable[[str], None] | None = None
 
     @property
@@ -66,7 +67,9 @@ class Output:
             self.tail = (self.tail + bytes(data))[-TAIL:]
             return
         self._digest.update(data)
-        self.lines += bytes(data).count(b"\n")
+        self.lines += bytes(data).count(b"\n") - (self._open and bool(data))
+        self._open = bytes(data[-1:]) != b"\n" if data else self._open
+        self.lines += self._open and bool(data)
         if self._left:
             with self.path.open("ab") as stream:
                 stream.write(data[: self._left])
@@ -170,15 +173,14 @@ def visible_cpus(engine: ContainerRunner) -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0))) if engine.is_local() else (0,)
 
 
-def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated], bool]) -> None:
-    """Run ``count`` times.
+def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated], None]) -> None:
+    """Run ``count`` times, or until the program fails: what goes on then is ended well, nothing more is started.
 
     Args:
         plan: what and how.
         count: how many times.
         engine: runs the containers.
-        each: called in this thread with each run that ended, in the order of their ends; False stops: what goes on is
-            ended well, nothing more is started.
+        each: called in this thread with each run that ended, in the order of their ends.
 
     Raises:
         EngineError: the engine could not run the container.
@@ -195,8 +197,8 @@ def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated
     try:
         for future in _as_they_end(left):
             found = future.result()
-            if found is not None and not each(found):
-                stop.set()
+            if found is not None:
+                each(found)
     except BaseException:
         stop.set()
         _end(left, active)
@@ -234,6 +236,8 @@ def _one(
         if stop.is_set():
             return None
         record = run(request, engine)
+        if record.exit_code != 0:
+            stop.set()
     except BaseException:
         remove_copy(folder)
         raise

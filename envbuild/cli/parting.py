@@ -98,7 +98,8 @@ def _findings(a: Record, b: Record) -> Iterator[Cause]:
 
     one, other = (msgspec.structs.replace(r, options=msgspec.structs.replace(r.options, cpuset="")) for r in (a, b))
     for finding in compare(one, other).causes:
-        yield Cause(weight=min(finding.weight, 95), what=finding.sentence, where="; ".join(finding.details[:2]))
+        if finding.area != "inputs":  # what touched them meanwhile is told in the records themselves
+            yield Cause(weight=min(finding.weight, 95), what=finding.sentence, where="; ".join(finding.details[:2]))
 
 
 def _sources(project: Path, record: Record) -> dict[str, str]:

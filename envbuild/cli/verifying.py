@@ -169,12 +169,11 @@ def _run_all(session: Session, engine: RunEngine, console: Console) -> None:
     slots = len(session.plan.slots)
     with console.phase("run", total=session.asked, unit="runs") as advance:
 
-        def each(found: Repeated) -> bool:
+        def each(found: Repeated) -> None:
             session.done[found.number], session.ran[found.number] = found, _ran(found, session.plan.request.project)
             advance(1)
             console.detail(f"run {found.number + 1} of {session.asked}: {found.record.id[:10]}, {_ended(found)}")
             session.forget()
-            return session.ran[found.number].ended_well
 
         repeat(session.plan, session.asked, engine, each)
     counted = f"1/{session.asked} … {len(session.done)}/{session.asked}"
@@ -214,16 +213,23 @@ def _proved(session: Session, verdict: Verdict, options: VerifyOptions, console:
     from envbuild.repeat import forget_values
     from envbuild.verification import text
 
-    records = [run.record for run in session.runs]
-    request = session.plan.request
-    path = attest(request, session.runs, verdict, options.sign)
-    forget_values(request.project, records, _TRACE_KEPT)
+    if not verdict.compared:
+        raise UsageError(
+            "the program left no files, printed nothing, and made no step that is traced: there is nothing to compare",
+            "have it write its results into the project"
+            + (", or compare more: leave out --ignore" if options.ignore else ""),
+        )
+    request, path = session.plan.request, None
+    if request.controls:
+        path = attest(request, session.runs, verdict, options.sign)
+    forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     first, *others = text.identical(verdict)
     console.line("result", first)
     for line in (*others, *_doubts(session)):
         console.line("", line)
-    console.line("wrote", path.name, f"signed: {path.name}.sig" if options.sign else "")
-    console.result(_table(session, verdict) | {"attestation": path.name})
+    if path is not None:
+        console.line("wrote", path.name, f"signed: {path.name}.sig" if options.sign else "")
+    console.result(_table(session, verdict) | {"attestation": path.name if path is not None else None})
     return 0
 
 
@@ -237,7 +243,7 @@ def _doubts(session: Session) -> list[str]:
             f"{', '.join(frameworks)} loaded, and no step of an optimiser seen: only what the program left was compared"
         )
     if not run.record.options.controls:
-        found.append("without envbuild's controls: seeds and switches were the program's own")
+        found.append("the controls were off, which proves nothing about this lock: no attestation was written")
     if run.record.verified != "yes":
         found.append("the host was not verified against the lock")
     return found
@@ -260,8 +266,7 @@ def _parted(session: Session, verdict: Verdict, options: VerifyOptions, console:
         console.result(_table(session, verdict, first, causes) | {"kept": kept, "withdrawn": withdrawn})
     else:
         notes = [*notes, *(f"{name} was taken away: it is not true any more" for name in withdrawn)]
-        notes += [f"what they left is kept: {', '.join(kept)}"] if kept else []
-        print(text.different(verdict, ids, first, causes, notes), flush=True)
+        print(text.different(verdict, ids, first, causes, notes=notes, kept=kept), flush=True)
     return NotReproducibleError.exit_code
 
 

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from envbuild.errors import LockError
 from envbuild.host import HostFacts
-from envbuild.record import Output, Record, RunId, Sha256, Time
+from envbuild.record import Output, Record, RunId, Sha256, Time, Verified
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 PREDICATE: Literal["urn:envbuild:verification:1"] = "urn:envbuild:verification:1"
@@ -76,7 +76,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
         trace: digest of the step trace; empty if there is none.
-        controls: seeds and switches were as locked.
+        verified: what the guard said of the host: ``yes``, or ``overridden``, ``no`` (docs/records.md).
     """
 
     runs: Annotated[int, Meta(ge=1)]
@@ -89,7 +89,7 @@ class Proof(_Value, frozen=True, kw_only=True):
     inputs: dict[str, Sha256] = {}
     ignored: tuple[str, ...] = ()
     trace: str = ""
-    controls: bool = True
+    verified: Verified = ""
     host: Host
     envbuild: str
     date: Time
@@ -152,7 +152,7 @@ def state(
         inputs=dict(first.inputs),
         ignored=tuple(ignored),
         trace=trace,
-        controls=first.options.controls,
+        verified=first.verified,
         host=host_of(first.host),
         envbuild=version,
         date=date,

@@ -154,26 +154,15 @@ def _of_the_run(clues: Clues) -> Iterator[Cause]:
 
 def _of_processes(clues: Clues) -> Iterator[Cause]:
     """Yield what the hook found in the processes."""
-    mine, theirs = ({str(each.get("path", "")): each for each in r.processes} for r in (clues.a, clues.b))
-    lonely = sorted({*mine} ^ {*theirs})
-    if lonely:
-        what = f"{_place(lonely[0])} ran in one of the runs only"
-        yield Cause(weight=70, what=what, attempt="fix the number of processes and how they are started")
-    if clues.a.options.controls:
-        for path in mine.keys() & theirs.keys():
-            if mine[path].get("generators") != theirs[path].get("generators"):
-                yield Cause(
-                    weight=90, what=f"{_place(path)} was seeded otherwise", attempt="report it: this is a fault"
-                )
     said: set[str] = set()
     for process in (*clues.a.processes, *clues.b.processes):
-        for cause in _of_process(process):
+        for cause in _of_process(process, controlled=clues.a.options.controls):
             if cause.what not in said:
                 said.add(cause.what)
                 yield cause
 
 
-def _of_process(process: Mapping[str, Any]) -> Iterator[Cause]:
+def _of_process(process: Mapping[str, Any], *, controlled: bool) -> Iterator[Cause]:
     """Yield switches that are not as they should be."""
     leave = "let the script leave it alone, or set determinism.strict: true to have it refused"
     for switch in process.get("switches") or ():
@@ -184,7 +173,7 @@ def _of_process(process: Mapping[str, Any]) -> Iterator[Cause]:
         elif "at_exit" in switch and "seed" not in str(name):
             what = f"the program changed {name}: {wanted} at the start, {switch['at_exit']} at the end"
             yield Cause(weight=75, what=what, attempt=leave)
-    for name, value in (process.get("environment_changed") or {}).items():
+    for name, value in (process.get("environment_changed") or {}).items() if controlled else ():
         shown = "removed it" if value is None else f"set it to {value}"
         yield Cause(weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
 
@@ -296,10 +285,6 @@ def _difference_of(before: str, after: str) -> str:
         return "an identity"
     both = [_IDENTITIES.sub("", _TIMES.sub("", line)) for line in (before, after)]
     return "a time and an identity" if both[0] == both[1] else ""
-
-
-def _place(path: str) -> str:
-    return f"the process {path!r}" if path else "the main process"
 
 
 def _short(line: str) -> str:

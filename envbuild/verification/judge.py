@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from envbuild.digest import sha256_json
-from envbuild.record import Record, State
+from envbuild.record import Record, State, different_tensors
 
 Outcome = Literal["identical", "different", "failed", "refused"]
 
@@ -64,7 +64,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         outcome: ``failed``: the program ended badly in all runs; ``refused``: the guard did not let it start.
         runs: how many runs were compared; ``asked``: how many there should have been.
         groups: indexes of runs with equal results, in the order in which each result was first seen.
-        compared: what was equal, a phrase each; of runs that differ: what was.
+        compared: what was equal in all runs, a phrase each; empty if there was nothing but the exit code.
         volatile: files of equal content in other bytes.
         ignored: files that were not compared, as asked.
         differs: what differs between the first two results, a phrase each.
@@ -187,7 +187,7 @@ def _compared(run: Ran, ignore: Sequence[str], prints: bool) -> tuple[str, ...]:
     if metrics := _metrics(run.record):
         found.append(_plural(len(metrics), "metric"))
     if prints:
-        found.append(f"{_plural(run.lines, 'line')} of standard output" if run.lines else "nothing but the exit code")
+        found += [f"{_plural(run.lines, 'line')} of standard output"] if run.lines else []
     return tuple(found)
 
 
@@ -203,17 +203,32 @@ def _differs(one: Ran, other: Ran, files: Sequence[str], prints: bool) -> tuple[
     if (a.state, a.exit_code) != (b.state, b.exit_code):
         found.append(f"{_ended(a)} in one run, {_ended(b)} in another")
     if files:
-        found.append(_some(files))
+        found.append(_some([_with_tensors(path, a, b) for path in files]))
     if a.deleted != b.deleted:
         found.append(f"deleted: {_some(sorted({*a.deleted} ^ {*b.deleted}))}")
     if one.trace != other.trace:
         found.append("the parameters in training")
     mine, theirs = _metrics(a), _metrics(b)
     if metrics := [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]:
-        found.append(f"metrics: {_some(metrics)}")
+        found.append(f"metrics: {_some([_with_values(name, mine, theirs) for name in metrics])}")
     if prints and one.printed != other.printed:
         found.append("standard output")
     return tuple(found)
+
+
+def _with_tensors(path: str, a: Record, b: Record) -> str:
+    """Name a file, and of a saved model the tensors that differ."""
+    pair = [output for record in (a, b) for output in record.outputs if output.path == path and output.tensors]
+    names = different_tensors(pair[0], pair[1]) if len(pair) == 2 else ()
+    if not names:
+        return path
+    return f"{path} ({len(names):,} of {_plural(len(pair[0].tensors), 'tensor')}: {_some(names, 2)})"
+
+
+def _with_values(name: str, mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    """Name a metric with the last value of both runs, if these differ."""
+    last = [table[name][-1][1] if table.get(name) else None for table in (mine, theirs)]
+    return f"{name} {last[0]} → {last[1]}" if None not in last and last[0] != last[1] else name
 
 
 def _ended(record: Record) -> str:

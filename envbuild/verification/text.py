@@ -27,7 +27,13 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
 
 
 def different(
-    verdict: Verdict, ids: Sequence[str], first: First | None, causes: Sequence[Cause], notes: Sequence[str] = ()
+    verdict: Verdict,
+    ids: Sequence[str],
+    first: First | None,
+    causes: Sequence[Cause],
+    *,
+    notes: Sequence[str] = (),
+    kept: Sequence[str] = (),
 ) -> str:
     """Say how runs differ, where first, why that may be, and what to try.
 
@@ -37,6 +43,7 @@ def different(
         first: the first difference of the traces.
         causes: likeliest first.
         notes: what could not be looked at, a sentence each.
+        kept: folders with what the two runs left.
     """
     count = len(verdict.groups)
     rows = [
@@ -45,6 +52,7 @@ def different(
         *_first(first),
         *_because(causes),
         *(("note", note) for note in notes),
+        *(("files" if not at else "", folder) for at, folder in enumerate(kept)),
         ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
     ]
     head = f"not identical: {count} different results in {verdict.runs} runs"

@@ -1,0 +1,504 @@
+"""Several runs judged: equal or not, what was compared, where they part, what may be behind it, and how it reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from envbuild.errors import LockError
+from envbuild.lock import Determinism
+from envbuild.processes import ReadFile
+from envbuild.record import Options, Output, Record, Tensor
+from envbuild.resolve.nondeterministic import table
+from envbuild.trace import Divergence
+from envbuild.trace_divergence import Differing
+from envbuild.trace_values import ValueDifference
+from envbuild.verification import attestation, text
+from envbuild.verification.calls import Call, calls
+from envbuild.verification.causes import Cause, Clues, Operation, TextDifference, suspects
+from envbuild.verification.first import First, first_of
+from envbuild.verification.judge import Ran, Verdict, judge
+from tests.support.records import process, record, sha
+from tests.support.runtime import make_lock
+
+IDS = tuple(f"01JC{number}" + "0" * 21 for number in range(9))
+
+
+def output(path: str = "out.txt", sign: str = "1", content: str = "", **tensors: str) -> Output:
+    """A file that a run left."""
+    table = {name: Tensor(dtype="float32", shape=(2,), digest=digest * 32) for name, digest in tensors.items()}
+    return Output(path=path, change="created", size=1, sha256=sha(sign), content=content, tensors=table)
+
+
+def ran(*outputs: Output, **changes: Any) -> Ran:
+    """A run that left these files and nothing else, unless said otherwise."""
+    own = {name: changes.pop(name) for name in ("printed", "lines", "trace", "steps", "tensors") if name in changes}
+    return Ran(record=record(**{"outputs": outputs, "metrics": {}, **changes}), **own)
+
+
+# Equal or not
+
+
+def test_equal_runs_are_identical_and_say_what_was_compared() -> None:
+    """Files, steps and metrics count; standard output does not if there is anything else."""
+    runs = [
+        ran(output(), trace="t", steps=1240, tensors=8, metrics={"loss": ((1, 0.5),)}, printed=str(number), lines=9)
+        for number in range(3)
+    ]
+    verdict = judge(runs, 3)
+    assert verdict.outcome == "identical"
+    assert verdict.groups == ((0, 1, 2),)
+    assert verdict.compared == ("1 file", "1,240 steps of 8 tensors", "1 metric")
+    assert text.identical(verdict) == ("bit-identical 3/3: 1 file, 1,240 steps of 8 tensors, 1 metric",)
+
+
+def test_what_is_printed_decides_if_nothing_else_is_left() -> None:
+    """A script that only prints is judged by that."""
+    assert judge([ran(printed="a", lines=2), ran(printed="a", lines=2)], 2).compared == ("2 lines of standard output",)
+    verdict = judge([ran(printed="a", lines=2), ran(printed="b", lines=2)], 2)
+    assert (verdict.outcome, verdict.differs) == ("different", ("standard output",))
+    assert judge([ran(), ran()], 2).compared == ()
+
+
+def test_equal_content_in_other_bytes_is_identical_and_named() -> None:
+    """A saved model that holds the time of saving is equal if its content is; the file is named."""
+    verdict = judge([ran(output("model.keras", "1", "c" * 64)), ran(output("model.keras", "2", "c" * 64))], 2)
+    assert (verdict.outcome, verdict.volatile) == ("identical", ("model.keras",))
+    assert text.identical(verdict)[1] == "same tensors, other bytes: model.keras (the format keeps the time)"
+
+
+def test_event_files_are_compared_by_their_metrics() -> None:
+    """TensorBoard's files have the time in name and bytes; what they hold are metrics, and these are compared."""
+    first = output("logs/events.out.tfevents.1732160000.envbuild.8.0.v2", "1")
+    second = output("logs/events.out.tfevents.1732160009.envbuild.9.0.v2", "2")
+    same = {"loss": ((1, 0.5),)}
+    assert judge([ran(first, metrics=same), ran(second, metrics=same)], 2).outcome == "identical"
+    verdict = judge([ran(first, metrics=same), ran(second, metrics={"loss": ((1, 0.25),)})], 2)
+    assert verdict.differs == ("metrics: loss 0.5 → 0.25",)
+
+
+@pytest.mark.parametrize("name", ["time", "step_time", "epoch/seconds", "samples_per_sec", "it/s", "gpu mem", "fps"])
+def test_metrics_of_time_are_no_results(name: str) -> None:
+    """How long it took, how fast it went and how much memory it had differ in every run."""
+    runs = [ran(output(), metrics={name: ((1, value),)}) for value in (0.5, 0.6)]
+    assert judge(runs, 2).outcome == "identical"
+
+
+@pytest.mark.parametrize("name", ["timestep_loss", "loss", "fpsnr", "cosine", "mse"])
+def test_metrics_whose_names_merely_contain_such_words_are(name: str) -> None:
+    """A name is taken word by word."""
+    runs = [ran(output(), metrics={name: ((1, value),)}) for value in (0.5, 0.6)]
+    assert judge(runs, 2).outcome == "different"
+
+
+def test_groups_are_in_the_order_of_their_first_run() -> None:
+    """Which runs agree is known, and the pair to compare is the first of each of the first two results."""
+    verdict = judge([ran(output(sign=sign)) for sign in "12113"], 5)
+    assert verdict.groups == ((0, 2, 3), (1,), (4,))
+    assert verdict.pair == (0, 1)
+
+
+def test_differences_are_named() -> None:
+    """Files with their tensors, deleted files, the trace and the exit code each get a phrase."""
+    one = ran(output("m.npz", "1", "1" * 64, a="1", b="2", c="3"), output("x"), trace="1", deleted=("d",))
+    two = ran(output("m.npz", "2", "2" * 64, a="1", b="9", c="8"), output("y"), trace="2", exit_code=3)
+    verdict = judge([one, two], 2)
+    assert verdict.differing_files == ("m.npz", "x", "y")
+    assert verdict.differs == (
+        "exit 0 in one run, exit 3 in another",
+        "m.npz (2 of 3 tensors: b, c), x, y",
+        "deleted: d",
+        "the parameters in training",
+    )
+
+
+def test_the_trace_alone_can_differ() -> None:
+    """Parameters that went another way differ even if the files that were left happen to agree."""
+    verdict = judge([ran(output(), trace="1", steps=3), ran(output(), trace="2", steps=3)], 2)
+    assert (verdict.outcome, verdict.differs) == ("different", ("the parameters in training",))
+
+
+@pytest.mark.parametrize("pattern", ["logs/*", "logs", "logs/", "logs/a.log"])
+def test_ignored_files_are_left_out_and_named(pattern: str) -> None:
+    """``--ignore`` takes patterns and folders; what was left out stands in the verdict."""
+    runs = [ran(output(), output("logs/a.log", sign)) for sign in "12"]
+    assert judge(runs, 2).outcome == "different"
+    verdict = judge(runs, 2, [pattern])
+    assert (verdict.outcome, verdict.ignored, verdict.compared) == ("identical", ("logs/a.log",), ("1 file",))
+    assert text.identical(verdict)[1] == "not compared, as asked: logs/a.log"
+
+
+def test_failing_and_refused_runs_prove_nothing() -> None:
+    """Equal failures are no identical runs; a refusal by the guard is told apart from the program's own failure."""
+    assert judge([ran(exit_code=1), ran(exit_code=1)], 5).outcome == "failed"
+    assert judge([ran(exit_code=78, state="refused")], 5).outcome == "refused"
+    assert judge([ran(output()), ran(output(), exit_code=1)], 5).outcome == "different"
+
+
+# Where they part
+
+
+def divergence(**changes: Any) -> Divergence:
+    """A convolution's kernel that differs by one unit in the last place."""
+    values = ValueDifference(count=1, size=9216, index=(3,), before=0.125, after=0.12500001, ulps=1)
+    tensor = Differing(
+        name="conv2d_1/kernel", dtype="float32", shape=(9216,), size=9216, before=None, after=None,
+        distance=1e-9, values=values,
+    )  # fmt: skip
+    table = {"kind": "step", "epoch": 2, "place": 37, "step": 77, "tensors": (tensor, tensor), "batch": False}
+    return Divergence(**{**table, "sentence": "epoch 2, step 37, tensor conv2d_1/kernel", **changes})
+
+
+def test_the_first_difference_is_taken_from_the_trace() -> None:
+    """Epoch, step, tensor, both values and their distance come through."""
+    assert first_of(divergence()) == First(
+        kind="step", sentence="epoch 2, step 37, tensor conv2d_1/kernel", epoch=2, place=37, step=77,
+        tensor="conv2d_1/kernel", dtype="float32", others=1, count=1, size=9216, before=0.125, after=0.12500001,
+        ulps=1, distance=1e-9, batch=False,
+    )  # fmt: skip
+    assert first_of(divergence(tensors=(), kind="process")).tensor == ""
+
+
+@pytest.mark.parametrize(
+    ("ulps", "distance", "rounding"),
+    [
+        (1, 0.5, True),
+        (1024, None, True),
+        (1025, 1e-9, False),
+        (None, 1e-6, True),
+        (None, 0.1, False),
+        (None, None, None),
+    ],
+)
+def test_rounding_is_told_from_other_numbers(ulps: int | None, distance: float | None, rounding: bool | None) -> None:
+    """By units in the last place if values were kept, else by the distance, else it is unknown."""
+    assert First(kind="step", sentence="", ulps=ulps, distance=distance).rounding is rounding
+
+
+# Calls in sources
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import numpy as np\nnp.random.seed()", Call(name="numpy.random.seed", line=2, bare=True)),
+        ("import numpy as np\nnp.random.seed(None)", Call(name="numpy.random.seed", line=2, bare=True)),
+        ("import numpy as np\nnp.random.seed(1)", Call(name="numpy.random.seed", line=2)),
+        ("from os import urandom as u\nx = [u(3)]", Call(name="os.urandom", line=2)),
+        ("import os.path\nos.urandom(3)", Call(name="os.urandom", line=2)),
+        ("pool.imap_unordered(f, x)", Call(name=".imap_unordered", line=1)),
+        ("f().g()", Call(name=".g", line=1, bare=True)),
+        ("id(x)", Call(name="id", line=1)),
+        ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
+    ],
+)
+def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
+    """However it was imported, a call has the name that it has in its library; methods of values begin with a dot."""
+    assert found in calls(source)
+
+
+def test_calls_inside_sorted_are_ordered() -> None:
+    """``sorted`` around a listing makes its order harmless."""
+    assert [(call.name, call.ordered) for call in calls("import os\nsorted(os.listdir('.'))\nos.listdir('.')")] == [
+        ("sorted", False), ("os.listdir", True), ("os.listdir", False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["def", "\0", "(" * 500])
+def test_sources_that_are_no_python_have_no_calls(source: str) -> None:
+    """A source of another version or with a mistake is passed over."""
+    assert calls(source) == ()
+
+
+# What may be behind it
+
+
+def clues(**changes: Any) -> Clues:
+    """Two runs of which nothing is known that could make them differ."""
+    lock = make_lock(determinism=changes.pop("determinism", Determinism(level="ops", seed=42, threads=1)))
+    table: dict[str, Any] = {"a": record(), "b": record(), "lock": lock}
+    return Clues(**{**table, **changes})
+
+
+def whats(found: Clues) -> list[str]:
+    """The causes' sentences, likeliest first."""
+    return [cause.what for cause in suspects(found)]
+
+
+def test_no_cause_is_invented() -> None:
+    """Two runs without anything that could explain a difference have no suspects, whatever the difference is."""
+    for first in (None, First(kind="step", sentence="", ulps=1), First(kind="start", sentence="", ulps=1 << 20)):
+        source = "import random\nrandom.seed(1)\nx = sorted(__import__('os').listdir('.'))\nrandom.Random(3)\n"
+        assert suspects(clues(first=first, sources={"train.py": source}, operations=operations())) == ()
+
+
+def operations() -> tuple[Operation, ...]:
+    """The table of operations."""
+    names = ("name", "framework", "device", "refused", "why", "calls", "ways")
+    return tuple(Operation(**{name: getattr(row, name) for name in names}) for row in table())
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        (
+            {"input_changes": ("data: 1 file changed",)},
+            "input data changed during a run: data: 1 file changed",
+        ),
+        (
+            {"options": Options(network="none", workspace="rw", controls=False)},
+            "the controls were off: no seeds, no deterministic operations",
+        ),
+        ({"out_of_memory": True}, "one run ended for want of memory"),
+        (
+            {"options": Options(network="bridge", workspace="rw")},
+            "the network was on (bridge): what is fetched may change",
+        ),
+        (
+            {"processes": (process(switches=[{"name": "s", "wanted": True, "found": False, "ok": False}]),)},
+            "s did not take effect: wanted True, found False",
+        ),
+        (
+            {"processes": (process(switches=[{"name": "s", "wanted": 1, "found": 1, "ok": True, "at_exit": 4}]),)},
+            "the program changed s: 1 at the start, 4 at the end",
+        ),
+        (
+            {"processes": (process(environment_changed={"OMP_NUM_THREADS": "4"}),)},
+            "OMP_NUM_THREADS is locked, and the program set it to 4",
+        ),
+        (
+            {"processes": (process(environment_changed={"OMP_NUM_THREADS": None}),)},
+            "OMP_NUM_THREADS is locked, and the program removed it",
+        ),
+    ],
+)
+def test_what_the_records_show_is_a_cause(changes: dict[str, Any], what: str) -> None:
+    """Everything that a record shows to be not as it should be is told, whichever run it is in."""
+    # What was chosen is the same for both runs; what happened may have happened to one.
+    both = {"a": record(**changes), "b": record(**changes)} if "options" in changes else {"a": record(**changes)}
+    assert whats(clues(**both)) == [what]
+
+
+def test_without_controls_missing_variables_are_not_the_programs_doing() -> None:
+    """The gate unsets what controls are made of; that is one cause, not ten."""
+    off = {
+        "options": Options(network="none", workspace="rw", controls=False),
+        "processes": (process(environment_changed={"PYTHONHASHSEED": None}),),
+    }
+    assert len(suspects(clues(a=record(**off), b=record(**off)))) == 1
+
+
+def test_a_moved_seed_is_no_changed_switch() -> None:
+    """Programs may seed by themselves; that the seed reads otherwise at the end is no sign of anything."""
+    switch = {"name": "torch.manual_seed", "wanted": 42, "found": 42, "ok": True, "at_exit": 7}
+    assert suspects(clues(a=record(processes=(process(switches=[switch]),)))) == ()
+
+
+ENTROPY = "import os, time\n\nx = os.urandom(4)\ny = os.urandom(4)\n"
+
+
+def test_calls_that_no_seed_reaches_are_named_with_their_lines() -> None:
+    """File and line, what it does, and what to do instead."""
+    (cause,) = suspects(clues(sources={"lib/a.py": ENTROPY}))
+    assert cause == Cause(
+        weight=65,
+        what="os.urandom() is reached by no seed",
+        where="lib/a.py:3, lib/a.py:4",
+        attempt="draw from a seeded generator: random.Random(seed).randbytes(n)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "order"),
+    [
+        (First(kind="step", sentence="", ulps=1 << 20), ["os.urandom", "threading.Thread", "time.time"]),
+        (First(kind="step", sentence="", ulps=2), ["threading.Thread", "os.urandom", "time.time"]),
+        (First(kind="start", sentence="", ulps=1 << 20), ["os.urandom", "time.time", "threading.Thread"]),
+        (None, ["time.time", "os.urandom", "threading.Thread"]),
+    ],
+)
+def test_the_first_difference_decides_the_order(first: First | None, order: list[str]) -> None:
+    """Rounding points to the order of sums, other numbers to entropy, equal parameters to times in the files."""
+    source = "import os, time, threading\nos.urandom(4)\ntime.time()\nthreading.Thread(target=f)\n"
+    found = whats(clues(first=first, traced=True, sources={"train.py": source}))
+    assert [what.partition("(")[0] for what in found] == order
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("at 2026-11-21 05:16:03.267700", "at 2026-11-21 05:16:04.1", "holds a time"),
+        ("took 3.1 s", "took 12.55 s", "holds a time"),
+        ("1732160000.25", "1732160001.5", "holds a time"),
+        ("Sat Nov 21 05:16:03", "Sun Nov 22 05:16:04", "holds a time"),
+        ("id 3f2b6a1e-0000-4000-8000-00000000000a", "id 9f2b6a1e-0000-4000-8000-00000000000b", "holds an identity"),
+        ("<obj at 0x7f12ab34>", "<obj at 0x7f99ab34>", "holds an identity"),
+        ("05:16 <obj at 0x7f12ab34>", "05:17 <obj at 0x7f99ab34>", "holds a time and an identity"),
+        ("loss 0.25", "loss 0.26", ""),
+        ("epoch 1", "epoch 2", ""),
+    ],
+)
+def test_files_that_differ_by_a_time_are_known(before: str, after: str, what: str) -> None:
+    """A time, a duration, an address or a UUID in a text is told apart from a result."""
+    found = suspects(clues(texts=[TextDifference(path="a.log", line=3, before=before, after=after)]))
+    assert [cause.what.partition(":")[0] for cause in found] == ([f"a.log {what}"] if what else [])
+    if what:
+        assert found[0].where == "a.log:3"
+        assert found[0].attempt == "leave it out of the file, or out of the comparison: --ignore a.log"
+
+
+def test_operations_without_a_deterministic_kernel_are_found_where_they_can_run() -> None:
+    """On a GPU and at level seeds a line that names one is a suspect; in comments, on a CPU, or refused it is none."""
+    source = "import torch\n# ctc_loss\nloss = torch.nn.functional.ctc_loss(a, b, c, d)\n"
+    seeds = Determinism(level="seeds", seed=42, threads=1)
+    common: dict[str, Any] = {"sources": {"t.py": source}, "operations": operations()}
+    (level, cause) = suspects(clues(**common, determinism=seeds))[::-1]
+    assert cause.where == "t.py:3"
+    assert level.what == "deterministic operations are off in this lock (level: seeds)"
+    assert suspects(clues(**common)) == ()  # refused at level ops: it cannot have run
+    on_cpu = {"a": record(gpus=""), "b": record(gpus="")}
+    assert [each.where for each in suspects(clues(**common, **on_cpu, determinism=seeds))] == [""]
+
+
+def test_threads_are_a_cause_only_for_rounding() -> None:
+    """Several threads explain another order of sums, and nothing else."""
+    two = Determinism(level="ops", seed=42, threads=2)
+    assert whats(clues(determinism=two, first=First(kind="step", sentence="", ulps=2))) == [
+        "the runs differ by rounding alone, and sums run on 2 threads"
+    ]
+    assert whats(clues(determinism=two, first=First(kind="step", sentence="", ulps=9999))) == []
+
+
+def test_runs_in_one_folder_may_read_what_the_one_before_left() -> None:
+    """With ``--in-place`` the files of a run are there for the next."""
+    assert whats(clues(in_place=True)) == [
+        "the runs shared one folder: each found the files of the run before (model.npz)"
+    ]
+
+
+# How it reads
+
+
+def verdict(**changes: Any) -> Verdict:
+    """Five runs, of which the second differs."""
+    table: dict[str, Any] = {
+        "outcome": "different", "runs": 5, "asked": 5, "groups": ((0, 2, 3, 4), (1,)),
+        "differs": ("model.npz (1 of 8 tensors: conv2d_1/kernel)", "the parameters in training"),
+    }  # fmt: skip
+    return Verdict(**{**table, **changes})
+
+
+def test_the_screen_of_runs_that_differ() -> None:
+    """Results, the first difference with both values, the likeliest cause and what to try fit on one screen."""
+    first = msgspec.structs.replace(
+        first_of(divergence()), sentence="epoch 2, step 37, tensor conv2d_1/kernel (1 of 9,216 values, 1 ulp at most)"
+    )
+    causes = (
+        Cause(weight=80, what="tf.math.segment_sum: adds with atomics", where="train.py:58", attempt="use tf.scan"),
+        Cause(weight=40, what="sums run on 2 threads"),
+        Cause(weight=20, what="the network was on"),
+    )
+    shown = text.different(verdict(), IDS, first, causes, notes=["one tensor was left out"], kept=["a/outputs", "b"])
+    assert shown == (
+        "not identical: 2 different results in 5 runs\n"
+        "  results            runs 1, 3, 4, 5 | run 2\n"
+        "  differs            model.npz (1 of 8 tensors: conv2d_1/kernel); the parameters in training\n"
+        "  first difference   epoch 2, step 37, tensor conv2d_1/kernel (1 of 9,216 values, 1 ulp at most)\n"
+        "                     0.125 → 0.12500001\n"
+        "  likely cause       tf.math.segment_sum: adds with atomics  (train.py:58)\n"
+        "  try                use tf.scan\n"
+        "  or                 sums run on 2 threads\n"
+        "  or perhaps         the network was on\n"
+        "  note               one tensor was left out\n"
+        "  files              a/outputs\n"
+        "                     b\n"
+        "  compare            envbuild diff 01JC000000 01JC100000"
+    )
+
+
+def test_the_screen_without_a_cause_says_so() -> None:
+    """Where nothing was found that is said, and how to narrow it down."""
+    shown = text.different(verdict(groups=((0,), (1,), (2,)), runs=3), IDS, None, ())
+    assert shown.splitlines()[1] == "  results            no two runs agree"
+    assert (
+        "  likely cause       none found: the records agree, and no known source of chance is in the sources" in shown
+    )
+    assert (
+        "  try                run one at a time (--jobs 1), then with determinism: {threads: 1} in spec.yaml" in shown
+    )
+
+
+def test_a_weak_cause_is_only_possible() -> None:
+    """What is unlikely is not called likely; the rest of a long list is counted."""
+    causes = [Cause(weight=30 - number, what=f"cause {number}") for number in range(6)]
+    shown = text.different(verdict(), IDS, None, causes)
+    assert "  possible cause     cause 0\n" in shown
+    assert "  or perhaps         cause 3\n                     … and 2 less likely; all of them: --json\n" in shown
+
+
+# What is kept
+
+
+def proof(*records: Record, **changes: Any) -> attestation.Statement:
+    """A statement about runs."""
+    table: dict[str, Any] = {
+        "lock_name": "digits", "compared": ("1 file",), "ignored": (), "trace": "", "version": "1.2.3",
+        "date": "2026-01-02T03:04:05.678Z",
+    }  # fmt: skip
+    return attestation.state(records, **{**table, **changes})
+
+
+def test_an_attestation_is_an_in_toto_statement() -> None:
+    """Lock, image and script are its subjects; the predicate says how often, where, and what came out."""
+    statement = proof(record(), record(IDS[1]))
+    value = msgspec.json.decode(attestation.dumps(statement))
+    assert value["_type"] == "https://in-toto.io/Statement/v1"
+    assert value["predicateType"] == "urn:envbuild:verification:1"
+    assert value["subject"] == [
+        {"name": "pylock.digits.toml", "digest": {"sha256": sha("1")}},
+        {"name": "image of digits", "digest": {"sha256": sha("2")}},
+        {"name": "train.py", "digest": {"sha256": sha("3")}},
+    ]
+    predicate = value["predicate"]
+    assert predicate["runs"] == 2
+    assert predicate["ids"] == [record().id, IDS[1]]
+    assert predicate["files"] == {"train.py": sha("3"), "lib/model.py": sha("7"), "conf.json": sha("6")}
+    assert predicate["inputs"] == {"data": sha("4")}
+    assert predicate["outputs"] == [{"path": "model.npz", "sha256": sha("9"), "content": sha("a")}]
+    assert set(predicate["host"]) == {"kernel", "machine", "libc", "cpu", "level", "gpus", "driver"}
+
+
+def test_other_bytes_of_equal_content_have_no_digest_of_bytes() -> None:
+    """Of a file that only holds the same, nothing is said about its bytes; one that was not compared is left out."""
+    other = msgspec.structs.replace(record().outputs[0], sha256=sha("f"))
+    statement = proof(record(), record(IDS[1], outputs=(other,)))
+    assert [(each.path, each.sha256, each.content) for each in statement.predicate.outputs] == [
+        ("model.npz", None, sha("a"))
+    ]
+    assert proof(record(), ignored=("model.npz",)).predicate.outputs == ()
+
+
+def test_an_attestation_reads_back(tmp_path: Path) -> None:
+    """What was written is read; none, or another file, is exit 11 with the next command."""
+    path = tmp_path / "pylock.digits.verified.json"
+    with pytest.raises(LockError) as none:
+        attestation.load(path)
+    assert none.value.message == f"there is no attestation {path}"
+    assert none.value.hint == "make one: envbuild verify train.py"
+    statement = proof(record())
+    path.write_bytes(attestation.dumps(statement))
+    assert attestation.load(path) == statement
+    path.write_bytes(attestation.dumps(statement).replace(b"verification:1", b"verification:2"))
+    with pytest.raises(LockError) as other:
+        attestation.load(path)
+    assert other.value.message.startswith(f"{path} is no attestation of envbuild: Invalid enum value")
+    assert attestation.path_of(tmp_path / "pylock.digits.toml") == path
+
+
+def test_a_lock_and_a_file_read_twice_do_not_matter(tmp_path: Path) -> None:
+    """Files without a digest, such as configurations that were gone, are no part of a proof."""
+    gone = ReadFile(path="gone.json", size=None, sha256=None)
+    assert "gone.json" not in proof(record(configs=(gone,))).predicate.files
