@@ -120,6 +120,10 @@ def verify_program(options: VerifyOptions, console: Console) -> int:
     session = Session(plan=_plan(request, options, engine), asked=options.count, ignore=options.ignore)
     try:
         with host_said_first(request.lock, options.run, engine):
+            if options.cost:
+                from envbuild.cli.costing import measure
+
+                return measure(session.plan, engine, options.count, options.ignore, console)
             _run_all(session, engine, console)
         verdict = session.judge()
         if verdict.outcome == "identical":
@@ -139,6 +143,8 @@ def _check(options: VerifyOptions) -> None:
         raise UsageError(f"--jobs {options.jobs}: expected at least one run at once")
     if options.in_place and (options.jobs or 1) > 1:
         raise UsageError("--in-place runs one after another", "leave out --jobs, or --in-place")
+    if options.cost and (options.sign or (options.jobs or 1) > 1):
+        raise UsageError("--cost runs one after another and proves nothing", "leave out --sign and --jobs")
     if options.sign is not None and not options.sign.is_file():
         raise UsageError(f"no key {options.sign} here", "name an SSH key: --sign ~/.ssh/id_ed25519")
 
@@ -170,7 +176,7 @@ def _run_all(session: Session, engine: RunEngine, console: Console) -> None:
     with console.phase("run", total=session.asked, unit="runs") as advance:
 
         def each(found: Repeated) -> None:
-            session.done[found.number], session.ran[found.number] = found, _ran(found, session.plan.request.project)
+            session.done[found.number], session.ran[found.number] = found, ran_of(found, session.plan.request.project)
             advance(1)
             console.detail(f"run {found.number + 1} of {session.asked}: {found.record.id[:10]}, {_ended(found)}")
             session.forget()
@@ -180,7 +186,7 @@ def _run_all(session: Session, engine: RunEngine, console: Console) -> None:
     console.line("run", counted, f"{slots} side by side" if slots > 1 else "", elapsed=True)
 
 
-def _ran(found: Repeated, project: Path) -> Ran:
+def ran_of(found: Repeated, project: Path) -> Ran:
     """Digest what a run left."""
     from envbuild import runs, trace
     from envbuild.errors import EnvbuildError

@@ -1,0 +1,161 @@
+"""``verify --cost``: how long one program takes without each switch, and whether its runs are still equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from envbuild.cli.console import Console, plural
+from envbuild.errors import NotReproducibleError
+from envbuild.verification.cost import Arm, Control, Unit, conclusion, rows, savers, saves, units
+
+if TYPE_CHECKING:
+    from envbuild.lock import Lock
+    from envbuild.record import Record
+    from envbuild.repeat import Repeat, Repeated
+    from envbuild.run import RunEngine
+    from envbuild.verification.judge import Ran
+
+ALL, SEEDS, NONE = "all on", "level: seeds", "none (--no-controls)"
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """Runs of one program in several ways, in turn, so that what slows the machine down slows down all of them.
+
+    Attributes:
+        plan: what is repeated, alone on the machine.
+        ran: the runs of each way by its name.
+    """
+
+    plan: Repeat
+    engine: RunEngine
+    ignore: tuple[str, ...] = ()
+    ran: dict[str, list[Ran]] = field(default_factory=dict)
+
+    def run(self, name: str, without: Sequence[str] = (), *, controls: bool = True) -> Record:
+        """Run once."""
+        from envbuild.cli.verifying import ran_of
+        from envbuild.repeat import repeat
+
+        found: list[Ran] = []
+
+        def each(repeated: Repeated) -> None:
+            found.append(ran_of(repeated, self.plan.request.project))
+            repeated.discard()
+
+        request = replace(self.plan.request, without=tuple(without), controls=controls)
+        folder = self.plan.folder / f"{len(self.ran)}-{sum(map(len, self.ran.values()))}"
+        repeat(replace(self.plan, request=request, folder=folder), 1, self.engine, each)
+        self.ran.setdefault(name, []).extend(found)
+        return found[0].record
+
+    def arm(self, name: str, without: Sequence[str] = ()) -> Arm:
+        """Return what was measured of one way."""
+        from envbuild.verification.judge import judge
+
+        runs = self.ran[name]
+        return Arm(
+            name=name,
+            without=tuple(without),
+            seconds=tuple(run.record.duration or 0.0 for run in runs),
+            results=len(judge(runs, len(runs), self.ignore).groups),
+            failed=not all(run.ended_well for run in runs),
+        )
+
+
+def measure(plan: Repeat, engine: RunEngine, rounds: int, ignore: tuple[str, ...], console: Console) -> int:
+    """Measure, and say which switches are worth their time; returns 0, or 16 if runs differ with all of them on."""
+    bench = Bench(plan=replace(plan, slots=("",), trace=False), engine=engine, ignore=ignore)
+    first = bench.run(ALL)
+    if first.exit_code != 0:
+        console.note(f"the program failed with exit {first.exit_code}; there is nothing to measure")
+        return first.exit_code or NotReproducibleError.exit_code
+    found = units(_present(plan.request.lock, first), _table())
+    ops = tuple(name for unit in found if unit.level == "ops" for name in unit.members)
+    ways = {ALL: (), **({SEEDS: ops} if ops else {}), NONE: (), **{_title(unit): unit.members for unit in found}}
+    total = rounds * len(ways)
+    console.note(f"{plural(total, 'run')} in turn, about {(first.duration or 0) * total:.0f} s")
+    with console.phase("run", total=total, unit="runs") as advance:
+        advance(1)
+        for number in range(rounds):
+            for name, without in ways.items():
+                if number or name != ALL:
+                    bench.run(name, without, controls=name != NONE)
+                    advance(1)
+    arms = {name: bench.arm(name, without) for name, without in ways.items()}
+    if not arms[ALL].equal:
+        console.note(f"{arms[ALL].results} different results in {rounds} runs with everything on: see why first")
+        return NotReproducibleError.exit_code
+    best = _cheapest(bench, arms, found, rounds)
+    _say(arms, best, ops, rounds, console)
+    return 0
+
+
+def _cheapest(bench: Bench, arms: dict[str, Arm], found: Sequence[Unit], rounds: int) -> Arm | None:
+    """Leave out one saver after the other as long as runs stay equal and get quicker; returns the quickest way."""
+    by_name = {_title(unit): unit for unit in found}
+    best: Arm | None = None
+    for name in savers(arms[ALL], {name: arms[name] for name in by_name}):
+        without = (*(best.without if best else ()), *by_name[name].members)
+        if best is None:
+            best = arms[name]
+            continue
+        title = f"without {', '.join(without)}"
+        for _ in range(rounds):
+            bench.run(title, without)
+        tried = bench.arm(title, without)
+        if tried.equal and saves(best, tried):
+            best = arms[title] = tried
+    seeds = arms.get(SEEDS)
+    if seeds is not None and seeds.equal and saves(arms[ALL], seeds) and (best is None or seeds.median <= best.median):
+        return seeds
+    return best
+
+
+def _say(arms: dict[str, Arm], best: Arm | None, ops: Sequence[str], rounds: int, console: Console) -> None:
+    """Print the table and what follows from it."""
+    base, *others = arms.values()
+    shown = list(rows(base, others))
+    console.line("cost", f"median of {rounds} runs each, in turn; container and digests included", elapsed=True)
+    widths = [max(len(row[at]) for row in shown) for at in range(4)]
+    for name, seconds, change, outcome in shown:
+        console.line("", f"{name:<{widths[0]}}", f"{seconds:>{widths[1]}}", f"{change:>{widths[2]}}", outcome)
+    told = conclusion(base, best, ops)
+    console.line("cheapest", told[0])
+    for line in told[1:]:
+        console.line("", line)
+    console.result(
+        {
+            "arms": [
+                {"name": arm.name, "without": list(arm.without), "seconds": list(arm.seconds), "median": arm.median,
+                 "results": arm.results, "failed": arm.failed}
+                for arm in arms.values()
+            ],
+            "cheapest": list(best.without) if best else [],
+        }
+    )  # fmt: skip
+
+
+def _present(lock: Lock, record: Record) -> set[str]:
+    """Name what this program runs with and can go without."""
+    from envbuild.runtime.guard.variables import HARD, KEPT
+
+    variables = set(lock.environment) & set(HARD) - KEPT
+    switches = {str(switch.get("name")) for process in record.processes for switch in process.get("switches") or ()}
+    return variables | switches
+
+
+def _table() -> tuple[Control, ...]:
+    """Return the rows of the table of variables and switches that are controls."""
+    from envbuild.resolve.policy import table
+
+    found = table()
+    variables = [Control(name=row.name, cause=row.cause, level=row.level) for row in found.variable]
+    switches = [Control(name=row.name, cause=row.cause, level=row.level) for row in found.switch if not row.variable]
+    return (*variables, *switches)  # switches of a variable only read back what that did
+
+
+def _title(unit: Unit) -> str:
+    return f"without {unit.name}"

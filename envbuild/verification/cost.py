@@ -1,0 +1,158 @@
+"""What determinism costs one program: each switch left out in turn, timed, and whether the bits stay equal.
+
+Seeds cost nothing and are never left out. Thread counts are one unit, since leaving out one of them leaves the others
+in charge; so are the two names of TensorFlow's deterministic operations. Times are medians of wall times, and a
+difference counts only beyond what equal runs differ by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+THREADS = "thread counts"
+TOGETHER = {
+    "TensorFlow's deterministic operations": ("TF_DETERMINISTIC_OPS", "tf.config.experimental.enable_op_determinism"),
+    "cuDNN's deterministic algorithms": ("torch.backends.cudnn.deterministic", "torch.backends.cudnn.benchmark"),
+    "PyTorch's TF32 off": (
+        "torch.backends.cudnn.allow_tf32",
+        "torch.backends.cuda.matmul.allow_tf32",
+        "torch.backends.cudnn.conv.fp32_precision",
+        "torch.backends.cudnn.rnn.fp32_precision",
+        "torch.set_float32_matmul_precision",
+    ),
+}
+"""Names that mean one thing: leaving out one of them alone says nothing."""
+_SEEDS = frozenset((0, 1, 2, 3, 4))
+_OF_THREADS = 5
+_NOISE = 0.02
+"""The least difference in time that is told of."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Control:
+    """A row of the table of variables and switches: its name, its cause and the lowest level that has it."""
+
+    name: str
+    cause: int
+    level: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unit:
+    """What is left out together."""
+
+    name: str
+    members: tuple[str, ...]
+    level: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arm:
+    """One way to run, measured.
+
+    Attributes:
+        name: as it is shown.
+        without: what was left out.
+        seconds: wall time of each run.
+        results: how many different results there were.
+        failed: the program did not end well.
+    """
+
+    name: str
+    without: tuple[str, ...] = ()
+    seconds: tuple[float, ...] = ()
+    results: int = 0
+    failed: bool = False
+
+    @property
+    def median(self) -> float:
+        """The middle time."""
+        return median(self.seconds) if self.seconds else 0.0
+
+    @property
+    def noise(self) -> float:
+        """Half of the range of the times, in relation to the middle one."""
+        return (max(self.seconds) - min(self.seconds)) / 2 / self.median if self.median else 0.0
+
+    @property
+    def equal(self) -> bool:
+        """Whether all runs ended well with one result."""
+        return self.results == 1 and not self.failed
+
+
+def units(present: Collection[str], table: Sequence[Control]) -> tuple[Unit, ...]:
+    """Group what a program runs with into what is measured, in the order of the table.
+
+    Args:
+        present: names of variables and switches that are on and may be left out.
+        table: what they are.
+    """
+    groups: dict[str, list[str]] = {}
+    levels: dict[str, str] = {}
+    together = {name: title for title, names in TOGETHER.items() for name in names}
+    for row in table:
+        if row.name not in present or row.cause in _SEEDS:
+            continue
+        title = THREADS if row.cause == _OF_THREADS else together.get(row.name, row.name)
+        levels.setdefault(title, row.level)
+        if row.name not in groups.setdefault(title, []):
+            groups[title].append(row.name)
+    return tuple(Unit(name=title, members=tuple(names), level=levels[title]) for title, names in groups.items())
+
+
+def savers(base: Arm, arms: Mapping[str, Arm]) -> tuple[str, ...]:
+    """Name the arms that save time beyond the noise and keep their runs equal, those that save most first."""
+    found = [name for name, arm in arms.items() if arm.equal and saves(base, arm)]
+    return tuple(sorted(found, key=lambda name: arms[name].median))
+
+
+def saves(base: Arm, arm: Arm) -> bool:
+    """Whether an arm is quicker than another beyond what equal runs differ by."""
+    return arm.median < base.median * (1 - noise(base, arm))
+
+
+def noise(base: Arm, arm: Arm) -> float:
+    """Return the difference in time that two arms may have by chance, as a fraction."""
+    return max(base.noise, arm.noise, _NOISE)
+
+
+def rows(base: Arm, arms: Sequence[Arm]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, time, difference and outcome of each arm."""
+    for arm in (base, *arms):
+        yield arm.name, f"{arm.median:.2f} s", "" if arm is base else _difference(base, arm), _outcome(arm)
+
+
+def conclusion(base: Arm, best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
+    """Say what the cheapest sufficient set is, and how to write it in a spec if that can be written.
+
+    Args:
+        base: everything on.
+        best: the quickest arm whose runs were equal; None if none saves anything.
+        ops: all that level ``ops`` adds to level ``seeds`` here.
+    """
+    if best is None:
+        return ("everything on: nothing that could be left out saves time here",)
+    lines = [f"without {', '.join(best.without)}: {_difference(base, best)}, equal in {len(best.seconds)} runs"]
+    if set(best.without) == set(ops):
+        lines.append("in spec.yaml: determinism: {level: seeds}")
+    else:
+        lines.append("spec.yaml leaves out levels, not single switches: this is for your information")
+    lines.append("equal in a few runs on this machine is no proof: envbuild verify -n 10 says more")
+    return tuple(lines)
+
+
+def _difference(base: Arm, arm: Arm) -> str:
+    if not arm.median or not base.median:
+        return ""
+    change = arm.median / base.median - 1
+    if abs(change) <= noise(base, arm):
+        return "within noise"
+    return f"{change:+.0%}".replace("-", "−").replace("%", " %")
+
+
+def _outcome(arm: Arm) -> str:
+    if arm.failed:
+        return "fails"
+    return f"{len(arm.seconds)}/{len(arm.seconds)} equal" if arm.results == 1 else f"{arm.results} different"
