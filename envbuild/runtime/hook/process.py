@@ -149,9 +149,10 @@ class Process:
             report(f"{what}: {type(error).__name__}: {error}")
 
     def enter_worker(self, identity: Sequence[int]) -> None:
-        """Become a ``multiprocessing`` child: reseed everything by its identity."""
+        """Become a ``multiprocessing`` child: reseed everything by its identity; a pool's may be killed at its end."""
         self.inherited = self.inherited or self.states()
         self._move(lineage.worker(self.path, identity))
+        self.write()
 
     def enter_task(self, place: str, inherited: dict[str, str]) -> None:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
