@@ -96,12 +96,16 @@ def _metrics(a: Record, b: Record) -> Iterator[Finding]:
     mine, theirs = _measured(a), _measured(b)
     names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
     for name in sorted(names, key=lambda name: (not re.search(r"val|test|eval", name), "acc" not in name)):
-        yield _metric(name, mine.get(name, ()), theirs.get(name, ()))
+        epochs = "keras" in (a.metric_sources.get(name), b.metric_sources.get(name))
+        yield _metric(name, mine.get(name, ()), theirs.get(name, ()), epochs=epochs)
 
 
-def _metric(name: str, before: tuple[Point, ...], after: tuple[Point, ...]) -> Finding:
+def _metric(name: str, before: tuple[Point, ...], after: tuple[Point, ...], *, epochs: bool) -> Finding:
     first = next((x for x, y in zip(before, after, strict=False) if x != y), None)
-    details: tuple[str, ...] = (f"first differs at step {first[0]:,}",) if first is not None and len(before) > 1 else ()
+    details: tuple[str, ...] = ()
+    if first is not None and len(before) > 1:
+        # Keras counts epochs from 0 in its history and from 1 in all that people see of it.
+        details = (f"first differs at {f'epoch {first[0] + 1:,}' if epochs else f'step {first[0]:,}'}",)
     if len(before) != len(after) and before and after:
         details += (f"{plural(len(before), 'value')} → {plural(len(after), 'value')}",)
     one, other = NOWHERE, NOWHERE
