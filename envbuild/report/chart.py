@@ -24,6 +24,10 @@ DOTS = 60
 """Points of a curve up to which each is a dot that says its value."""
 _DECADES = 3.0
 """How many powers of ten positive values must span to be drawn on a logarithmic scale."""
+_LARGEST, _SMALLEST = 1e250, 1e-250
+"""Values beyond are drawn as gaps, and as 0: the arithmetic of axes would overflow."""
+_FLAT = 1e-9
+"""Spread of values, in relation to their size, below which they are drawn as a level line in the middle."""
 _FLOAT = re.compile(r"-?\d+\.\d+")
 _KEPT = {"class", "d", "transform", "x", "y", "cx", "cy", "r", "viewBox"}
 
@@ -39,7 +43,12 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
-    """What a drawing shows: the range of steps and of values, and whether values are on a logarithmic scale."""
+    """What a drawing shows.
+
+    Attributes:
+        left, right: first and last step; right is larger.
+        low, high: range of values, or of their logarithms to base 10; high is larger.
+    """
 
     left: int
     right: int
@@ -47,23 +56,33 @@ class Frame:
     high: float
     logarithmic: bool
 
-    def height(self, value: float) -> float:
-        """Return where a value is drawn."""
-        return math.log10(value) if self.logarithmic else value
+    def height(self, value: float) -> float | None:
+        """Return where a value is drawn; None for a gap."""
+        if not _drawable(value):
+            return None
+        return math.log10(value) if self.logarithmic else _without_dust(value)
+
+    def value(self, height: float) -> float:
+        """Return what is drawn at a height."""
+        return 10.0**height if self.logarithmic else height
 
 
 def frame(curves: Sequence[Curve]) -> Frame | None:
     """Return the frame of curves; None if there is no point to draw."""
-    points = [(x, y) for curve in curves for x, y in curve.points if math.isfinite(y)]
+    points = [(x, _without_dust(y)) for curve in curves for x, y in curve.points if _drawable(y)]
     if not points:
         return None
+    left, right = min(x for x, _ in points), max(x for x, _ in points)
     low, high = min(y for _, y in points), max(y for _, y in points)
+    logarithmic = low > 0 and math.log10(high) - math.log10(low) >= _DECADES
+    if logarithmic:
+        low, high = math.log10(low), math.log10(high)
+    elif high - low <= _FLAT * max(abs(low), abs(high)):
+        middle = low / 2 + high / 2
+        low, high = middle - (abs(middle) * 0.05 or 0.5), middle + (abs(middle) * 0.05 or 0.5)
+    # Neighbours that binary floating point cannot tell apart would be no range.
     return Frame(
-        left=min(x for x, _ in points),
-        right=max(x for x, _ in points),
-        low=low,
-        high=high,
-        logarithmic=low > 0 and high / low >= 10**_DECADES,
+        left=left, right=max(right, left + max(1, abs(left) >> 30)), low=low, high=high, logarithmic=logarithmic
     )
 
 
@@ -83,29 +102,29 @@ def draw(curves: Sequence[Curve], label: str, *, axis: str = "step", mark: int |
     for curve in curves:
         chart.add(
             curve.letter,
-            [(x, seen.height(y) if math.isfinite(y) else None) for x, y in curve.points],
+            [(x, seen.height(y)) for x, y in curve.points],
             show_dots=len(curve.points) <= DOTS,
             formatter=_telling(curve.letter, axis, seen),
         )
     classes = [f"run run-{curve.place}" for curve in curves]
     if mark is not None and seen.left <= mark <= seen.right:
-        chart.add("", [(mark, seen.height(seen.low)), (mark, seen.height(seen.high))], show_dots=False)
+        chart.add("", [(mark, seen.low), (mark, seen.high)], show_dots=False)
         classes.append("mark")
     return _markup(chart.render_tree(), classes, label)
 
 
 def ticks(low: float, high: float, count: int = 5, *, whole: bool = False) -> list[float]:
     """Return round numbers from ``low`` to ``high``, about ``count`` of them; both ends if there is no room for any."""
-    if high <= low:
-        return [low]
     rough = (high - low) / count
+    if rough < 1e-300:
+        return [low, high]
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * part for part in (1, 2, 5, 10) if power * part >= rough * 0.999)
     if whole:
         step = max(1.0, float(round(step)))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     found = [float(f"{place * step:.12g}") for place in range(first, last + 1)]
-    return found if len(found) > 1 else [low, high]
+    return found if len({*found}) > 1 else [low, high]
 
 
 def thinned(points: Sequence[tuple[int, float]], count: int = 240) -> list[tuple[int, float]]:
@@ -128,26 +147,34 @@ def _chart(seen: Frame, axis: str) -> XY:
     from pygal.style import Style
 
     etree.to_etree()  # lxml, where it is installed, would write other bytes
-    low, high = seen.height(seen.low), seen.height(seen.high)
-    room = (high - low or abs(high) or 1.0) * 0.04
-    marks = ticks(low, high, whole=seen.logarithmic)
+    room = (seen.high - seen.low) * 0.04
+    marks = ticks(seen.low, seen.high, whole=seen.logarithmic)
+    digits = next((n for n in range(3, 17) if len({number(seen.value(y), n) for y in marks}) == len(marks)), 17)
+    steps = [int(x) for x in ticks(seen.left, seen.right, whole=True)]
     return XY(
         width=WIDTH, height=HEIGHT, js=(), css=(), no_prefix=True, show_legend=False, allow_interruptions=True,
         dots_size=2.5, truncate_label=-1, margin=8, margin_right=14, spacing=6, x_title=axis,
         style=Style(label_font_size=11, major_label_font_size=11, title_font_size=11, value_font_size=11),
-        range=(low - room, high + room), xrange=(seen.left, max(seen.right, seen.left + 1)),
-        x_labels=[int(x) for x in ticks(seen.left, seen.right, whole=True)],
-        y_labels=[{"value": y, "label": number(10**y if seen.logarithmic else y)} for y in marks],
+        range=(seen.low - room, seen.high + room), xrange=(seen.left, seen.right),
+        x_labels=steps, x_labels_major=steps[:1], y_labels_major=marks[:1],
+        y_labels=[{"value": y, "label": number(seen.value(y), digits)} for y in marks],
         x_value_formatter=lambda x: f"{x:,.0f}", value_formatter=number,
     )  # fmt: skip
+
+
+def _drawable(value: float) -> bool:
+    return abs(value) < _LARGEST
+
+
+def _without_dust(value: float) -> float:
+    return value if abs(value) >= _SMALLEST else 0.0
 
 
 def _telling(letter: str, axis: str, seen: Frame) -> Any:
     """Return what writes the text of a dot."""
 
     def told(point: tuple[int, float]) -> str:
-        value = 10 ** point[1] if seen.logarithmic else point[1]
-        return f"{letter}, {axis} {point[0]:,}: {number(value)}"
+        return f"{letter}, {axis} {point[0]:,}: {number(seen.value(point[1]))}"
 
     return told
 

@@ -40,6 +40,11 @@ class Figure:
     rows: tuple[tuple[str, ...], ...]
     whole: bool
 
+    @property
+    def marked(self) -> bool:
+        """Whether the drawing shows where runs part."""
+        return self.parted is not None and bool(self.svg)
+
 
 def figures(runs: Sequence[Run]) -> tuple[list[Figure], list[str]]:
     """Return the metrics, those that differ between runs first, and the names of those for which there is no room."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,23 +48,30 @@ def headline(runs: Sequence[Run]) -> str:
 
 def reasons(runs: Sequence[Run]) -> list[Reason]:
     """Return a line for each run but the first."""
-    return [_reason(place, run.difference) for place, run in enumerate(runs) if run.difference is not None]
+    alone = len(runs) == 2
+    return [_reason(place, run.difference, alone) for place, run in enumerate(runs) if run.difference is not None]
 
 
 _OUTCOMES = ("equal", "different", "unknown")
 
 
-def _reason(place: int, difference: Difference) -> Reason:
-    """Name the likeliest causes; of equal results there is none to name."""
+def _reason(place: int, difference: Difference, alone: bool) -> Reason:
+    """Name the likeliest causes; of equal results there is none to name, and the headline has said that they are."""
     different = difference.outcome == "different"
     causes = difference.causes[:_REASONS] if different else ()
     return Reason(
         place=place,
         letter=LETTERS[place],
-        lead="because" if causes else difference.verdict,
+        lead="because" if causes else _counted(difference.verdict) if alone else difference.verdict,
         causes=causes,
         more=len(difference.causes) - len(causes) if different else 0,
     )
+
+
+def _counted(verdict: str) -> str:
+    """Return what was found to be equal: ``2 outputs, 4 metrics``."""
+    found = re.fullmatch(r"bit-identical \(([^()]+)\)", verdict)
+    return found[1] if found else verdict
 
 
 def _outcome(run: Run) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 
 from envbuild.difference.text import plain
 from envbuild.masking import mask_text
@@ -41,7 +40,7 @@ def size(count: int) -> str:
 
 def time(recorded: str) -> str:
     """Write a recorded time, which is UTC whatever this machine's clock shows."""
-    return f"{datetime.fromisoformat(recorded.replace('Z', '+00:00')):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{recorded[:10]} {recorded[11:19]} UTC"
 
 
 def duration(seconds: float | None) -> str:
