@@ -163,9 +163,10 @@ def _causes(causes: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
     for number, (finding, row) in enumerate(zip(kept, _aligned(kept), strict=True)):
         yield row
         if number < _DETAILED:
-            yield from ((f"  {line}",) for line in finding.details[:_DETAILS])
-            if len(finding.details) > _DETAILS:
-                yield (f"  {finding.details[-1] if finding.details[-1].startswith('and ') else '…'}",)
+            lines = finding.details[1:] if finding.area == "inputs" else finding.details  # its first is in the sentence
+            yield from ((f"  {line}",) for line in lines[:_DETAILS])
+            if len(lines) > _DETAILS:
+                yield (f"  {lines[-1] if lines[-1].startswith('and ') else '…'}",)
     if left:
         counts = ", ".join(f"{count:,} in {area}" for area, count in left.items())
         yield (f"and {left.total():,} more ({counts}): --json",)

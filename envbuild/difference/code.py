@@ -45,8 +45,13 @@ def configs(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
 
 def objects(a: Record, b: Record) -> Section:
     """Compare shared objects from outside the locked folders."""
-    findings = _read("objects", a, b, _files(a.objects), _files(b.objects), {})
-    return Section("", findings.findings)
+    mine, theirs = _files(a.objects), _files(b.objects)
+    moved = {*mine.values()} & {*theirs.values()}  # compiled into a temporary folder, whose name is never the same
+    mine, theirs = (
+        {path: found for path, found in one.items() if path in other or found not in moved or found == (None,)}
+        for one, other in ((mine, theirs), (theirs, mine))
+    )
+    return Section("", _read("objects", a, b, mine, theirs, {}).findings)
 
 
 def git(a: Record, b: Record, *, code_known: bool, explained: bool) -> Section:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
+from envbuild.difference.finding import NOWHERE, Finding, Section, changed
 from envbuild.difference.text import digest, flat, pairs, plain, shown
 from envbuild.host import GpuFacts, HostFacts, HostGpu
 from envbuild.record import Record
@@ -41,6 +41,8 @@ _GPU: dict[str, tuple[int, str]] = {
     "processes": (18, "other programs held it: less memory, other batch sizes or algorithms"),
 }
 _SHOWN = {"name": "gpu.model"}
+_ABSENT = ("processes", "problem", "ecc", "persistence", "visible")
+"""Fields of a GPU whose absence is a fact; an empty one of the others is not known."""
 _DRIVER: dict[str, tuple[int, str]] = {
     "driver": (48, "it compiles kernels: other bits possible"),
     "libcuda.version": (47, "it compiles kernels: other bits possible"),
@@ -57,7 +59,9 @@ def host(a: Record, b: Record) -> tuple[Section, Section]:
             findings = (changed("host", "host", one, other, 10, why="recorded in one of the runs only"),)
         unknown = ("host",) if not (a.host or b.host) else (f"host (recorded only in {'A' if a.host else 'B'})",)
         return Section("host", findings, compared=False, unknown=unknown), Section("")
-    return Section("host", tuple(_machine(a.host, b.host))), _gpus(_seen(a, a.host), _seen(b, b.host))
+    mine, theirs = (dict(flat(_without_gpu(each))) for each in (a.host, b.host))
+    machine = Section("host", tuple(_machine(mine, theirs)), unknown=_lacking("host", mine, theirs))
+    return machine, _gpus(_seen(a, a.host), _seen(b, b.host))
 
 
 def fingerprint(a: Mapping[str, str], b: Mapping[str, str]) -> Section:
@@ -72,15 +76,27 @@ def fingerprint(a: Mapping[str, str], b: Mapping[str, str]) -> Section:
     return Section("fingerprint" if both else "", tuple(findings))
 
 
-def _machine(a: HostFacts, b: HostFacts) -> Iterator[Finding]:
-    mine, theirs = (dict(flat(_without_gpu(each))) for each in (a, b))
+def _machine(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Finding]:
     for name, before, after in pairs(mine, theirs):
+        if _empty(before) or _empty(after):
+            continue
         weight, why = _HOST.get(name, (10, ""))
         if name == "cpu.flags":
             one, other = _flags(before, after), _flags(after, before)
         else:
-            one, other = shown(before or None, after or None)
+            one, other = shown(before, after)
         yield changed("host", f"host {name}", one, other, weight, why=why)
+
+
+def _lacking(prefix: str, mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name what only one of two descriptions has: an older one knows less, and nothing may be made of that."""
+    names = [name for name, before, after in pairs(mine, theirs) if _empty(before) or _empty(after)]
+    return (f"{prefix} {', '.join(names)} (recorded in one of the runs only)",) if names else ()
+
+
+def _empty(value: Any) -> bool:
+    """Whether a description lacks a fact; a switch that is off is one."""
+    return not value and value is not False
 
 
 def _without_gpu(facts: HostFacts) -> dict[str, Any]:
@@ -109,28 +125,33 @@ def _gpus(a: GpuFacts, b: GpuFacts) -> Section:
     findings = []
     mine, theirs = (dict(flat(_without_devices(each))) for each in (a, b))
     for name, before, after in pairs(mine, theirs):
-        weight, why = _DRIVER.get(name, (0, ""))
-        one, other = shown(before or None, after or None)
-        findings.append(changed("gpu", f"gpu.{name}" if name == "driver" else name, one, other, weight, why=why))
+        if not (_empty(before) or _empty(after)):
+            weight, why = _DRIVER.get(name, (0, ""))
+            what = f"gpu.{name}" if name == "driver" else name
+            findings.append(changed("gpu", what, *shown(before, after), weight, why=why))
     if len(a.devices) != len(b.devices):
         one, other = _kinds(a.devices), _kinds(b.devices)
         findings.append(changed("gpu", "gpus", one, other, 65, why="batches and sums are split by it: other bits"))
-    else:
-        findings += _devices(a.devices, b.devices)
+        return Section("GPU", tuple(findings))
+    unknown: dict[str, None] = {}
+    findings += _devices(a.devices, b.devices, unknown)
     any_gpu = a.devices or b.devices or a.driver or b.driver
-    return Section("GPU" if any_gpu else "", tuple(findings))
+    lacking = (f"gpu {', '.join(unknown)} (recorded in one of the runs only)",) if unknown else ()
+    return Section("GPU" if any_gpu else "", tuple(findings), unknown=lacking)
 
 
-def _devices(a: tuple[HostGpu, ...], b: tuple[HostGpu, ...]) -> list[Finding]:
+def _devices(a: tuple[HostGpu, ...], b: tuple[HostGpu, ...], unknown: dict[str, None]) -> list[Finding]:
     """Compare GPU by GPU; what differs alike in several of them is told once."""
     found: dict[tuple[str, str, str], Finding] = {}
-    area: Area = "gpu"
     for before, after in zip(a, b, strict=True):
         for name, one, other in pairs(_device(before), _device(after)):
+            if name not in _ABSENT and (_empty(one) or _empty(other)):
+                unknown[name] = None
+                continue
             weight, why = _GPU.get(name, (10, ""))
             texts = shown(one, other)
             what = _SHOWN.get(name, f"gpu.{name}")
-            found.setdefault((name, *texts), changed(area, what, *texts, weight, why=why))
+            found.setdefault((name, *texts), changed("gpu", what, *texts, weight, why=why))
     return list(found.values())
 
 

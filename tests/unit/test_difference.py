@@ -117,9 +117,16 @@ GPU = record().host
             {"options": msgspec.structs.replace(record().options, controls=False)},
             "option controls: on → off (seeds and deterministic operations, on or off)",
         ),
-        ({"input_changes": ("data: 1 file changed",)}, "data during run B: (not there) → changed (data: 1 file changed)"),
+        (
+            {"input_changes": ("data: 1 file changed",)},
+            "data during run B: (not there) → changed (data: 1 file changed)",
+        ),
         ({"verified": "no"}, "verified: yes → no (differences from the lock)"),
-        ({"image": sha("d")}, f"image: {'2' * 12}… → {'d' * 12}… (of one lock: another envbuild made guard, hook or layout otherwise)"),
+        (
+            {"image": sha("d")},
+            "image: 222222222222… → dddddddddddd… "
+            "(of one lock: another envbuild made guard, hook or layout otherwise)",
+        ),
     ],
 )  # fmt: skip
 def test_one_difference_is_named(changes: dict[str, Any], first: str) -> None:
@@ -131,10 +138,15 @@ def test_one_difference_is_named(changes: dict[str, Any], first: str) -> None:
 
 def test_packages_of_two_locks() -> None:
     """Frameworks come before other wheels, a patch version after a minor one, Debian packages by what they compute."""
-    a = small_lock({"numpy-2.4.5-py3-none-any.whl": b"a", "tool-1.0-py3-none-any.whl": b"b", "torch-2.12.0-py3-none-any.whl": b"c"},
-                   {"libc6_2.36-9_amd64.deb": b"d", "tzdata_2026a_amd64.deb": b"e"})  # fmt: skip
-    b = small_lock({"numpy-2.4.6-py3-none-any.whl": b"f", "tool-2.0-py3-none-any.whl": b"g", "torch-2.13.0-py3-none-any.whl": b"h"},
-                   {"libc6_2.36-10_amd64.deb": b"i", "tzdata_2026b_amd64.deb": b"j"})  # fmt: skip
+    wheel, deb = "{}-py3-none-any.whl".format, "{}_amd64.deb".format
+    a = small_lock(
+        {wheel("numpy-2.4.5"): b"a", wheel("tool-1.0"): b"b", wheel("torch-2.12.0"): b"c"},
+        {deb("libc6_2.36-9"): b"d", deb("tzdata_2026a"): b"e"},
+    )
+    b = small_lock(
+        {wheel("numpy-2.4.6"): b"f", wheel("tool-2.0"): b"g", wheel("torch-2.13.0"): b"h"},
+        {deb("libc6_2.36-10"): b"i", deb("tzdata_2026b"): b"j"},
+    )
     a = msgspec.structs.replace(a, frameworks={"torch": "2.12.0"})
     other = other_results(lock=LockFacts(file="pylock.t.toml", sha256=sha("e")), image=sha("f"))
     assert sentences(record(), other, lock_a=a, lock_b=b) == [
@@ -356,3 +368,21 @@ def test_the_output_of_one_run_only() -> None:
     more = Output(path="log\n.txt", change="created", size=1, sha256=sha("e"))
     found = compare(record(), record(B, outputs=(*record().outputs, more), deleted=("old",)))
     assert [finding.sentence for finding in found.results] == ["log\\n.txt: only in B", "old: kept → deleted"]
+
+
+def test_an_extension_in_a_temporary_folder() -> None:
+    """A name that is never the same says nothing while the bytes are; other bytes do."""
+    moved = (ReadFile(path="/tmp/tmp8x/ext.so", size=9, sha256=sha("8")),)
+    assert compare(record(), record(B, objects=moved)).causes == ()
+    other = (ReadFile(path="/tmp/ext.so", size=9, sha256=sha("9")),)
+    assert sentences(record(), record(B, objects=other)) == ["/tmp/ext.so: sha256 888888888888… → 999999999999…"]
+
+
+def test_what_one_description_of_a_host_lacks() -> None:
+    """An older record describes its host in fewer words: that is said, and no cause is made of it."""
+    bare = msgspec.structs.replace(host([gpu(sms=0, vbios="")]), cpu=msgspec.structs.replace(host().cpu, flags=()))
+    found = compare(record(host=bare), record(B))
+    assert found.causes == ()
+    assert found.unknown[-2:] == (
+        "host cpu.flags (recorded in one of the runs only)", "gpu sms, vbios (recorded in one of the runs only)"
+    )  # fmt: skip

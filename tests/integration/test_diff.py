@@ -1,0 +1,111 @@
+"""``envbuild diff`` over real runs in a real image: the classic story, and the search for the field that flips it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envbuild.cli.console import Console
+from envbuild.cli.diffing import diff_runs
+from tests.support.cli import Project
+
+pytestmark = [pytest.mark.engine, pytest.mark.network]
+
+TRAIN = """\
+import argparse, json, os, random
+parser = argparse.ArgumentParser()
+parser.add_argument("--learning-rate", type=float, default=0.1)
+parser.add_argument("--comment", default="")
+options = parser.parse_args()
+count = sum(len(files) for _, _, files in os.walk("data"))
+scale = float(os.environ.get("SCALE", "1"))
+value = random.random() + count * scale
+for step in range(3):
+    value *= 1 - options.learning_rate
+    print(json.dumps({"step": step, "loss": value}))
+open("model.txt", "w").write(repr(value))
+"""
+
+
+@pytest.fixture(name="training")
+def _training(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project with declared data, locked; diff runs in this process, with that project's store."""
+    spec = (project.folder / "spec.yaml").read_text()
+    project.write("spec.yaml", spec + "inputs: [data]\n")
+    project.write("data/cats/000.png", "a cat")
+    project.write("train.py", TRAIN)
+    project.must("lock", "--update-inputs")
+    monkeypatch.setenv("ENVBUILD_STORE", str(project.store))
+    monkeypatch.chdir(project.folder)
+    return project
+
+
+def diff(capsys: pytest.CaptureFixture[str], *names: str, bisect: bool = False) -> tuple[int, str]:
+    """Compare two runs; returns exit code and what is shown, but for the lines that name the runs."""
+    capsys.readouterr()
+    code = diff_runs(names, Path(), Console(), bisect=bisect)
+    lines = capsys.readouterr().out.splitlines()
+    return code, "\n".join(line for line in lines if line[:2] not in ("A ", "B ")) + "\n"
+
+
+def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Images were added and a default was changed: diff names both, first, and what stayed."""
+    training.must("run", "-q", "train.py")
+    training.must("run", "-q", "train.py")
+    code, shown = diff(capsys)
+    assert code == 0, shown
+    assert shown.startswith("results   bit-identical (1 output, 1 metric)\nsame      data, parameters, "), shown
+    assert "although" not in shown
+    for number in range(1, 4):
+        training.write(f"data/cats/{number:03}.png", "another")
+    training.write("train.py", TRAIN.replace("default=0.1", "default=0.01"))
+    training.must("lock", "--update-inputs")
+    training.must("run", "-q", "train.py")
+    code, shown = diff(capsys, bisect=True)
+    assert code == 16
+    results, _, rest = shown.partition("because   ")
+    assert results.splitlines()[0] == "results   loss       1.195 → 4.502"
+    causes, _, steps = rest.partition("bisect    ")
+    assert causes == (
+        "data/          3 files added since A, 0 changed; first: cats/001.png\n"
+        "            added  cats/002.png\n"
+        "            added  cats/003.png\n"
+        "          learning_rate  0.1 (default) → 0.01 (default)\n"
+        "          train.py       1 line changed, line 3\n"
+        '            - parser.add_argument("--learning-rate", type=float, default=0.1)\n'
+        '            + parser.add_argument("--learning-rate", type=float, default=0.01)\n'
+        "same      command, seeds, switches, environment, options, packages, host\n"
+        "unknown   git\n"
+    )
+    *tried, answer = steps.splitlines()
+    assert [line.removeprefix("bisect").strip().rpartition("  ")[0].split("  ", 1)[0] for line in tried] == [
+        "A again", "A once more", "train.py"
+    ]  # fmt: skip
+    assert answer == (
+        "answer    train.py flips the result: A with it as in B gives B's result; "
+        "A does not give its own result any more"
+    )
+
+
+def test_bisect_names_the_one_of_two_fields(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An argument that matters, one that does not, and a variable: found by runs that leave the project alone."""
+    monkeypatch.setenv("ENVBUILD_STORE", str(project.store))
+    monkeypatch.chdir(project.folder)
+    project.write("train.py", TRAIN)
+    project.write("data/0.png", "")
+    project.must("run", "-q", "train.py")
+    project.must("run", "-q", "train.py", "--comment=x", "--learning-rate", "0.2")
+    project.must("run", "-q", "-e", "SCALE=2", "train.py", "--comment=x", "--learning-rate", "0.2")
+    third, second, first = (record["id"] for record in project.must("runs", "--json").json)
+    before = {path: path.read_bytes() for path in project.folder.rglob("*") if path.is_file()}
+    code, shown = diff(capsys, first, second, bisect=True)
+    assert code == 16
+    assert shown.endswith("answer    --learning-rate flips the result: A with it as in B gives B's result\n"), shown
+    code, shown = diff(capsys, first, third, bisect=True)
+    assert shown.endswith(
+        "answer    --learning-rate and variable SCALE flip the result together: none does it alone\n"
+    ), shown
+    assert {path: path.read_bytes() for path in project.folder.rglob("*") if path.is_file()} == before
