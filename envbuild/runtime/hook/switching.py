@@ -53,7 +53,7 @@ OWN_SEEDS: dict[str, Any] = {}
 
 
 def notice_seeds(module: Any, function: str, name: str, process: Process) -> None:
-    """Keep the seeds that the program gives from now on; a pool's task gives its own, and which one came last is a race.
+    """Keep the seeds that the program gives from now on, but not those of a pool's tasks: which came last is a race.
 
     Args:
         module: where the function stands; it is replaced there, and pickled by its name there.

@@ -36,9 +36,10 @@ def _active(wanted: str) -> str:
     leaf.restype = ctypes.POINTER(ctypes.c_uint * 8)
     on = []
     for word in wanted.rpartition("=")[2].split(","):
-        place = _FEATURES.get(word.removeprefix("-")) if word.startswith("-") else None
+        name = word[1:].removesuffix("_Usable")  # so called before 2.33, and ignored since
+        place = _FEATURES.get(name) if word.startswith("-") else None
         if place and leaf(place[0]).contents[4 + place[1]] >> place[2] & 1:
-            on.append(word[1:])
+            on.append(name)
     return f"still on: {' '.join(on)}" if on else wanted
 
 
