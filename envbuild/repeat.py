@@ -234,11 +234,13 @@ def _one(
         output = active[number] = Output(path=folder / "stdout")
         request = _request(plan, number, folder, cpuset, output)
         if stop.is_set():
+            remove_copy(folder)
             return None
         record = run(request, engine)
         if record.exit_code != 0:
             stop.set()
     except BaseException:
+        stop.set()
         remove_copy(folder)
         raise
     finally:

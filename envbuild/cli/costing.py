@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 ALL, SEEDS, NONE = "all on", "level: seeds", "none (--no-controls)"
 
+_SHORT = 5.0
+"""Seconds below which the container's start is a good part of a run."""
+
 
 @dataclass(kw_only=True)
 class Bench:
@@ -84,9 +87,14 @@ def measure(plan: Repeat, engine: RunEngine, rounds: int, ignore: tuple[str, ...
                 if number or name != ALL:
                     bench.run(name, without, controls=name != NONE)
                     advance(1)
+            if not bench.arm(ALL).equal:
+                break
     arms = {name: bench.arm(name, without) for name, without in ways.items()}
     if not arms[ALL].equal:
-        console.note(f"{arms[ALL].results} different results in {rounds} runs with everything on: see why first")
+        runs = plural(len(arms[ALL].seconds), "run")
+        console.note(
+            f"{arms[ALL].results} different results in {runs} with everything on: see why first, without --cost"
+        )
         return NotReproducibleError.exit_code
     best = _cheapest(bench, arms, found, rounds)
     _say(arms, best, ops, rounds, console)
@@ -122,6 +130,8 @@ def _say(arms: dict[str, Arm], best: Arm | None, ops: Sequence[str], rounds: int
     widths = [max(len(row[at]) for row in shown) for at in range(4)]
     for name, seconds, change, outcome in shown:
         console.line("", f"{name:<{widths[0]}}", f"{seconds:>{widths[1]}}", f"{change:>{widths[2]}}", outcome)
+    if base.median < _SHORT:
+        console.line("", "runs this short are mostly the start of the container: measure a longer one")
     told = conclusion(base, best, ops)
     console.line("cheapest", told[0])
     for line in told[1:]:

@@ -33,7 +33,7 @@ _SHOWN = 3
 
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
-    "rounding": {"numbers": -45, "order": 20, "identity": -20, "time": -20},
+    "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},
     "before the first step": {"numbers": 5, "order": -20},
     "not in training": {"numbers": -20, "order": -10, "identity": 20, "time": 30},

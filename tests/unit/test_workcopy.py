@@ -1,0 +1,116 @@
+"""Copies of a project: what is in them, what is not, and when there are none."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from envbuild import workcopy
+from envbuild.engine.protocol import Mount
+from envbuild.errors import UsageError
+from envbuild.workcopy import check_size, make_copy, plan_copy, remove_copy
+from envbuild.workspace import scan
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with code, an input, results of tools, a link, and a file with its own permissions."""
+    project = tmp_path / "project"
+    for name in ("lib", "data/deep", "empty", ".git", ".envbuild/runs", "lib/__pycache__", "sub/.git"):
+        (project / name).mkdir(parents=True)
+    for name in ("train.py", "lib/model.py", "data/deep/x.bin", ".git/HEAD", ".envbuild/x", "lib/__pycache__/m.pyc"):
+        (project / name).write_text(name)
+    (project / "tool").write_text("#!")
+    (project / "tool").chmod(0o755)
+    (project / "latest").symlink_to("lib/model.py")
+    os.utime(project / "train.py", ns=(1, 2_000_000_001))
+    os.utime(project / "lib", ns=(1, 3_000_000_001))
+    return project
+
+
+def test_a_copy_has_what_a_run_could_change(project: Path, tmp_path: Path) -> None:
+    """Files, links, permissions, times and empty folders are; tools' folders and the content of inputs are not."""
+    plan = plan_copy(project, ["data"])
+    copy = tmp_path / "copies" / "0"
+    make_copy(plan, copy, ["data"])
+    assert sorted(scan(copy)) == ["latest", "lib/model.py", "tool", "train.py"]
+    assert (copy / "train.py").read_text() == "train.py"
+    assert (copy / "tool").stat().st_mode & 0o777 == 0o755
+    assert (copy / "latest").readlink() == Path("lib/model.py")
+    assert (copy / "train.py").stat().st_mtime_ns == 2_000_000_001
+    assert (copy / "lib").stat().st_mtime_ns == 3_000_000_001
+    assert (copy / "empty").is_dir()
+    assert list((copy / "data").iterdir()) == []
+    assert not (copy / ".envbuild").exists()
+    assert plan.mounts == (Mount(source=project / ".git", target="/workspace/.git", read_only=True),)
+    assert list((copy / ".git").iterdir()) == []
+    (copy / "train.py").write_text("changed")
+    assert (project / "train.py").read_text() == "train.py"
+
+
+def test_an_input_that_is_a_file_or_lies_deep_has_its_place(project: Path, tmp_path: Path) -> None:
+    """Mounts need a file for a file and a folder for a folder, wherever the input is."""
+    inputs = ["data/deep", "train.py"]
+    make_copy(plan_copy(project, inputs), tmp_path / "copy", inputs)
+    assert (tmp_path / "copy/data/deep").is_dir()
+    assert (tmp_path / "copy/train.py").read_bytes() == b""
+
+
+def test_sockets_and_what_vanishes_are_left_out(project: Path, tmp_path: Path) -> None:
+    """A socket is no file to copy; a file that is gone since the plan was made is no failure."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(project / "s"))
+        plan = plan_copy(project, [])
+        (project / "tool").unlink()
+        make_copy(plan, tmp_path / "copy", [])
+    assert not (tmp_path / "copy/s").exists()
+    assert not (tmp_path / "copy/tool").exists()
+    assert (tmp_path / "copy/train.py").exists()
+
+
+def test_a_copy_is_removed_whatever_was_made_in_it(project: Path, tmp_path: Path) -> None:
+    """Folders without write permission go too; one that is gone already is fine."""
+    copy = tmp_path / "copy"
+    make_copy(plan_copy(project, []), copy, [])
+    (copy / "lib").chmod(0o500)
+    remove_copy(copy)
+    remove_copy(copy)
+    assert not copy.exists()
+
+
+def test_projects_that_are_too_large_are_refused(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many files, too many bytes, or more than the disk has: said with figures and the ways out."""
+    monkeypatch.setattr(workcopy, "clone", lambda source, target: False)
+    plan = plan_copy(project, [])
+    check_size(plan, 2, tmp_path)
+    with pytest.raises(UsageError) as many:
+        check_size(plan, 2, tmp_path, count=3)
+    assert many.value.message == (
+        f"{project} has {len(plan.files)} files beside its declared inputs; expected at most 3 to copy"
+    )
+    assert many.value.hint.startswith("declare data as inputs in spec.yaml (they are mounted, not copied)")
+    large = workcopy.Plan(project=project, folders=(), files=("train.py",), links=(), size=5 << 30, shown=())
+    with pytest.raises(UsageError) as bytes_:
+        check_size(large, 2, tmp_path)
+    assert bytes_.value.message == (
+        f"{project} holds 5,368 MB beside its declared inputs; expected at most 4,294 MB to copy, "
+        "since this file system cannot share blocks"
+    )
+    with pytest.raises(UsageError) as disk:
+        check_size(large, 1 << 20, tmp_path, limit=1 << 40)
+    assert f"1048576 copies of {project} would take" in disk.value.message
+    assert disk.value.hint.endswith("or fewer at once: --jobs 1")
+
+
+def test_shared_blocks_need_no_space(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where copies share their blocks with the originals, size does not matter; the trial leaves nothing behind."""
+    monkeypatch.setattr(workcopy, "clone", lambda source, target: True)
+    check_size(
+        workcopy.Plan(project=project, folders=(), files=("train.py",), links=(), size=1 << 50, shown=()), 9, tmp_path
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["project"]
