@@ -7,18 +7,44 @@ More GPUs than are locked are no difference here, since a run is handed those it
 
 from __future__ import annotations
 
+import msgspec
+
 from envbuild.errors import HostMismatchError
+from envbuild.host import HostFacts
 from envbuild.image.runtime import expectations
 from envbuild.lock import Lock
-from envbuild.runtime.guard import gate, table
-from envbuild.runtime.guard.check import plain
+from envbuild.runtime.guard import checks, gate, table
+from envbuild.runtime.guard.check import Check, plain
 
 Verdict = gate.Verdict
+_OF_THE_MOMENT = ("gpu.nvml", "gpu.libcuda", "gpu.exclusive")
 
 
 def check_host(lock: Lock) -> Verdict:
     """Compare this host with a lock; raises ``LockError`` if the lock's kernel range is none."""
     return gate.evaluate(expectations(lock), "host", "host")
+
+
+def judge_described(lock: Lock, host: HostFacts) -> list[Check]:
+    """Compare a host description with a lock, as ``check_host`` would there, as far as the description tells.
+
+    What may be otherwise tomorrow (programs, free memory) or depends on how the description was made (NVML, libcuda)
+    is left out.
+    """
+    expect = expectations(lock)
+    if expect["gpu"]:
+        expect["gpu"] = {**expect["gpu"], "exclusive": False}
+    seen = {
+        "scope": "host",
+        "kernel": host.kernel,
+        "cpu": host.cpu.level,
+        "cpu-flags": host.cpu.flags,
+        "cpus": host.cpu.visible or lock.determinism.threads,
+        "quota": None,
+        "environment": {},
+        "gpu": msgspec.to_builtins(host.gpu),
+    }
+    return [check for check in checks.judge(expect, seen, "host") if check.field not in _OF_THE_MOMENT]
 
 
 def render(verdict: Verdict) -> str:

@@ -21,7 +21,11 @@ from envbuild.lock_types import Policy
 from envbuild.spec_hardware import GPU_FIELDS, HardwareWish, Wish
 from envbuild.suggest import quote
 
-GIVE_ONE = "describe it: envbuild lock --host detect on it, or envbuild probe -o FILE there and lock --host FILE here"
+GIVE_ONE = (
+    "describe it: envbuild lock --host detect on it, or envbuild probe -o FILE there and lock --host FILE here; "
+    "or write values of your own: {value: …, policy: …}"
+)
+ANOTHER = "change the spec, or describe another host: envbuild probe -o FILE there and lock --host FILE here"
 _KEYS = {"cpu.flags": "cpu-flags"}
 _IDENTITY = ("gpu.model", "gpu.compute-capability", "gpu.mig")
 
@@ -61,7 +65,7 @@ def lock_hardware(
         gpu=gpu,
     )
     if join.problems:
-        raise SpecError(source, list(join.problems.values()), GIVE_ONE)
+        raise SpecError(source, list(join.problems.values()), GIVE_ONE if host is None else ANOTHER)
     hardware = msgspec.structs.replace(hardware, policy=_policies(hardware, join.policies))
     return _checked(hardware, source)
 

@@ -77,7 +77,8 @@ def lock(
 
     Writes pylock.<name>.toml and Dockerfile beside the spec. Pins of an earlier lock stay unless the spec or
     --upgrade moves them."""
-    from envbuild.cli.locking import LockOptions, check_lock, write_lock
+    from envbuild.cli.lock_inputs import LockOptions
+    from envbuild.cli.locking import check_lock, write_lock
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
     options = LockOptions(

@@ -9,15 +9,14 @@ from pathlib import Path
 from envbuild import host_file, host_values
 from envbuild import lock as locks
 from envbuild.cli.console import Console
+from envbuild.cli.debian_system import MACHINES
 from envbuild.errors import UsageError
-from envbuild.hardware import Cuda, Gpu, Hardware
+from envbuild.hardware import POLICIES, Cuda, Gpu, Hardware
 from envbuild.host import HostFacts
 from envbuild.lock_types import without_defaults
 from envbuild.locked_hardware import lock_hardware
 from envbuild.spec import Spec
 from envbuild.spec_hardware import HardwareWish
-
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,15 +59,27 @@ class Host:
         """Return the hardware to lock; raises ``SpecError`` as ``lock_hardware`` does."""
         return lock_hardware(self.wish, self.facts, cuda, self.old, source=self.source)
 
-    def notes(self, hardware: Hardware) -> tuple[str, ...]:
-        """Return what a person should know about what was not locked."""
+    def notes(self, lock: locks.Lock) -> tuple[str, ...]:
+        """Return what a person should know about what was locked for the host, and what was not."""
+        return (*self._unused(lock.hardware), *_slices(lock.hardware.gpu), *self._refused(lock))
+
+    def _unused(self, hardware: Hardware) -> Iterator[str]:
+        """Tell of GPUs that the host has and the lock does not."""
         unused = host_values.of_host(self.facts).devices if self.facts else ()
-        if not unused or hardware.gpu or self.wish.gpu == "none":
-            return ()
-        gpus = host_values.many(unused)
-        return (
-            f"not locked: the host's {gpus}, since cuda is none; if your code uses them: hardware: {{gpu: detect}}",
-        )
+        if unused and not hardware.gpu and self.wish.gpu != "none":
+            gpus = host_values.many(unused)
+            use = "if your code uses them: hardware: {gpu: detect}"
+            yield f"not locked: the host's {gpus}, since cuda is none; {use}"
+
+    def _refused(self, lock: locks.Lock) -> Iterator[str]:
+        """Tell where values by hand make a lock that refuses the very host it was locked for."""
+        if self.facts is None:
+            return
+        from envbuild.hostcheck import judge_described
+
+        for check in judge_described(lock, self.facts):
+            if check.refuses and not check.because:
+                yield f"the host described does not match this lock: {check.field}: {check.locked}, not {check.found}"
 
 
 def report(lock: locks.Lock, console: Console) -> None:
@@ -95,6 +106,22 @@ def facts(lock: locks.Lock) -> dict[str, str]:
     return found | (_texts("cuda", without_defaults(lock.cuda)) if lock.cuda is not None else {})
 
 
+def absent(name: str) -> str:
+    """Return what a name of ``facts`` means where it is not there."""
+    field = name.removeprefix("hardware.").removesuffix(" policy")
+    return POLICIES[field] if name.endswith(" policy") else "(not locked)"
+
+
+def _slices(gpu: Gpu | None) -> Iterator[str]:
+    """Tell that of several MIG slices a program computes on one, and that which one is left to their order."""
+    slices = [kind for kind in gpu.devices if kind.mig not in ("", "none")] if gpu else []
+    if sum(kind.count for kind in slices) > 1:
+        yield (
+            "CUDA shows a program one MIG slice, the first of those it is given: lock the one it needs, "
+            f"hardware: {{gpu: {{mig: {slices[0].mig}, count: 1}}}}"
+        )
+
+
 def _asks(wish: HardwareWish) -> bool:
     return wish.detect or wish.gpu == "detect"
 
@@ -116,7 +143,7 @@ def _described(option: str) -> HostFacts:
 
 
 def _check_machine(facts: HostFacts, spec: Spec, option: str) -> None:
-    wanted = _MACHINES.get(spec.os.architecture, "")
+    wanted = MACHINES.get(spec.os.architecture, "")
     if wanted and facts.machine and facts.machine != wanted:
         raise UsageError(
             f"--host {option}: the spec is for {spec.os.architecture} ({wanted}), but the host is {facts.machine}",

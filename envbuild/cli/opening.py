@@ -72,7 +72,7 @@ def open_lock(path: Path | None, start: Path | None = None) -> Opened:
 
 def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:
     """Raise ``LockError`` if a lock was made from another spec than the one beside it."""
-    from envbuild.cli.locking import LockOptions, resolution_inputs, stale_inputs
+    from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
     from envbuild.spec import load_spec
 
     try:

@@ -9,7 +9,7 @@ import msgspec
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.inputs import moved_inputs
-from envbuild.cli.locking import LockOptions, resolution_inputs, stale_inputs
+from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.errors import LockError
 from envbuild.files import atomic_write
 from envbuild.spec import Spec, load_spec

@@ -89,7 +89,8 @@ def test_a_lock_for_a_host_that_is_not_here(project: Project) -> None:
         "envbuild: spec.yaml has 1 problem\n"
         '  hardware.gpu.driver: "same branch" takes the host\'s value, but no host is described\n'
         "  → describe it: envbuild lock --host detect on it,"
-        " or envbuild probe -o FILE there and lock --host FILE here\n",
+        " or envbuild probe -o FILE there and lock --host FILE here;"
+        " or write values of your own: {value: …, policy: …}\n",
     )
     assert locks.loads(_bytes(project)).hardware.host == host_file.digest(OTHER)
 

@@ -12,7 +12,7 @@ import pytest
 from envbuild import lock as locks
 from envbuild.cli.console import Console
 from envbuild.cli.inputs import moved_inputs, refuse_changed_inputs
-from envbuild.cli.locking import LockOptions, resolution_inputs
+from envbuild.cli.lock_inputs import LockOptions, resolution_inputs
 from envbuild.cli.opening import open_lock
 from envbuild.cli.running import check_this_host
 from envbuild.cli.updating import update_inputs

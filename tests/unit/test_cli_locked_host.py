@@ -42,6 +42,11 @@ def locked(**hardware: Any) -> Lock:
     return msgspec.structs.replace(small_lock(), hardware=Hardware(**hardware))
 
 
+def holding(seen: Host, cuda: Cuda | None = None) -> Lock:
+    """Return a lock for a host."""
+    return msgspec.structs.replace(small_lock(), hardware=seen.lock(cuda))
+
+
 def test_where_the_description_comes_from(here: HostFacts, tmp_path: Path) -> None:
     """A file, this machine if the option or the spec asks, else none."""
     path = tmp_path / "host.toml"
@@ -95,13 +100,38 @@ def test_problems_name_the_spec_s_file() -> None:
 def test_gpus_that_are_not_locked_are_told(here: HostFacts) -> None:
     """Someone who locks for a GPU server without CUDA is told that its GPUs are not compared."""
     seen = found("{}", "detect")
-    assert seen.notes(seen.lock(None)) == (
+    assert seen.notes(holding(seen)) == (
         "not locked: the host's 2 × NVIDIA H200, since cuda is none; if your code uses them: hardware: {gpu: detect}",
     )
     for section, cuda in (("{gpu: none}", None), ("{gpu: detect}", None), ("{}", CUDA)):
         seen = found(section, "detect")
-        assert seen.notes(seen.lock(cuda)) == ()
-    assert found("{}").notes(Hardware()) == ()
+        assert seen.notes(holding(seen, cuda)) == ()
+    assert found("{}").notes(small_lock()) == ()
+
+
+def test_a_lock_that_refuses_its_own_host(here: HostFacts) -> None:
+    """What the spec says by hand stays, so where the host has something else, that is told when it is locked."""
+    seen = found('{kernel: ">=6.99", gpu: {driver: "570.86.15", sms: 144}}', "detect")
+    assert seen.notes(holding(seen)) == (
+        "the host described does not match this lock: kernel: ≥ 6.99, not 6.8.0-45-generic",
+        "the host described does not match this lock: gpu.sms: 144, not 132 (all 2 GPUs)",
+        "the host described does not match this lock: gpu.driver: 570.86.15, not 580.159.04",
+    )
+    seen = found('{gpu: {driver: {value: "580.10", policy: at least}, exclusive: true}}', "detect")
+    assert seen.notes(holding(seen)) == ()
+
+
+def test_several_slices_are_told_of() -> None:
+    """CUDA shows a program one MIG slice: of several locked ones, chance would choose."""
+    slices = host([gpu("A", mig="3g.40gb", sms=60), gpu("A", mig="1g.10gb", sms=16)])
+    seen = Host(wish=parse_spec("name: x\nhardware: {gpu: detect}\n").hardware, facts=slices, old=None, source="s")
+    assert seen.notes(holding(seen)) == (
+        "CUDA shows a program one MIG slice, the first of those it is given: lock the one it needs, "
+        "hardware: {gpu: {mig: 1g.10gb, count: 1}}",
+    )
+    one = parse_spec("name: x\nhardware: {gpu: {mig: 3g.40gb, count: 1}}\n").hardware
+    seen = Host(wish=one, facts=slices, old=None, source="s")
+    assert (seen.notes(holding(seen)), seen.lock(None).gpu.devices[0].sms) == ((), 60)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -168,21 +198,21 @@ def test_what_moved_between_two_hosts() -> None:
         policy={"gpu.driver": "same branch"},
     )
     assert differences(old, msgspec.structs.replace(new, cuda=CUDA)) == [
-        "cuda.cublas                   none → 12.9.1.4",
-        "cuda.cudnn                    none → 9.10.2.21",
-        "cuda.driver                   none → 525.60.13",
-        "cuda.nccl                     none → 2.27.3",
-        "cuda.version                  none → 12.9",
+        "cuda.cublas                   (not locked) → 12.9.1.4",
+        "cuda.cudnn                    (not locked) → 9.10.2.21",
+        "cuda.driver                   (not locked) → 525.60.13",
+        "cuda.nccl                     (not locked) → 2.27.3",
+        "cuda.version                  (not locked) → 12.9",
         "hardware.cpu-flags            avx2 fma → avx2",
         "hardware.gpu.count            2 → 1",
         "hardware.gpu.driver           570.10 → 580.10",
-        "hardware.gpu.driver policy    none → same branch",
-        "hardware.gpu.ecc              none → false",
+        "hardware.gpu.driver policy    exact → same branch",
+        "hardware.gpu.ecc              (not locked) → false",
         "hardware.gpu.model            NVIDIA H200 → Tesla T4",
         "hardware.gpu.sms              132 → 40",
     ]
     mixed = locked(kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200, t4)), cpu_flags=("avx2", "fma"))
-    assert "hardware.gpu.devices[1].model none → Tesla T4" in differences(old, mixed)
+    assert "hardware.gpu.devices[1].model (not locked) → Tesla T4" in differences(old, mixed)
     assert differences(old, old) == []
 
 

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli.locking import LockOptions, differences, resolution_inputs, stale_inputs
+from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.cli.locking import differences
 from envbuild.cli.opening import open_lock
 from envbuild.image.dockerfile import render
 from envbuild.lock import Lock, dumps, loads

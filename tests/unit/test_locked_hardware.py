@@ -14,7 +14,7 @@ from envbuild.errors import SpecError
 from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
 from envbuild.host import Cpu, GpuFacts, HostFacts, Problem
 from envbuild.lock import dumps, loads
-from envbuild.locked_hardware import GIVE_ONE, lock_hardware
+from envbuild.locked_hardware import ANOTHER, GIVE_ONE, lock_hardware
 from envbuild.spec import parse_spec
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
@@ -51,7 +51,7 @@ def refusal(
     with pytest.raises(SpecError) as caught:
         lock_hardware(wish, facts, cuda, old, source="my.yaml")
     assert caught.value.source == "my.yaml"
-    assert caught.value.hint == GIVE_ONE
+    assert caught.value.hint == (GIVE_ONE if facts is None else ANOTHER)
     return [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from envbuild import lock as locks
 from envbuild.cli import locked_cuda
-from envbuild.cli.locking import LockOptions, resolution_inputs, stale_inputs
+from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.image.dockerfile import render
 from envbuild.resolve import policy
 from envbuild.spec import load_spec
