@@ -23,8 +23,10 @@ _WEIGHTS: dict[str, tuple[Area, int]] = {
     "libraries": ("libraries", 61),
     "environment_changed": ("environment", 62),
     "warnings": ("processes", 29),
+    "refused_ops": ("switches", 60),
 }
-_MISSING = 47
+_MISSING = 19
+"""A pool may start as many workers as it finds busy."""
 _OTHER = 21
 
 

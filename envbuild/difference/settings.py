@@ -9,11 +9,12 @@ import msgspec
 from envbuild.difference.finding import Evidence, Finding, Section, changed
 from envbuild.difference.text import flat, pairs, plain, shown
 from envbuild.masking import MASK
-from envbuild.record import Record, allowed
+from envbuild.record import Record, allowed, cpu_numbers
 from envbuild.runtime.guard import variables
 
 _OPTIONS: dict[str, tuple[int, str]] = {
     "controls": (100, "seeds and deterministic operations, on or off"),
+    "without": (99, "switches that were left out"),
     "mounts": (43, "files that no digest covers"),
     "network": (42, "what is downloaded is not recorded"),
     "cpuset": (49, "work is split by the CPUs that are there"),
@@ -25,6 +26,7 @@ _OPTIONS: dict[str, tuple[int, str]] = {
     "cpus": (9, "time only"),
     "user": (0, ""),
     "tty": (0, ""),
+    "verification": (0, ""),
 }
 _SEED = "PYTHONHASHSEED"
 
@@ -71,6 +73,8 @@ def _options(a: Record, b: Record) -> Iterator[Finding]:
     mine, theirs = (dict(flat(msgspec.to_builtins(each.options))) for each in (a, b))
     for name, before, after in pairs(mine, theirs):
         weight, why = _OPTIONS.get(name, (20, ""))
+        if name == "cpuset" and before and after and len(cpu_numbers(before)) == len(cpu_numbers(after)):
+            weight, why = 0, "as many"
         one, other = (_written(each) for each in (before, after))
         yield changed("options", f"option {name}", *shown(one, other), weight, why=why)
     if a.gpus != b.gpus:

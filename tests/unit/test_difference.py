@@ -307,10 +307,14 @@ TABLE = msgspec.to_builtins(record())
 QUIET = {*NOT_COMPARED, "outputs", "verdict", "problem", "state", "out_of_memory", "exit_code"}
 UNSEEN = {
     "free", "pid", "parent", "arguments", "left_out", "format", "wanted", "ok", "locked", "size", "parser", "program",
-    "containers", "process",
+    "containers", "process", "verification",
 }  # fmt: skip
 """Parts whose difference says nothing by itself, or is told by its neighbour."""
-LEAVES = [leaf for leaf in leaves(TABLE) if leaf[0] not in QUIET and not UNSEEN.intersection(map(str, leaf))]
+LEAVES = [
+    leaf
+    for leaf in leaves(TABLE)
+    if leaf[0] not in QUIET and not UNSEEN.intersection(map(str, leaf)) and leaf != ("objects", 0, "path")
+]
 
 
 def other_value(value: Any, digits: str) -> Any:
@@ -386,3 +390,15 @@ def test_what_one_description_of_a_host_lacks() -> None:
     assert found.unknown[-2:] == (
         "host cpu.flags (recorded in one of the runs only)", "gpu sms, vbios (recorded in one of the runs only)"
     )  # fmt: skip
+
+
+def test_two_verifications_and_their_cpus_are_alike() -> None:
+    """Runs side by side have CPUs of their own; as many are the same."""
+    options = record().options
+    one = msgspec.structs.replace(options, cpuset="0-1", verification="x")
+    other = msgspec.structs.replace(options, cpuset="2,3", verification="y")
+    assert compare(record(options=one), record(B, options=other)).causes == ()
+    fewer = msgspec.structs.replace(options, cpuset="2")
+    assert sentences(record(options=one), record(B, options=fewer)) == [
+        "option cpuset: 0-1 → 2 (work is split by the CPUs that are there)"
+    ]
