@@ -1,0 +1,266 @@
+"""``envbuild verify`` as users run it, in a real image: equal runs, planted differences, copies, attestation, cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Done, Project, finish
+
+pytestmark = [pytest.mark.engine, pytest.mark.network]
+
+EQUAL = """\
+import random, sys
+open("out.txt", "w").write(str(random.random()) + " ".join(sys.argv))
+"""
+ENTROPY = """\
+import os, random
+open("out.txt", "w").write(str(random.random()) + os.urandom(8).hex())
+"""
+WORKER = """\
+import multiprocessing, random
+def work(number):
+    if number == 2:
+        random.seed()
+    return random.random()
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        open("out.txt", "w").write(str(pool.map(work, range(4))))
+"""
+RACE = """\
+import threading, time
+found = []
+def work(number):
+    time.sleep(0.002)
+    found.append(number)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(32)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+open("order.txt", "w").write(str(found))
+"""
+STAMP = """\
+import datetime
+open("run.log", "w").write(f"start\\ntrained at {datetime.datetime.now()}\\n")
+"""
+TRACED = """\
+import array, hashlib, json, os, struct, sys
+sys.path.insert(0, "/opt/envbuild/lib")
+from _envbuild.hook.trace_file import VALUED, Writer, step_body
+
+tensors = {"dense/kernel": array.array("f", [0.1 * i for i in range(1, 9)]), "dense/bias": array.array("f", [0, 1])}
+names = [[name, "float32", [len(values)]] for name, values in tensors.items()]
+writer = Writer("/run/envbuild/trace-planted.bin")
+writer.frame(b"H", json.dumps({"format": 1, "process": "", "pid": 1, "python": "3", "interval": 1}).encode())
+writer.frame(b"G", json.dumps({"group": 0, "source": "program", "label": "step", "tensors": names}).encode())
+for step in range(1, 61):
+    for values in tensors.values():
+        for place, value in enumerate(values):
+            values[place] = value * 0.99 + 0.001
+    if step == 37:
+        bits = struct.unpack("<I", struct.pack("<f", tensors["dense/kernel"][3]))[0] + os.urandom(1)[0]
+        tensors["dense/kernel"][3] = struct.unpack("<f", struct.pack("<I", bits))[0]
+    if os.environ.get("ENVBUILD_TRACE_VALUES"):
+        for place, values in enumerate(tensors.values()):
+            writer.frame(b"V", VALUED.pack(0, step, place), values.tobytes())
+    digests = [int.from_bytes(hashlib.sha256(v.tobytes()).digest()[:8], "little") for v in tensors.values()]
+    writer.frame(b"S", *step_body(group=0, step=step, covers=1, epoch=(step - 1) // 20 + 1, place=(step - 1) % 20 + 1,
+                                  observed={}, batch=None, digests=digests, figures=None))
+writer.frame(b"E")
+open("model.bin", "wb").write(b"".join(values.tobytes() for values in tensors.values()))
+"""
+
+
+def rows(done: Done) -> dict[str, str]:
+    """The screen of runs that differ, by label; the first text of each."""
+    assert done.code == 16, done.out + done.err
+    found: dict[str, str] = {}
+    for line in done.out.splitlines():
+        if line.startswith("  ") and line[2:21].strip():
+            found.setdefault(line[2:21].strip(), line[21:])
+    return found
+
+
+def records(project: Project) -> list[dict[str, object]]:
+    """All records, newest first."""
+    return list(project.must("runs", "--json").json)
+
+
+def test_equal_runs_are_proved(project: Project) -> None:
+    """3/3, an attestation that checks, the user's folder untouched, records of one verification; a change is stale."""
+    project.write("t.py", EQUAL)
+    project.write("out.txt", "mine")
+    before = {path.name for path in project.folder.iterdir()}
+    done = project.must("verify", "t.py", "-n", "a b")
+    assert "result    bit-identical 3/3: 1 file\nwrote     pylock.clitest.verified.json\n" in done.out
+    assert (project.folder / "out.txt").read_text() == "mine"
+    assert {path.name for path in project.folder.iterdir()} - before == {".envbuild", "pylock.clitest.verified.json"}
+    assert not (project.folder / ".envbuild/verify").exists()
+    found = records(project)
+    assert len({record["options"]["verification"] for record in found}) == 1  # type: ignore[index]
+    statement = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())
+    assert sorted(statement["predicate"]["ids"]) == sorted(str(record["id"]) for record in found)
+    assert statement["predicate"]["command"] == ["python", "t.py", "-n", "a b"]
+    assert project.must("verify", "--check").out.startswith("verified  bit-identical 3/3 on ")
+    project.write("t.py", EQUAL + "\n")
+    stale = project("verify", "--check")
+    assert (stale.code, "  code: t.py has changed\n" in stale.err) == (11, True)
+
+
+@pytest.mark.parametrize(
+    ("script", "differs", "cause"),
+    [
+        (ENTROPY, "out.txt", "os.urandom() is reached by no seed  (t.py:2)"),
+        (
+            WORKER,
+            "out.txt",
+            "random.seed() without a seed seeds the generator from the system's entropy  (t.py:4)",
+        ),
+        (RACE, "order.txt", "threading.Thread() runs beside the others: who comes first varies  (t.py:6)"),
+        (STAMP, "run.log", "run.log holds a time: "),
+    ],
+    ids=["entropy", "one worker's seed", "race", "time stamp"],
+)
+def test_planted_differences_are_named(project: Project, script: str, differs: str, cause: str) -> None:
+    """Entropy, a worker that seeds itself, a race and a time stamp: exit 16, the file, the line, and what to do."""
+    project.write("t.py", script)
+    found = rows(project("verify", "t.py"))
+    assert found["differs"] == differs
+    assert found["likely cause"].startswith(cause)
+    assert found["try"]
+    kept = project.folder / found["files"] / differs
+    assert kept.read_bytes()
+    assert not (project.folder / "pylock.clitest.verified.json").exists()
+
+
+def test_a_time_stamp_can_be_left_out(project: Project) -> None:
+    """``--ignore`` leaves a file out and says so; if nothing is left to compare there is no proof."""
+    project.write("t.py", STAMP + "open('result', 'w').write('1')\n")
+    done = project.must("verify", "-n", "2", "--ignore", "*.log", "t.py")
+    assert "result    bit-identical 2/2: 1 file\n          not compared, as asked: run.log\n" in done.out
+    done = project("verify", "-n", "2", "--ignore", "*", "t.py")
+    assert done.code == 2
+    assert "there is nothing to compare" in done.err
+
+
+def test_the_first_step_that_differs_is_named(project: Project) -> None:
+    """From the step traces: epoch, step, tensor, both values and how far apart; all of it as JSON too."""
+    project.write("t.py", TRACED)
+    done = project("verify", "--json", "-n", "2", "t.py")
+    assert done.code == 16, done.err
+    first = done.json["first"]
+    assert (first["epoch"], first["place"], first["step"], first["tensor"]) == (2, 17, 37, "dense/kernel")
+    assert (first["count"], first["size"], 1 <= first["ulps"] <= 255) == (1, 8, True)
+    assert first["before"] != first["after"]
+    assert done.json["causes"][0]["where"] == "t.py:15"
+    assert done.json["differs"] == ["model.bin", "the parameters in training"]
+
+
+def test_a_proof_that_is_refuted_goes(project: Project) -> None:
+    """Where runs of the same command differ later, the attestation is taken away and that is said."""
+    project.write("t.py", EQUAL)
+    project.must("verify", "-n", "2", "t.py")
+    project.write("t.py", ENTROPY)
+    done = project("verify", "-n", "2", "t.py")
+    assert rows(done)["note"] == "pylock.clitest.verified.json was taken away: it is not true any more"
+    assert not (project.folder / "pylock.clitest.verified.json").exists()
+
+
+def test_failures_are_said_plainly(project: Project) -> None:
+    """A program that fails is not compared: its own exit code and last words; a refusal by the guard is exit 78."""
+    project.write("t.py", "import sys\nprint('bad luck', file=sys.stderr)\nsys.exit(7)\n")
+    done = project("verify", "--jobs", "1", "t.py")
+    assert done.code == 7
+    assert done.err.startswith("envbuild: the program failed with exit 7; there is nothing to compare\n")
+    assert "  bad luck\n" in done.err
+    assert len(records(project)) == 1
+    done = project("verify", "--jobs", "1", "-e", "PYTHONHASHSEED=1", "t.py")
+    assert done.code == 78
+    assert "the guard refused to start the program" in done.err
+    assert "environment.PYTHONHASHSEED" in done.err
+    project.write("t.py", "import os, sys\nsys.exit(os.urandom(1)[0] % 2 and 3)\nprint(1)\n")
+    codes = {project("verify", "--jobs", "1", "-n", "9", "t.py").code for _ in range(3)}
+    assert codes <= {3, 16}
+
+
+def test_in_place_runs_find_each_other(project: Project) -> None:
+    """Without copies a run finds what the one before left, and that is named as the likely cause."""
+    project.write(
+        "t.py", "import pathlib\np = pathlib.Path('n')\np.write_text(p.read_text() + '1' if p.exists() else '1')\n"
+    )
+    found = rows(project("verify", "--in-place", "-n", "2", "t.py"))
+    assert found["likely cause"].startswith("the runs shared one folder")
+    assert (project.folder / "n").read_text() == "11"
+    (project.folder / "n").unlink()
+    project.must("verify", "-n", "2", "t.py")
+
+
+def test_what_switches_cost(project: Project) -> None:
+    """Each way to run has a time and an outcome; without controls the runs differ; the copies are gone afterwards."""
+    project.write("t.py", EQUAL)
+    done = project.must("verify", "--cost", "-n", "2", "--json", "t.py")
+    arms = {arm["name"]: arm for arm in done.json["arms"]}
+    assert set(arms) == {"all on", "none (--no-controls)", "without thread counts"}
+    assert [len(arm["seconds"]) for arm in arms.values()] == [2, 2, 2]
+    assert (arms["all on"]["results"], arms["none (--no-controls)"]["results"]) == (1, 2)
+    assert arms["without thread counts"]["without"] == ["OMP_NUM_THREADS", "OMP_DYNAMIC"]
+    left_out = [record for record in records(project) if record["options"]["without"]]  # type: ignore[index]
+    assert len(left_out) == 2
+    assert not (project.folder / ".envbuild/verify").exists()
+
+
+def test_a_run_goes_without_a_variable(project: Project) -> None:
+    """What is left out is gone from the program's environment, and the guard still compares everything else."""
+    project.write("t.py", "import os\nopen('o', 'w').write(str(os.environ.get('OMP_NUM_THREADS')))\n")
+    from envbuild import lock as locks
+    from envbuild.engine.docker import connect
+    from envbuild.run import RunRequest, run
+
+    path = project.folder / "pylock.clitest.toml"
+    identity = json.loads((project.folder / "pylock.clitest.image.json").read_bytes())
+    request = RunRequest(
+        lock_path=path, lock=locks.load(path), image=identity["reference"], config=identity["config"],
+        arguments=("t.py",), directory=project.folder, tty=False, without=("OMP_NUM_THREADS",),
+    )  # fmt: skip
+    record = run(request, connect())
+    assert (project.folder / "o").read_text() == "None"
+    assert (record.exit_code, record.verified, record.options.without) == (0, "yes", ("OMP_NUM_THREADS",))
+    assert record.processes[0]["environment_changed"] == {}
+
+
+def test_an_interrupt_ends_the_containers_and_leaves_no_copy(project: Project) -> None:
+    """Ctrl-C: the programs are told, no container and no copy stay, and the exit code is that of an interrupt."""
+    project.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(60)\n")
+    process = project.start("verify", "t.py")
+    deadline = time.monotonic() + 60
+    while len(list((project.folder / ".envbuild").glob("runs/*/process/up"))) < min(2, os.cpu_count() or 1):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    done = finish(process, timeout=30)
+    assert done.code == 130, done.err
+    assert not (project.folder / ".envbuild/verify").exists()
+    for folder in (project.folder / ".envbuild/runs").iterdir():
+        labelled = ["docker", "ps", "-aq", "--filter", f"label=envbuild.run={folder.name}"]
+        assert subprocess.run(labelled, check=True, capture_output=True, text=True).stdout == ""
+
+
+def test_it_is_signed(project: Project, tmp_path: Path) -> None:
+    """``--sign`` leaves a detached signature that ``ssh-keygen`` itself takes for good."""
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me", "-f", key], check=True)
+    project.write("t.py", EQUAL)
+    done = project.must("verify", "-n", "2", "--sign", str(key), "t.py")
+    assert "signed: pylock.clitest.verified.json.sig" in done.out
+    allowed = project.write("signers", f"me {Path(f'{key}.pub').read_text()}")
+    command = ["ssh-keygen", "-Y", "verify", "-f", allowed, "-I", "me", "-n", "envbuild", "-s"]
+    data = (project.folder / "pylock.clitest.verified.json").read_bytes()
+    signature = project.folder / "pylock.clitest.verified.json.sig"
+    assert subprocess.run([*command, signature], input=data, capture_output=True, check=False).returncode == 0
+    assert "signed    Good" in project.must("verify", "--check", "--signers", "signers").out

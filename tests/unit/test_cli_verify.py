@@ -1,0 +1,279 @@
+"""``envbuild verify`` in-process: what is typed, what the attestation says later, and what switches cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild import cli
+from envbuild import lock as locks
+from envbuild.cli import attesting
+from envbuild.cli.attesting import attest, check_attestation, check_signature, withdraw
+from envbuild.cli.console import Console
+from envbuild.cli.opening import Opened
+from envbuild.cli.verifying import VerifyOptions
+from envbuild.digest import sha256_file
+from envbuild.errors import IntegrityError, LockError, UsageError
+from envbuild.record import LockFacts, Script
+from envbuild.run import RunRequest
+from envbuild.verification import attestation, cost
+from envbuild.verification.cost import Arm, Control, Unit
+from envbuild.verification.judge import Ran, judge
+from tests.support.records import record, sha
+from tests.support.runtime import make_lock
+
+# What is typed
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["verify"], "nothing to run"),
+        (["verify", "-n", "1", "t.py"], "-n 1: expected 2 to 1000 runs"),
+        (["verify", "--jobs", "0", "t.py"], "--jobs 0: expected at least one run at once"),
+        (["verify", "--in-place", "-j", "2", "t.py"], "--in-place runs one after another"),
+        (["verify", "--sign", "nokey", "t.py"], "no key nokey here"),
+        (["verify", "--cost", "-j", "2", "t.py"], "--cost runs one after another and proves nothing"),
+        (["verify", "--check", "--cost", "t.py"], "--check looks at an attestation and runs nothing"),
+        (["verify", "--signers", "f", "t.py"], "--signers goes with --check"),
+    ],
+)
+def test_what_cannot_be_meant_is_exit_2(
+    typed: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options that exclude each other and numbers out of range are said before anything is done."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(typed) == 2
+    assert capsys.readouterr().err.startswith(f"envbuild: {told}\n")
+
+
+def test_the_programs_arguments_are_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the program on, every word is the program's, also what looks like an option of ``verify``."""
+    seen: list[VerifyOptions] = []
+    monkeypatch.setattr("envbuild.cli.verifying.verify_or_check", lambda options, console: seen.append(options) or 0)
+    assert cli.main(["verify", "-n", "5", "--ignore", "a", "--ignore", "b", "t.py", "-n", "2", "--check", "-q"]) == 0
+    assert (seen[0].count, seen[0].ignore, seen[0].check) == (5, ("a", "b"), False)
+    assert seen[0].run.command == ("t.py", "-n", "2", "--check", "-q")
+
+
+# What was proved, later
+
+
+@pytest.fixture
+def proved(tmp_path: Path) -> Opened:
+    """A project of which something was proved: a lock, a script, a module."""
+    lock = make_lock()
+    path = tmp_path / lock.file_name
+    path.write_bytes(locks.dumps(lock))
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "train.py").write_text("import lib.model")
+    (tmp_path / "lib/model.py").write_text("x = 1")
+    opened = Opened(path=path, lock=lock)
+    made = request(opened)
+    runs = [run(opened), run(opened)]
+    assert attest(made, runs, judge(runs, 2), None) == tmp_path / "pylock.digits.verified.json"
+    return opened
+
+
+def request(opened: Opened) -> RunRequest:
+    """What was run."""
+    return RunRequest(lock_path=opened.path, lock=opened.lock, image="t", config=sha("2"), arguments=("train.py", "-x"))
+
+
+def run(opened: Opened) -> Ran:
+    """A run of it."""
+    script, model = opened.folder / "train.py", opened.folder / "lib/model.py"
+    modules = [
+        attesting_file(path.relative_to(opened.folder).as_posix(), sha256_file(path)) for path in (script, model)
+    ]
+    return Ran(
+        record=record(
+            lock=LockFacts(file=opened.path.name, sha256=sha256_file(opened.path)),
+            script=Script(path="train.py", sha256=sha256_file(script)),
+            modules=tuple(modules),
+            configs=(),
+            inputs={},
+            command=("python", "train.py", "-x"),
+        )
+    )
+
+
+def attesting_file(path: str, digest: str) -> Any:
+    """A file as a process read it."""
+    from envbuild.processes import ReadFile
+
+    return ReadFile(path=path, size=1, sha256=digest)
+
+
+def check(opened: Opened, *arguments: str, signers: Path | None = None) -> int:
+    """``envbuild verify --check``."""
+    return check_attestation(opened, arguments, signers, Console())
+
+
+def test_what_still_holds_is_said(proved: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unchanged files: exit 0, with what was proved, when, and where this machine is another one."""
+    assert check(proved) == 0
+    lines = capsys.readouterr().out.splitlines()
+    date = attestation.load(attestation.path_of(proved.path)).predicate.date[:10]
+    assert lines[0] == f"verified  bit-identical 2/2 on {date}: 1 file, 1 metric"
+    assert lines[1] == "          lock, image, 2 files of code and inputs are as they were then"
+    assert any(line.strip().startswith("driver: ") for line in lines)  # the record's host has a GPU
+    assert lines[-1] == "signed    not at all"
+    assert check(proved, "train.py", "-x") == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda folder: (folder / "lib/model.py").write_text("x = 2"), "code: lib/model.py has changed"),
+        (lambda folder: (folder / "train.py").unlink(), "code: train.py is gone"),
+        (
+            lambda folder: (folder / "pylock.digits.toml").open("a").write("# \n"),
+            "lock: pylock.digits.toml has changed",
+        ),
+    ],
+)
+def test_what_has_changed_makes_it_stale(proved: Opened, change: Any, told: str) -> None:
+    """Exit 11, what has changed, and the command that proves it anew."""
+    change(proved.folder)
+    with pytest.raises(LockError) as error:
+        check(proved)
+    assert error.value.message == f"pylock.digits.verified.json is stale\n  {told}"
+    assert error.value.hint == "verify again: envbuild verify train.py -x"
+
+
+def test_an_image_built_anew_and_another_program_are_stale(proved: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof is about one image and one command line."""
+    monkeypatch.setattr("envbuild.cli.identity.read_identity", lambda path, lock: {"config": sha("f")})
+    with pytest.raises(LockError) as error:
+        check(proved, "train.py", "-y")
+    assert error.value.message == (
+        "pylock.digits.verified.json is stale\n"
+        "  program: verified train.py -x, asked for train.py -y\n"
+        "  image: it was built anew, with other bits"
+    )
+
+
+def test_a_proof_that_was_refuted_is_taken_away(proved: Opened) -> None:
+    """Runs of the same recipe that differ take it away with its signature; those of another leave it alone."""
+    path = attestation.path_of(proved.path)
+    Path(f"{path}.sig").write_text("x")
+    other = record(recipe=sha("0"), command=("python", "other.py"))
+    assert withdraw(request(proved), other) == []
+    assert withdraw(request(proved), run(proved).record) == [path.name, f"{path.name}.sig"]
+    assert withdraw(request(proved), run(proved).record) == []
+
+
+def test_a_new_proof_has_no_old_signature(proved: Opened) -> None:
+    """A signature belongs to the bytes it was made for."""
+    path = attestation.path_of(proved.path)
+    signature = Path(f"{path}.sig")
+    signature.write_text("x")
+    runs = [run(proved)]
+    attest(request(proved), runs, judge(runs, 1), None)
+    assert not signature.exists()
+
+
+@pytest.mark.subprocess
+def test_signatures_are_made_and_checked(proved: Opened, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An SSH key signs; a changed byte, a signature by nobody known, and none at all are exit 13."""
+    import subprocess
+
+    key, path = tmp_path / "key", attestation.path_of(proved.path)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "me@example.invalid", "-f", key], check=True)
+    signers = tmp_path / "signers"
+    signers.write_text(f"me@example.invalid {Path(f'{key}.pub').read_text()}")
+    with pytest.raises(IntegrityError) as unsigned:
+        check(proved, signers=signers)
+    assert unsigned.value.message == f"{path.name} is not signed"
+    attesting.sign(path, key)
+    assert check(proved, signers=signers) == 0
+    assert 'Good "envbuild" signature for me@example.invalid with ED25519 key' in capsys.readouterr().out
+    assert check_signature(path, None).startswith('Good "envbuild" signature with ED25519 key SHA256:')
+    signers.write_text("")
+    with pytest.raises(IntegrityError) as unknown:
+        check(proved, signers=signers)
+    assert unknown.value.message == f"{path.name}.sig is by nobody in {signers}"
+    path.write_bytes(path.read_bytes().replace(b'"runs": 2', b'"runs": 9'))
+    with pytest.raises(IntegrityError) as bad:
+        check(proved)
+    assert bad.value.message == f"{path.name}.sig is not a good signature of {path.name}"
+    with pytest.raises(UsageError) as no_key:
+        attesting.sign(path, tmp_path / "signers")
+    assert no_key.value.message.startswith(f"{path.name} was written, but not signed with {signers}: ")
+
+
+# What switches cost
+
+TABLE = (
+    Control(name="PYTHONHASHSEED", cause=4, level="seeds"),
+    Control(name="OMP_NUM_THREADS", cause=5, level="seeds"),
+    Control(name="TF_DETERMINISTIC_OPS", cause=6, level="ops"),
+    Control(name="TF_CUDNN_USE_AUTOTUNE", cause=6, level="ops"),
+    Control(name="torch.manual_seed", cause=1, level="seeds"),
+    Control(name="torch.set_num_threads", cause=5, level="seeds"),
+    Control(name="tf.config.experimental.enable_op_determinism", cause=6, level="ops"),
+)
+
+
+def test_what_belongs_together_is_left_out_together() -> None:
+    """Seeds are never left out; thread counts are one unit, and so are the two names of one thing; absent ones none."""
+    present = {row.name for row in TABLE} - {"TF_CUDNN_USE_AUTOTUNE"}
+    assert cost.units(present, TABLE) == (
+        Unit(name="thread counts", members=("OMP_NUM_THREADS", "torch.set_num_threads"), level="seeds"),
+        Unit(
+            name="TensorFlow's deterministic operations",
+            members=("TF_DETERMINISTIC_OPS", "tf.config.experimental.enable_op_determinism"),
+            level="ops",
+        ),
+    )
+    assert [unit.name for unit in cost.units({"TF_CUDNN_USE_AUTOTUNE"}, TABLE)] == ["TF_CUDNN_USE_AUTOTUNE"]
+
+
+def arm(name: str, *seconds: float, results: int = 1, failed: bool = False, without: tuple[str, ...] = ()) -> Arm:
+    """One way to run."""
+    return Arm(name=name, seconds=seconds, results=results, failed=failed, without=without)
+
+
+def test_savers_are_quicker_than_chance_and_keep_runs_equal() -> None:
+    """What is within the noise, differs or fails saves nothing; the quickest comes first."""
+    base = arm("all on", 10.0, 10.1, 10.3)
+    arms = {
+        "a": arm("a", 9.0, 9.1, 9.2),
+        "b": arm("b", 5.0, 5.0, 5.1),
+        "noise": arm("noise", 9.9, 10.0, 10.0),
+        "noisy": arm("noisy", 6.0, 9.0, 13.0),
+        "differs": arm("differs", 1.0, 1.0, 1.0, results=2),
+        "fails": arm("fails", 1.0, 1.0, 1.0, failed=True),
+    }
+    assert cost.savers(base, arms) == ("b", "a")
+
+
+def test_the_table_says_time_difference_and_outcome() -> None:
+    """Medians, signed percentages beyond the noise, and how many results there were."""
+    base = arm("all on", 10.0, 10.1, 10.3)
+    others = [arm("x", 5.0, 5.1, 5.2), arm("y", 10.2, 10.2, 10.2, results=3), arm("z", 20.0, failed=True)]
+    assert list(cost.rows(base, others)) == [
+        ("all on", "10.10 s", "", "3/3 equal"),
+        ("x", "5.10 s", "−50 %", "3/3 equal"),
+        ("y", "10.20 s", "within noise", "3 different"),
+        ("z", "20.00 s", "+98 %", "fails"),
+    ]
+
+
+def test_the_cheapest_set_is_written_as_a_spec_if_it_can_be() -> None:
+    """A level has a key; a single switch has none, and that is said."""
+    base, caution = (
+        arm("all on", 10.0, 10.0),
+        "equal in a few runs on this machine is no proof: envbuild verify -n 10 says more",
+    )
+    assert cost.conclusion(base, None, ()) == ("everything on: nothing that could be left out saves time here",)
+    best = arm("x", 5.0, 5.0, without=("A", "B"))
+    assert cost.conclusion(base, best, ("B", "A")) == (
+        "without A, B: −50 %, equal in 2 runs", "in spec.yaml: determinism: {level: seeds}", caution,
+    )  # fmt: skip
+    assert cost.conclusion(base, best, ("A",))[1] == (
+        "spec.yaml leaves out levels, not single switches: this is for your information"
+    )
