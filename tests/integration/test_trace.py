@@ -1,4 +1,4 @@
-"""The step trace with real frameworks: it changes nothing, and a change of one bit at step 37 is found where it was made.
+"""The step trace with real frameworks: it changes nothing, and finds one changed bit where it was made.
 
 Each script makes the change by itself, if it is told to: one weight, chosen by ``os.urandom``, one unit in the last
 place up, after 37 steps.
@@ -38,7 +38,7 @@ import numpy as np
 
 def planted(step, array):
     \"\"\"Return the array, or one with a single bit changed.\"\"\"
-    if step == int(os.environ.get("PLANT", "0")):
+    if str(step) == os.environ.get("PLANT"):
         array = np.array(array)
         words = array.reshape(-1).view("i4")
         words[int.from_bytes(os.urandom(2), "big") % words.size] += 1
@@ -51,7 +51,7 @@ def digest(arrays):
 
 def run(tree: Tree, name: str, text: str, *variables: Mapping[str, str]) -> list[tuple[dict[str, Any], list[Trace]]]:
     """Run a script once for each set of variables, two at a time; returns what it printed last, and its traces."""
-    script = tree.root / f"{name}.py"
+    script = tree.root / f"train_{name}.py"
     script.write_text(PLANT + text)
 
     def one(each: Mapping[str, str]) -> dict[str, Any]:
@@ -118,8 +118,7 @@ def fit(name, each=1, **options):
     model.compile(optimizer, loss, metrics=["accuracy"], steps_per_execution=each, **options)
     planting = Planting()
     planting.set_params({"each": each}); planting.set_params = lambda params: None
-    history = model.fit(x, y, batch_size=16, epochs=4 if each == 1 else 5, verbose=0, callbacks=[planting],
-                        validation_data=(x[:32], y[:32]))
+    history = model.fit(x, y, batch_size=16, epochs=4 if each == 1 else 2, verbose=0, callbacks=[planting])
     return [*model.get_weights(), np.array(history.history["loss"])]
 
 def loop(name, wrap):
@@ -164,7 +163,6 @@ print(json.dumps({"pids": [os.getpid()], "weights": {
     "fit": digest(fit("fit")),
     "several": digest(fit("several", 4)),
     "graph": digest(loop("graph", tf.function)),
-    "xla": digest(loop("xla", tf.function(jit_compile=True))),
     "eager": digest(loop("eager", lambda function: function)),
     "whole": digest(whole("whole")),
     "batches": digest(batches("batches")),
@@ -190,7 +188,7 @@ def test_the_trace_changes_nothing_in_keras(keras_runs: list[tuple[dict[str, Any
     assert nothing == []
     assert plain["weights"] == traced["weights"]
     assert {name for name, value in planted["weights"].items() if value != plain["weights"][name]} == {
-        "fit", "graph", "xla", "eager", "whole",
+        "fit", "graph", "eager", "whole",
     }  # fmt: skip
 
 
@@ -204,14 +202,14 @@ def test_keras_fit(keras_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None
     ]
     assert set(part.steps[1].observed) == {"loss", "accuracy"}
     assert [tensor.name for tensor in part.steps[0].group.tensors] == [
-        "conv/kernel", "conv/bias", "batch_normalization/gamma", "batch_normalization/beta", "dense/kernel",
-        "dense/bias", "batch_normalization/moving_mean", "batch_normalization/moving_variance",
-        "seed_generator/seed_generator_state",
+        "fit/conv/kernel", "fit/conv/bias", "fit/batch_normalization/gamma", "fit/batch_normalization/beta",
+        "fit/dense/kernel", "fit/dense/bias", "fit/batch_normalization/moving_mean",
+        "fit/batch_normalization/moving_variance", "seed_generator/seed_generator_state",
     ]  # fmt: skip
     found = first(one, two, "fit")
-    assert_planted(found, "conv/kernel")
+    assert_planted(found, "fit/conv/kernel")
     assert (found.epoch, found.place, found.step, found.covers) == (4, 7, 37, 1)
-    assert found.sentence == ("epoch 4, step 7 (37 in all), tensor conv/kernel (1 of 72 values, 1 ulp at most)")
+    assert found.sentence == ("epoch 4, step 7 (37 in all), tensor fit/conv/kernel (1 of 72 values, 1 ulp at most)")
     apart = trace.distance_by_step(part, of_label(two, "fit"))
     assert [each.whole for each in apart[:37]] == [0.0] * 37
     assert all(each.whole is not None and 0 < each.whole < 1e-3 for each in apart[37:])
@@ -226,18 +224,17 @@ def test_several_steps_at_once(keras_runs: list[tuple[dict[str, Any], list[Trace
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("label", "source"), [("graph", "tf.function"), ("xla", "tf.function")])
-def test_compiled_loops(keras_runs: list[tuple[dict[str, Any], list[Trace]]], label: str, source: str) -> None:
-    """A loop of one's own in a ``tf.function`` is traced at each call, with the batch; the change is found."""
+def test_compiled_loop(keras_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
+    """A loop of one's own in a ``tf.function`` is traced at each call, with the batch; what follows is found."""
     (one,), (two,) = keras_runs[1][1], keras_runs[2][1]
-    steps = of_label(one, label).steps
+    steps = of_label(one, "graph").steps
     assert [step.step for step in steps] == list(range(41))
-    assert {step.group.source for step in steps} == {source}
+    assert {step.group.source for step in steps} == {"tf.function"}
     assert all(step.batch for step in steps[1:])
-    found = first(one, two, label)
+    found = first(one, two, "graph")
     # The change comes after the step that was entered: the next one shows what came of it.
     assert (found.step, found.batch) == (38, False)
-    assert "conv/kernel" in [tensor.name for tensor in found.tensors]
+    assert "graph/conv/kernel" in [tensor.name for tensor in found.tensors]
     assert found.sentence.endswith("; the data that went into the step was equal")
 
 
@@ -276,19 +273,28 @@ print(json.dumps({"pids": [os.getpid()], "weights": digest(map(keras.ops.convert
 """
 
 
-@pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_keras_on_other_backends(tmp_path_factory: pytest.TempPathFactory, backend: str) -> None:
-    """``fit`` on JAX and PyTorch is traced alike and gives the same weights; the change is found."""
-    tree = tree_of(tmp_path_factory, "tensorflow", backend)
-    chosen = {"KERAS_BACKEND": backend}
-    plain, (traced, (one,)), (_, (two,)) = run(
-        tree, "backend", BACKEND, chosen, {**chosen, **TRACED}, {**chosen, **PLANTED}
+def test_keras_on_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """``fit`` on JAX, where the variables are empty meanwhile, gives the same weights; the change is found."""
+    tree = tree_of(tmp_path_factory, "tensorflow", "jax")
+    chosen = {"KERAS_BACKEND": "jax"}
+    (plain, nothing), (traced, (one,)), (_, (two,)) = run(
+        tree, "keras", BACKEND, chosen, {**chosen, **TRACED}, {**chosen, **PLANTED}
     )
-    assert plain == ({"pids": plain[0]["pids"], "weights": traced["weights"]}, [])
+    assert nothing == []
+    assert plain["weights"] == traced["weights"]
     found = trace.first_difference(one, two)
     assert found is not None
-    assert_planted(found, "conv/kernel")
+    assert_planted(found, "sequential/conv/kernel")
     assert (found.source, found.epoch, found.place, found.step) == ("keras.fit", 4, 7, 37)
+
+
+def test_keras_on_torch(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """``fit`` on PyTorch gives the same weights, and each step is one entry."""
+    tree = tree_of(tmp_path_factory, "tensorflow", "torch")
+    chosen = {"KERAS_BACKEND": "torch"}
+    (plain, _), (traced, (one,)) = run(tree, "keras", BACKEND, chosen, {**chosen, **TRACED})
+    assert plain["weights"] == traced["weights"]
+    assert [step.step for step in one.steps] == list(range(41))
 
 
 TORCH = """
@@ -382,12 +388,12 @@ print(json.dumps({"pids": pids, "weights": [epochs(optim.Adam), epochs(optim.SGD
 def torch_runs(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any], list[Trace]]]:
     """Three runs: without a trace, with one, with one and the change and other data from the third epoch on."""
     tree = tree_of(tmp_path_factory, "torch")
-    return run(tree, "torch_script", TORCH, {}, TRACED, {**PLANTED, "OTHER_ORDER": "1"})
+    return run(tree, "torch", TORCH, {}, TRACED, {**PLANTED, "OTHER_ORDER": "1"})
 
 
 def test_torch(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
     """All optimisers are traced by epoch, place, batch and the modules' names, and compute what they do without."""
-    (plain, nothing), (traced, (main, child)), (_, (other, other_child)) = torch_runs
+    (plain, nothing), (traced, (main, child)), (_, (_, other_child)) = torch_runs
     assert nothing == []
     assert plain["weights"] == traced["weights"]
     assert traced["wrong"] == []
@@ -453,7 +459,7 @@ print(json.dumps({"pids": [os.getpid()], "weights": digest(jax.tree_util.tree_le
 def test_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
     """A script that tells of its steps runs as before, with and without a trace, and the change is found."""
     tree = tree_of(tmp_path_factory, "jax")
-    (plain, nothing), (traced, (one,)), (_, (two,)) = run(tree, "jax_script", JAX, {}, TRACED, PLANTED)
+    (plain, nothing), (traced, (one,)), (_, (two,)) = run(tree, "jax", JAX, {}, TRACED, PLANTED)
     assert nothing == []
     assert plain["weights"] == traced["weights"]
     assert list(one.steps[0].tensors) == ["dense/bias", "dense/kernel", "out/0"]
@@ -464,4 +470,4 @@ def test_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert (found.source, found.epoch, found.step, found.batch) == ("program", 4, 37, False)
     startup = tree.site / "00-envbuild.pth"
     startup.unlink()
-    assert json.loads(tree.execute(str(tree.root / "jax_script.py")).stdout)["weights"] == plain["weights"]
+    assert json.loads(tree.execute(str(tree.root / "train_jax.py")).stdout)["weights"] == plain["weights"]

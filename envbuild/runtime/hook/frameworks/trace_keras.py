@@ -65,7 +65,7 @@ class _Fit:
 
     def __init__(self) -> None:
         self.epoch: int | None = None
-        self.place = 0
+        self.place = self.counted = 0
         self.variables: list[Any] = []
 
 
@@ -95,10 +95,10 @@ class _Watch:
             return original(*arguments, **options)
         source, label = "keras.train_on_batch", self._label(model)
         if model.built:
-            self.tracer.initial(source, label, lambda: _read(model, _all_variables(model)))
+            self.tracer.initial(source, label, lambda: _read(_all_variables(model), model))
         result = self._within(original, *arguments, **options)
         batch = partial(_batch, self.tracer, (arguments, options))
-        self.tracer.step(source, label, lambda: _read(model, _all_variables(model)), batch=batch)
+        self.tracer.step(source, label, lambda: _read(_all_variables(model), model), batch=batch)
         return result
 
     def on_train_begin(self, original: Callable[..., Any], callbacks: Any, *arguments: Any, **options: Any) -> Any:
@@ -107,8 +107,8 @@ class _Watch:
         self.fits[callbacks] = fit = _Fit()
         model = getattr(callbacks, "model", None)
         if model is not None and model.built:
-            fit.variables = _all_variables(model)
-            self.tracer.initial("keras.fit", self._label(model), lambda: _read(model, fit.variables))
+            fit.variables, fit.counted = _all_variables(model), _counted(model)
+            self.tracer.initial("keras.fit", self._label(model), lambda: _read(fit.variables, model))
         return result
 
     def on_epoch_begin(
@@ -127,11 +127,15 @@ class _Watch:
         model, fit = getattr(callbacks, "model", None), self.fits.setdefault(callbacks, _Fit())
         if model is not None:
             fit.variables = fit.variables or _all_variables(model)
-            covers, fit.place = max(batch + 1 - fit.place, 1), batch + 1
+            covers = max(batch + 1 - fit.place, 1)
+            if getattr(model, "steps_per_execution", 1) > 1:  # the last batch of an epoch is counted as if it were full
+                before, fit.counted = fit.counted, _counted(model)
+                covers = fit.counted - before if 0 < fit.counted - before <= covers else covers
+            fit.place += covers
             self.tracer.step(
                 "keras.fit",
                 self._label(model),
-                lambda: _read(model, fit.variables),
+                lambda: _read(fit.variables, model),
                 covers=covers,
                 epoch=fit.epoch,
                 place=fit.place,
@@ -150,7 +154,7 @@ class _Watch:
         result = self._within(original, *arguments, **options)
         variables = variables or _given(optimizer, (), {})
         if eager:
-            self.tracer.step(source, label, lambda: _read(None, variables))
+            self.tracer.step(source, label, lambda: _read(variables))
         elif not _stateless() and optimizer not in self.compiled:
             self.compiled[optimizer] = variables
         return result
@@ -174,18 +178,18 @@ class _Watch:
         self.counts[optimizer] = count
         if covers > 0:
             label = self._label(optimizer)
-            self.tracer.step("tf.function", label, lambda: _read(None, variables), covers=covers, batch=batch)
+            self.tracer.step("tf.function", label, lambda: _read(variables), covers=covers, batch=batch)
 
     def _initial(self, label: str, variables: list[Any]) -> None:
         """Enter variables before a step; while a graph is built they are looked at from outside of it."""
         if _eager():
-            self.tracer.initial("keras.optimizer", label, lambda: _read(None, variables))
+            self.tracer.initial("keras.optimizer", label, lambda: _read(variables))
             return
         tensorflow = sys.modules["tensorflow"]
         if not tensorflow.distribute.has_strategy():
             with tensorflow.init_scope():
                 if _eager() and all(_is_initialised(variable) for variable in variables):
-                    self.tracer.initial("tf.function", label, lambda: _read(None, variables))
+                    self.tracer.initial("tf.function", label, lambda: _read(variables))
 
     def _within(self, original: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         self.depth += 1
@@ -207,6 +211,24 @@ def _all_variables(model: Any) -> list[Any]:
     return [*model.trainable_variables, *model.non_trainable_variables]
 
 
+def _counted(model: Any) -> int:
+    """Return how many steps a model's optimiser has counted; 0 for one that does not count, or not yet."""
+    iterations = getattr(model.optimizer, "_iterations", None)
+    if iterations is None or not _is_initialised(iterations):
+        return 0
+    state = _state(model)
+    if state is None:
+        return int(_value(iterations))
+    places = [place for place, variable in enumerate(model.optimizer.variables) if variable is iterations]
+    return int(_value(state["optimizer_variables"][places[0]])) if places else 0
+
+
+def _state(model: Any) -> Any:
+    """Return where JAX keeps a model's values while ``fit`` runs; None if they are in its variables."""
+    state = getattr(model, "_jax_state", None)
+    return None if not state or getattr(model, "_jax_state_synced", True) else state
+
+
 def _given(optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
     """Return the variables that a step is about: of ``apply``, of ``apply_gradients``, or all the optimiser has."""
     variables = options.get("trainable_variables", arguments[1] if len(arguments) > 1 else None)
@@ -215,13 +237,11 @@ def _given(optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) 
     return list(getattr(optimizer, "_trainable_variables", ()))
 
 
-def _read(model: Any, variables: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield names and values. JAX keeps a model's values outside of its variables while ``fit`` runs."""
-    values: list[Any] = variables
-    state = getattr(model, "_jax_state", None)
-    if state and not getattr(model, "_jax_state_synced", True):
-        values = [*state["trainable_variables"], *state["non_trainable_variables"]]
+def _read(variables: list[Any], model: Any = None) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of variables, of a model's in the order of ``_all_variables``."""
     seen: dict[str, int] = {}
+    state = _state(model)
+    values = [*state["trainable_variables"], *state["non_trainable_variables"]] if state else variables
     for variable, value in zip(variables, values):
         name = str(getattr(variable, "path", None) or variable.name)
         seen[name] = number = seen.get(name, 0) + 1
