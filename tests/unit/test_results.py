@@ -60,7 +60,7 @@ def test_endless_lines_are_let_go() -> None:
     for _ in range(100):
         tap.feed(b"x" * 100_000)
     assert len(tap._rest) <= LINE
-    tap.feed(b'\n{"loss": 1}\n')
+    tap.feed(b'{"loss": 9}\n{"loss": 1}\n')
     assert dict(tap.finish()) == {"loss": ((0, 1.0),)}
 
 
@@ -171,7 +171,7 @@ def test_damaged_event_files_give_what_is_whole(tmp_path: Path) -> None:
     """Up to the first record whose checksum is wrong, or that was cut off; large records are passed over."""
     path = tmp_path / "e.tfevents.1"
     one = record(scalar("loss", 1, simple(0.5)))
-    for rest in (one[:-1], one[:5], b"\0" * 12, one[:-2] + b"xx", b"x" + one[1:]):
+    for rest in (one[:-1], one[:5], b"\0" * 12, one[:-2] + b"xx", b"x" + one[1:], one[:8] + b"xxxx" + one[12:]):
         path.write_bytes(one + rest)
         assert list(events.scalars(path)) == [("loss", 1, 0.5)]
     path.write_bytes(one + record(b"x" * (events.RECORD + 1)) + record(b"\x0b") + record(b"\x2a\xff") + one)

@@ -460,6 +460,16 @@ def test_a_reader_without_an_answer(project: Path, answer: str | None, code: int
     assert (record.state, record.exit_code) == ("finished", 0)
 
 
+def test_an_answer_that_the_program_left_is_none(project: Path) -> None:
+    """Only the reader's own file counts."""
+
+    def action(folder: Path) -> int:
+        (folder / "tensors.json").write_text('{"m.pt": {"content": "made up"}}')
+        return saving(project / "m.pt")(folder)
+
+    assert run(a_request(project, "train.py"), Engine(action)).outputs[0].unread == "its reader gave no answer"
+
+
 def test_an_engine_that_refuses_the_reader(project: Path) -> None:
     """The program's result stands."""
     engine = Engine(saving(project / "m.pt"))

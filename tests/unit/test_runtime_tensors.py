@@ -277,6 +277,22 @@ def test_the_budget_is_shared(read: Read) -> None:
     assert read(data, 47) == {"unread": "more than 23 bytes of values are left to read"}
 
 
+def test_the_budget_is_shared_by_files(tmp_path: Path) -> None:
+    """What one file has used is not there for the next."""
+    for name in "abc":
+        (tmp_path / name).write_bytes(npy("<f4", (2, 3), SIX))
+    found = reader.read_all(str(tmp_path), ["a", "b", "c"], budget=50)
+    assert [each.get("unread") for each in found.values()] == [
+        None, None, "more than 2 bytes of values are left to read"
+    ]  # fmt: skip
+
+
+def test_which_list_is_shared_counts(read: Read) -> None:
+    """``[a, b, a]`` and ``[a, b, b]`` are different contents."""
+    again = [zipped({"a/data.pkl": b"\x80\x02](]q\x00]q\x01h" + place + b"e."}) for place in (b"\x00", b"\x01")]
+    assert contents_of(read, again[0]) != contents_of(read, again[1])
+
+
 def test_names_that_clash_or_run_on(read: Read) -> None:
     """No tensor hides another, and no name is longer than a line."""
     storage = Storage("ByteStorage", "0", 2)
