@@ -327,6 +327,7 @@ def test_what_is_kept_of_a_run(tmp_path: Path) -> None:
     found = {name: kept.source(Path(), file.sha256 or "") for name, file in files.items()}
     assert {name for name, text in found.items() if text is not None} == {"train.py", "conf.yaml"}
     assert found["train.py"] == b"print()\n"
+    assert len(list(Path(".envbuild/sources").iterdir())) == 2
     (place,) = (path for path in Path(".envbuild/sources").iterdir() if path.read_bytes() == b"print()\n")
     assert place.stat().st_mode & 0o777 == 0o600
     place.write_bytes(b"print('altered')\n")
