@@ -37,7 +37,7 @@ def wished_gpu(wish: HardwareWish) -> Gpu | None:
 
 
 def found(
-    spec: Spec, packages: tuple[PythonPackage, ...], frameworks: dict[str, str]
+    spec: Spec, packages: tuple[PythonPackage, ...], frameworks: dict[str, str], python: str
 ) -> tuple[Cuda | None, tuple[str, ...]]:
     """Return the CUDA to lock, None if the spec asks for none, and what to tell about it.
 
@@ -52,7 +52,7 @@ def found(
         return None, (resolve_cuda.brings_cuda(cuda, frameworks),) if cuda else ()
     cuda = resolve_cuda.cuda_of(packages, frameworks)
     if cuda is None:
-        raise ResolveError(*resolve_cuda.without_cuda(spec.cuda, frameworks))
+        raise ResolveError(*resolve_cuda.without_cuda(spec.cuda, frameworks, python))
     return cuda, ()
 
 

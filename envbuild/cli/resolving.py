@@ -44,7 +44,7 @@ def resolve(
     debian_system.check_pins(spec, system)
     _remember_locations(resolver.store, wheels.locations)
     frameworks = policy.frameworks_of(wheels.packages)
-    cuda, told = locked_cuda.found(spec, wheels.packages, frameworks)
+    cuda, told = locked_cuda.found(spec, wheels.packages, frameworks, interpreter.version)
     hardware = host.lock(cuda)
     told = (*plan.notes, *told, *locked_cuda.check(spec, cuda, frameworks, interpreter.version, hardware))
     environment = policy.environment(frameworks, spec.determinism, spec.os.architecture) | policy.gpu_environment(cuda)

@@ -6,12 +6,22 @@ they are, is told and not refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from envbuild.errors import ResolveError
 from envbuild.hardware import Cuda, GpuDevice, Hardware
 from envbuild.lock import PythonPackage
 from envbuild.resolve import cuda_table as tables
+from envbuild.resolve.cuda_support import (
+    cuda_for,
+    has_kernels,
+    having,
+    other_python,
+    perhaps_model,
+    suits,
+    supporting,
+    version_for,
+)
 from envbuild.resolve.cuda_table import numbers
 from envbuild.suggest import quote
 
@@ -29,14 +39,8 @@ def cuda_of(packages: Iterable[PythonPackage], frameworks: Mapping[str, str]) ->
         ResolveError: two CUDA majors are there, so that what a program loads depends on what it imports first.
     """
     versions = {package.name: package.version for package in packages}
+    _check_majors(versions)
     runtimes = {name: version for name, version in versions.items() if name.startswith(_RUNTIME)}
-    majors = {numbers(version)[0] for version in runtimes.values()}
-    if len(majors) > 1:
-        found = " and ".join(f"{name} {version}" for name, version in sorted(runtimes.items()))
-        raise ResolveError(
-            f"two versions of CUDA are among the wheels: {found}",
-            f'write cuda: "{min(majors)}", so that all frameworks take the same, or lock one framework alone',
-        )
     version = next(iter(runtimes.values()), "") or _labelled(frameworks.get("torch", ""))
     if not version:
         return None
@@ -77,9 +81,9 @@ def check_compatible(
     _check_asked(cuda, asked, cudnn)
     notes = [*_frameworks(cuda, frameworks, python)]
     if hardware.gpu is not None:
-        notes += _driver(cuda, hardware.gpu.driver, hardware.policy_of("gpu.driver"))
+        notes += _driver(cuda, hardware.gpu.driver, hardware.policy_of("gpu.driver"), frameworks, python)
         for device in hardware.gpu.devices:
-            notes += _device(cuda, device, frameworks)
+            notes += _device(cuda, device, frameworks, python)
     return tuple(dict.fromkeys(notes))
 
 
@@ -92,42 +96,36 @@ def brings_cuda(cuda: Cuda, frameworks: Mapping[str, str]) -> str:
     )
 
 
-def without_cuda(asked: str, frameworks: Mapping[str, str]) -> tuple[str, str]:
+def without_cuda(asked: str, frameworks: Mapping[str, str], python: str) -> tuple[str, str]:
     """Say that CUDA is asked for and no wheel brings it, and what to do."""
     message = f"cuda: {quote(asked)} is asked for, but none of the wheels brings CUDA"
-    if "tensorflow" in frameworks:
-        return message, "tensorflow comes in through another package: name it under requirements too, or cuda: none"
-    if "jax" in frameworks:
-        return message, "jax comes in through another package: name it under requirements too, or cuda: none"
-    return message, f"require a framework that has it ({having(asked if asked[0].isdigit() else '12')}), or cuda: none"
+    major = asked if asked[0].isdigit() else "12"
+    for name in ("tensorflow", "jax"):
+        if name not in frameworks:
+            continue
+        first = min((row.version for row in tables.releases(name)), key=numbers)
+        if numbers(frameworks[name])[:2] < numbers(first):
+            newer = f"choose {having(major, python, [name])}, or " if having(major, python, [name]) else ""
+            return f"{message}: {name} {frameworks[name]} has none, {first} and newer do", f"{newer}write cuda: none"
+        return message, f"{name} comes in through another package: name it under requirements too, or cuda: none"
+    return message, f"require a framework that has it ({having(major, python)}), or cuda: none"
 
 
-def supporting(capability: str) -> str:
-    """Say which CUDA versions support a compute capability; empty if the table does not know it."""
-    row = tables.architecture(capability)
-    if row is None:
-        return ""
-    return f"CUDA {row.since} to {row.until}" if row.until else f"CUDA {row.since} or newer"
-
-
-def suits(capability: str, cuda: str) -> bool:
-    """Tell whether a CUDA version or major supports a compute capability; yes if the table does not know it."""
-    row = tables.architecture(capability)
-    if row is None:
-        return True
-    version = numbers(cuda)
-    first, last = numbers(row.since), numbers(row.until)
-    return first[: len(version)] <= version and (not last or version <= last[: len(version)])
-
-
-def having(cuda: str, but: str = "") -> str:
-    """Name the versions of each framework that have wheels for a CUDA version or major, but one framework."""
-    parts = []
-    for framework in ("tensorflow", "torch", "jax"):
-        features = [row.version for row in tables.releases(framework) if tables.meets(row.cuda, cuda)]
-        if features and framework != but:
-            parts.append(f"{framework} {tables.span_words(features)}")
-    return ", ".join(parts)
+def _check_majors(versions: Mapping[str, str]) -> None:
+    """Refuse NVIDIA's wheels of two CUDA majors: their libraries have the same names, and some the same files."""
+    wheels: dict[int, str] = {}
+    for name, version in sorted(versions.items(), key=lambda wheel: not wheel[0].startswith(_RUNTIME)):
+        suffix = name.rpartition("-cu")[2]
+        if name.startswith("nvidia-") and suffix != name and suffix.isdigit():
+            wheels.setdefault(int(suffix), f"{name} {version}")
+        elif name == _RUNTIME:  # from CUDA 13 on, no number of the major is in its name
+            wheels.setdefault(numbers(version)[0], f"{name} {version}")
+    if len(wheels) > 1:
+        raise ResolveError(
+            f"two versions of CUDA are among the wheels: {' and '.join(wheels[major] for major in sorted(wheels))}",
+            f'write cuda: "{min(wheels)}", so that all frameworks take the same; leave NVIDIA\'s wheels out of '
+            "requirements, since frameworks bring their own; or lock one framework alone",
+        )
 
 
 def _labelled(version: str) -> str:
@@ -174,7 +172,7 @@ def _frameworks(cuda: Cuda, frameworks: Mapping[str, str], python: str) -> Itera
             raise ResolveError(
                 f"{name} {version} has no wheels with CUDA {major} for Python {python}, only for "
                 f"{', '.join(row.python)}",
-                _other_python(name, python, major),
+                other_python(name, python, major),
             )
         build = tables.build(name, version, cuda.version)
         if build and build.builds_on and not _same(cuda, build):
@@ -189,23 +187,15 @@ def _same(cuda: Cuda, build: tables.Build) -> bool:
     return cuda.version == build.builds_on and numbers(cuda.cudnn)[: len(cudnn)] == cudnn
 
 
-def _other_python(name: str, python: str, major: int) -> str:
-    fitting = [row.version for row in tables.releases(name) if row.major == major and python in row.python]
-    if not fitting:
-        return "choose another python in the spec"
-    return f"choose {name} {tables.span_words(fitting)}, or another python in the spec"
-
-
-def _driver(cuda: Cuda, driver: str, policy: str) -> Iterator[str]:
+def _driver(cuda: Cuda, driver: str, policy: str, frameworks: Mapping[str, str], python: str) -> Iterator[str]:
     """Check the driver that hosts must have against the least one."""
     if not driver or policy.startswith("any"):
         return
     if numbers(driver) < numbers(cuda.driver):
-        older = [row for row in tables.written().floor if numbers(row.driver) <= numbers(driver)]
+        older = [row.major for row in tables.written().floor if numbers(row.driver) <= numbers(driver)]
         hint = "lock for a host with a newer driver"
-        if older:
-            major = max(row.major for row in older)
-            hint = f'write cuda: "{major}" ({having(str(major))}), or lock for a host with a newer driver'
+        if older and (versions := having(str(max(older)), python, frameworks)):
+            hint = f'write cuda: "{max(older)}" ({versions}), or {hint}'
         raise ResolveError(
             f"hardware.gpu.driver: {driver} cannot load CUDA {cuda.version}, which needs {cuda.driver} or newer", hint
         )
@@ -218,7 +208,7 @@ def _driver(cuda: Cuda, driver: str, policy: str) -> Iterator[str]:
         )
 
 
-def _device(cuda: Cuda, device: GpuDevice, frameworks: Mapping[str, str]) -> Iterator[str]:
+def _device(cuda: Cuda, device: GpuDevice, frameworks: Mapping[str, str], python: str) -> Iterator[str]:
     """Check one kind of GPU."""
     model = tables.model(device.model)
     capability = device.compute_capability or (model.capability if model else "")
@@ -232,7 +222,11 @@ def _device(cuda: Cuda, device: GpuDevice, frameworks: Mapping[str, str]) -> Ite
         yield f"{name} has {model.sms} SMs as a whole GPU, the lock says {device.sms}"
     if not capability:
         if device.model:
-            yield f"{device.model} is not in the table of GPUs: whether CUDA {cuda.version} supports it is not checked"
+            meant = perhaps_model(device.model)
+            yield (
+                f"{device.model} is not in the table of GPUs: whether CUDA {cuda.version} supports it is not checked"
+                + (f"; perhaps you meant {meant}, as nvidia-smi prints it" if meant else "")
+            )
         return
     row = tables.architecture(capability)
     if row is None:
@@ -242,12 +236,12 @@ def _device(cuda: Cuda, device: GpuDevice, frameworks: Mapping[str, str]) -> Ite
         raise ResolveError(
             f"CUDA {cuda.version} does not support {name} ({row.name}, compute capability {capability}): "
             f"that takes {supporting(capability)}",
-            _cuda_for(capability, frameworks),
+            cuda_for(capability, frameworks, python),
         )
-    yield from _kernels(cuda, name, capability, frameworks)
+    yield from _kernels(cuda, name, capability, frameworks, python)
 
 
-def _kernels(cuda: Cuda, name: str, capability: str, frameworks: Mapping[str, str]) -> Iterator[str]:
+def _kernels(cuda: Cuda, name: str, capability: str, frameworks: Mapping[str, str], python: str) -> Iterator[str]:
     """Check that the frameworks' wheels have kernels for a compute capability."""
     for framework, version in frameworks.items():
         if not tables.releases(framework):
@@ -266,40 +260,5 @@ def _kernels(cuda: Cuda, name: str, capability: str, frameworks: Mapping[str, st
         raise ResolveError(
             f"{framework} {version} has no kernels for {name} (compute capability {capability}): its wheels for CUDA "
             f"{cuda.version} were built for {', '.join(build.cubins)}",
-            _version_for(framework, capability),
+            version_for(framework, capability, python),
         )
-
-
-def has_kernels(cubins: Sequence[str], ptx: Sequence[str], capability: str) -> bool:
-    """Tell whether a GPU can run what was built: machine code of its major up to its minor, or PTX up to it."""
-    have = numbers(capability)
-    native = any(numbers(built)[0] == have[0] and numbers(built) <= have for built in cubins)
-    return native or any(numbers(built) <= have for built in ptx)
-
-
-def _cuda_for(capability: str, frameworks: Mapping[str, str]) -> str:
-    """Say which CUDA to ask for, for a GPU; of the majors that the frameworks have wheels for, the newest that fits."""
-    named = [name for name in frameworks if tables.releases(name)]
-    majors = sorted({row.major for name in named for row in tables.releases(name)}, reverse=True)
-    for major in majors:
-        if suits(capability, str(major)):
-            return f'write cuda: "{major}" ({having(str(major))}), or lock for another GPU'
-    return "lock for another GPU"
-
-
-def _version_for(framework: str, capability: str) -> str:
-    """Say which versions of a framework have kernels for a compute capability."""
-    found = [
-        row.version
-        for row in tables.releases(framework)
-        if (build := tables.build(framework, row.releases[-1], _first(row)))
-        and has_kernels(build.cubins, build.ptx, capability)
-    ]
-    if not found:
-        return "lock for another GPU, or build the framework for it and name the folder of its wheel: wheels: [wheels]"
-    return f"choose {framework} {tables.span_words(found)}, or lock for another GPU"
-
-
-def _first(row: tables.Release) -> str:
-    """Return the first CUDA version that a row's wheels take."""
-    return ".".join(map(str, (*tables.span(row.cuda)[0], 0)[:2]))

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from envbuild.errors import ResolveError
 from envbuild.hardware import Gpu
 from envbuild.resolve import cuda_table as tables
-from envbuild.resolve.cuda import having, suits
+from envbuild.resolve.cuda_support import FRAMEWORKS, having, suits
 from envbuild.resolve.cuda_table import Release, meets, numbers
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 NVML = "nvidia-ml-py"
-FRAMEWORKS = ("tensorflow", "torch", "jax")
 _CPU_ONLY = {"tensorflow-cpu": "tensorflow", "intel-tensorflow": "tensorflow", "tensorflow-cpu-aws": "tensorflow"}
 _MAJOR_EXTRAS = {"cuda12", "cuda13"}
 _FOLLOW = ("cuda-runtime", "cuda-nvrtc", "cuda-cupti", "cuda-nvcc", "nvjitlink")
@@ -225,7 +224,7 @@ class _Plan:
         if elsewhere:
             label = wished.replace(".", "")
             ways.append(f"configure PyTorch's own index for this CUDA and pin its build, such as {name}==…+cu{label}")
-        if not same and (others := having(wished, but=name)):
+        if not same and (others := having(wished, self.python, [other for other in FRAMEWORKS if other != name])):
             ways.append(f"take a framework that has it: {others}")
         return "; or ".join(ways)
 

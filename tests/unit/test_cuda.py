@@ -8,7 +8,8 @@ from envbuild.errors import ResolveError
 from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
 from envbuild.lock import PythonPackage, Wheel
 from envbuild.resolve import cuda_table
-from envbuild.resolve.cuda import brings_cuda, check_compatible, cuda_of, has_kernels, without_cuda
+from envbuild.resolve.cuda import brings_cuda, check_compatible, cuda_of, without_cuda
+from envbuild.resolve.cuda_support import has_kernels
 from tests.support.cuda import TABLE
 
 CUDA_12 = Cuda(version="12.9", cudnn="9.10.2.21", driver="525.60.13", toolkit_driver="575.51.03")
@@ -105,9 +106,32 @@ def test_two_majors_are_refused() -> None:
     with pytest.raises(ResolveError) as caught:
         cuda_of(_packages("nvidia-cuda-runtime=13.2.86", "nvidia-cuda-runtime-cu12=12.9.79"), {})
     assert caught.value.message == (
-        "two versions of CUDA are among the wheels: nvidia-cuda-runtime 13.2.86 and nvidia-cuda-runtime-cu12 12.9.79"
+        "two versions of CUDA are among the wheels: nvidia-cuda-runtime-cu12 12.9.79 and nvidia-cuda-runtime 13.2.86"
     )
-    assert caught.value.hint == 'write cuda: "12", so that all frameworks take the same, or lock one framework alone'
+    assert caught.value.hint == (
+        'write cuda: "12", so that all frameworks take the same; leave NVIDIA\'s wheels out of requirements, since '
+        "frameworks bring their own; or lock one framework alone"
+    )
+
+
+@pytest.mark.parametrize("wheel", ["nvidia-cudnn-cu11=9.10.2.21", "nvidia-nccl-cu13=2.32.3"])
+def test_any_wheel_of_another_major_is_refused(wheel: str) -> None:
+    """Not only the runtime's: cuDNN for CUDA 11 has the same files as cuDNN for CUDA 12."""
+    name, _, version = wheel.partition("=")
+    with pytest.raises(ResolveError, match=f"{name} {version}"):
+        cuda_of(_packages("nvidia-cuda-runtime-cu12=12.9.79", "nvidia-cusparse-cu12=12.5.10", wheel), {})
+
+
+def test_wheels_of_one_major_with_and_without_its_number() -> None:
+    """From CUDA 13 on some of NVIDIA's wheels have the major in their names and some do not."""
+    wheels = (
+        "nvidia-cuda-runtime=13.2.86",
+        "nvidia-cudnn-cu13=9.26.0",
+        "nvidia-cublas=13.4",
+        "nvidia-cusparselt-cu13=1",
+    )
+    found = cuda_of(_packages(*wheels), {})
+    assert (found and found.version, found and found.cudnn) == ("13.2", "9.26.0")
 
 
 def test_what_fits_has_nothing_to_tell() -> None:
@@ -119,8 +143,7 @@ def test_what_fits_has_nothing_to_tell() -> None:
 
 def test_a_driver_below_the_floor_is_refused() -> None:
     """Minor-version compatibility ends at the major's first driver; what the driver can load is named."""
-    known = "tensorflow 2.19 to 2.21, torch 2.6 to 2.10, jax 0.5 to 0.12"
-    hint = f'write cuda: "12" ({known}), or lock for a host with a newer driver'
+    hint = 'write cuda: "12" (torch 2.6 to 2.10), or lock for a host with a newer driver'
     assert _refused(CUDA_13, _hardware(driver="570.26"), torch="2.15.0") == (
         "hardware.gpu.driver: 570.26 cannot load CUDA 13.2, which needs 580.65.06 or newer",
         hint,
@@ -147,13 +170,13 @@ def test_a_driver_between_floor_and_toolkit_is_told() -> None:
             GpuDevice(model="Tesla V100-SXM2-16GB"),
             "CUDA 13.2 does not support Tesla V100-SXM2-16GB (Volta, compute capability 7.0): that takes CUDA 9.0 to "
             "12.9",
-            'write cuda: "12" (tensorflow 2.19 to 2.21, torch 2.6 to 2.10, jax 0.5 to 0.12), or lock for another GPU',
+            'write cuda: "12" (torch 2.6 to 2.10), or lock for another GPU',
         ),
         (
             Cuda(version="12.4", driver="525.60.13"),
             GpuDevice(compute_capability="12.0"),
             "CUDA 12.4 does not support the GPU (Blackwell, compute capability 12.0): that takes CUDA 12.8 or newer",
-            'write cuda: "13" (torch 2.11 to 2.15, jax 0.12), or lock for another GPU',
+            'write cuda: "13" (torch 2.11 to 2.15), or lock for another GPU',
         ),
         (
             CUDA_13,
@@ -270,11 +293,32 @@ def test_cuda_that_nobody_asked_for_is_told() -> None:
 
 def test_cuda_that_no_wheel_brings_is_explained() -> None:
     """A framework that came in by another package, or none at all."""
-    assert without_cuda("auto", {"tensorflow": "2.21.0"}) == (
+    assert without_cuda("auto", {"tensorflow": "2.21.0"}, "3.13") == (
         'cuda: "auto" is asked for, but none of the wheels brings CUDA',
         "tensorflow comes in through another package: name it under requirements too, or cuda: none",
     )
-    assert without_cuda("13", {}) == (
+    assert without_cuda("13", {}, "3.13") == (
         'cuda: "13" is asked for, but none of the wheels brings CUDA',
         "require a framework that has it (torch 2.11 to 2.15, jax 0.12), or cuda: none",
     )
+    assert without_cuda("12", {"tensorflow": "2.12.1"}, "3.12") == (
+        'cuda: "12" is asked for, but none of the wheels brings CUDA: tensorflow 2.12.1 has none, 2.14 and newer do',
+        "choose tensorflow 2.19 to 2.21, or write cuda: none",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("T4", "Tesla T4"),
+        ("NVIDIA T4", "Tesla T4"),
+        ("nvidia h200", "NVIDIA H200"),
+        ("NVIDIA A100 SXM4 40GB", "NVIDIA A100-SXM4-40GB"),
+        ("NVIDIA X1", ""),
+    ],
+)
+def test_a_model_that_is_nearly_known(name: str, meant: str) -> None:
+    """Whoever writes a model by hand is told how nvidia-smi prints it: no GPU would ever match another name."""
+    (note,) = check_compatible(CUDA_13, {"torch": "2.15.0"}, "3.13", _hardware(GpuDevice(model=name)))
+    assert note.startswith(f"{name} is not in the table of GPUs")
+    assert note.partition("; ")[2] == (f"perhaps you meant {meant}, as nvidia-smi prints it" if meant else "")

@@ -43,7 +43,7 @@ def test_reference_lock_says_what_the_tables_say(spec_path: Path) -> None:
     """CUDA, driver, variables and fit of a reference lock are those of today's tables (else: make lockfiles)."""
     spec = load_spec(spec_path)
     lock = locks.load(spec_path.parent / f"pylock.{spec.name}.toml")
-    found, _ = locked_cuda.found(spec, lock.packages, lock.frameworks)
+    found, _ = locked_cuda.found(spec, lock.packages, lock.frameworks, lock.python.version)
     assert lock.cuda == found
     locked_cuda.check(spec, found, lock.frameworks, lock.python.version, lock.hardware)
     wanted = policy.environment(lock.frameworks, spec.determinism) | policy.gpu_environment(found) | spec.env
