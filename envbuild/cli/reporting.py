@@ -15,6 +15,7 @@ from envbuild.cli.diffing import chosen, find_side, project_of
 from envbuild.difference import compare
 from envbuild.errors import UsageError
 from envbuild.files import atomic_write
+from envbuild.record import RecordError
 from envbuild.report import Distance, Run, render
 from envbuild.trace import Divergence, Trace, distance_by_step, first_of_runs, read_run
 
@@ -29,7 +30,7 @@ def write_report(names: Sequence[str], output: Path, folder: Path, console: Cons
         console: prints.
 
     Raises:
-        RecordError: a run is not there, or its record or trace is damaged.
+        RecordError: a run is not there, or its record is damaged.
         UsageError: a run is named twice, there are too many, or the page cannot be written.
     """
     project = project_of(folder)
@@ -65,7 +66,7 @@ def _run(side: Side, first: Side) -> Run:
         record=side.record,
         lock=known.lock_b,
         difference=compare(first.record, side.record, known),
-        distance=_distance(_traces(first), _traces(side)),
+        distance=_distance(first, side),
     )
 
 
@@ -73,10 +74,17 @@ def _traces(side: Side) -> tuple[Trace, ...]:
     return read_run(recorded.run_folder(side.project, side.record.id) / "process")
 
 
-def _distance(before: Sequence[Trace], after: Sequence[Trace]) -> Distance | None:
-    """Return how far the main processes of two runs are apart; None if one of them was not traced."""
-    if not before or not after:
-        return None
+def _distance(first: Side, side: Side) -> Distance | None:
+    """Return how far two runs are apart; None if one of them was not traced."""
+    try:
+        before, after = _traces(first), _traces(side)
+    except RecordError as error:
+        return Distance(sentence=f"The traces cannot be compared: {error.message}.")
+    return _of_traces(before, after) if before and after else None
+
+
+def _of_traces(before: Sequence[Trace], after: Sequence[Trace]) -> Distance:
+    """Compare traces: the first difference of all processes, the distance of the main ones."""
     first = first_of_runs(before, after)
     tensors: dict[str, list[tuple[int, float]]] = {}
     found = distance_by_step(before[0], after[0])

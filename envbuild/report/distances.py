@@ -81,7 +81,7 @@ def _strips(place: int, distance: Distance) -> Strips:
     return Strips(
         place=place,
         letter=LETTERS[place],
-        said=distance.sentence or ("" if differing else "All tensors are equal at every step."),
+        said=distance.sentence or ("" if differing or not tensors else "All tensors are equal at every step."),
         unit=distance.unit,
         steps=f"{steps[0]:,} to {steps[-1]:,}" if steps else "",
         columns=len(stretches),
