@@ -67,11 +67,11 @@ def test_other_weights_are_another_result(project: Project) -> None:
     assert (second["differs_from"], second["differs_in"]) == (first["id"], ["m.npz", "m.safetensors"])
 
 
-def test_the_reader_costs_less_than_a_second(project: Project) -> None:
-    """A run with a saved model takes less than a second longer than one whose file has another name."""
-    times = {}
-    for name in ("m.safetensors", "m.data", "m.safetensors", "m.data"):
+def test_the_reader_costs_one_more_container(project: Project) -> None:
+    """A saved model makes a run as much longer as another start of a container takes, and half a second at most."""
+    times: dict[str, float] = {}
+    for name in ("m.safetensors", "m.data") * 3:
         project.write("train.py", SAVE.replace("m.safetensors", name).replace("bad.h5", "bad").replace("m.npz", "m"))
         record, _ = record_of(project)
         times[name] = min(times.get(name, 60.0), record["duration"])
-    assert times["m.safetensors"] < times["m.data"] + 1
+    assert times["m.safetensors"] < 2 * times["m.data"] + 0.5
