@@ -25,7 +25,6 @@ from envbuild.lock_types import (
     MigProfile,
     OptionalSha256,
     Policy,
-    Size,
     SpecField,
     Value,
 )
@@ -65,7 +64,7 @@ class GpuDevice(Value, frozen=True, kw_only=True, omit_defaults=True):
     compute_capability: Capability = ""
     sms: Annotated[int, Meta(ge=0, le=4096)] = 0
     mig: MigProfile = ""
-    memory: Size = 0
+    memory: Annotated[int, Meta(ge=0, le=1 << 40)] = 0
     ecc: bool | None = None
     vbios: Line = ""
     board: Line = ""

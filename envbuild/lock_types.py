@@ -97,7 +97,11 @@ Network = Annotated[str, Meta(pattern=r"^(?:none|bridge|host)\Z", title="none, b
 Workspace = Annotated[str, Meta(pattern=r"^r[wo]\Z", title="rw or ro")]
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", title="a variable name")]
 LockName = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?\Z", title="a lock's name")]
-Line = Annotated[str, Meta(pattern=r"^[^\x00-\x1f\x7f]*\Z", title="one line of text without control characters")]
+# C1 controls too (some terminals take U+009B for ESC [), and what Unicode takes for the end of a line.
+Line = Annotated[
+    str,
+    Meta(pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*\Z", title="one line of text without control characters"),
+]
 RelativePath = Annotated[
     str,
     Meta(
@@ -141,6 +145,8 @@ def explain(error: msgspec.ValidationError, table: Any) -> str:
     if found := re.fullmatch(r"Object (contains unknown|missing required) field `(.*)`", what):
         sentence = "unknown key" if found[1] == "contains unknown" else "missing"
         return f"{_file_path(f'{path}.{found[2]}')}: {sentence}"
+    if found := re.fullmatch(r"Expected `int` ([<>]=) (-?\d+)", what):
+        what = f"expected a whole number, {found[2]} or {'less' if found[1] == '<=' else 'more'}"
     what = what[:1].lower() + what[1:].replace("`", "")
     value = _at(table, path)
     if what.startswith("expected") and "got" not in what and not key and isinstance(value, str | int):

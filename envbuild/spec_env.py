@@ -50,4 +50,6 @@ def refuse(name: str, value: str) -> str:
         return f"is set by envbuild itself — use {key}"
     if name in _OWN or name.startswith("ENVBUILD_"):
         return "is envbuild's own and cannot be set"
+    if name == "NVIDIA_VISIBLE_DEVICES":
+        return "says what a run is given, and engines set it — use hardware.gpu, or envbuild run --gpus"
     return ""

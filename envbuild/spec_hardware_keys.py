@@ -112,7 +112,7 @@ def _gpu_table() -> Table:
                 doc="Several kinds of GPU, one mapping each; the keys of one GPU then stand here only.",
                 default=None,
                 default_doc="all GPUs are alike; the host's, if one is described",
-                examples=([{"model": "NVIDIA H200", "count": 2}, {"model": "NVIDIA T4"}],),
+                examples=([{"model": "NVIDIA H200", "count": 2}, {"model": "Tesla T4"}],),
             ),
         },
     )

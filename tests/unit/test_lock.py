@@ -176,7 +176,10 @@ POOL = "expected the path of a .deb below an archive's root"
             put("packages.1.wheels.0.hashes.sha256", "A" * 64),
             f'packages[1].wheels[0].hashes.sha256: expected 64 lower-case hexadecimal digits, found "{"A" * 60}…"',
         ),
-        (put("packages.0.wheels.0.size", -1), "packages[0].wheels[0].size: expected int >= 0, found -1"),
+        (
+            put("packages.0.wheels.0.size", -1),
+            "packages[0].wheels[0].size: expected a whole number, 0 or more, found -1",
+        ),
         (put("packages.0.wheels.0.size", "1"), "packages[0].wheels[0].size: expected int, got str"),
         (put("packages.0.wheels.0.url", "x"), "packages[0].wheels[0].url: unknown key"),
         (
@@ -293,7 +296,7 @@ POOL = "expected the path of a .deb below an archive's root"
         (put("tool.envbuild.run.network", "x"), 'tool.envbuild.run.network: expected none, bridge or host, found "x"'),
         (
             put("tool.envbuild.determinism.threads", 0),
-            "tool.envbuild.determinism.threads: expected int >= 1, found 0",
+            "tool.envbuild.determinism.threads: expected a whole number, 1 or more, found 0",
         ),
     ],
 )

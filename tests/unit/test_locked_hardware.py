@@ -306,12 +306,38 @@ def test_a_gpu_that_cannot_be_opened_may_be_left_out_by_hand() -> None:
     assert found.gpu.count == 1
 
 
-def test_a_fact_that_a_lock_cannot_hold_is_refused() -> None:
-    """A description corrected by hand cannot bring a driver version that is none into a lock."""
+KIND = "hardware.gpu.devices[0]"
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        (
+            host([gpu()], driver="newest"),
+            'hardware.gpu.driver: expected a driver version such as 580.159.04, found "newest"',
+        ),
+        (host([gpu(sms=5000)]), f"{KIND}.sms: expected a whole number, 4096 or less, found 5000"),
+        (host([gpu(sms=-1)]), f"{KIND}.sms: expected a whole number, 0 or more, found -1"),
+        (
+            host([gpu(memory=1 << 63)]),
+            f"{KIND}.memory: expected a whole number, 1099511627776 or less, found 9223372036854775808",
+        ),
+        (
+            host([gpu("a\u2028b")]),
+            f'{KIND}.model: expected one line of text without control characters, found "a\\u2028b"',
+        ),
+        (
+            host([gpu("a\x9bb")]),
+            f'{KIND}.model: expected one line of text without control characters, found "a\\u009bb"',
+        ),
+    ],
+)
+def test_a_fact_that_a_lock_cannot_hold_is_refused(facts: HostFacts, expected: str) -> None:
+    """A description corrected by hand cannot bring into a lock what no GPU has, or what would redraw a screen."""
     with pytest.raises(SpecError) as caught:
-        lock_hardware(parse_spec("name: x\nhardware: detect\n").hardware, host([gpu()], driver="newest"), None, None)
+        lock_hardware(parse_spec("name: x\nhardware: detect\n").hardware, facts, None, None)
     assert [f"{problem.path}: {problem.message}" for problem in caught.value.problems] == [
-        'hardware.gpu.driver: expected a driver version such as 580.159.04, found "newest" in the host description'
+        f"{expected} in the host description"
     ]
 
 

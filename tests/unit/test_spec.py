@@ -213,6 +213,13 @@ def test_all_problems_are_told_at_once() -> None:
         ("env: {FOO: }", '2 env.FOO: expected a text ("" for empty), found nothing'),
         ("env: {PYTHONHASHSEED: 1}", "2 env.PYTHONHASHSEED: is set by envbuild itself — use determinism.seed"),
         ("env: {LD_PRELOAD: x.so}", "2 env.LD_PRELOAD: is envbuild's own and cannot be set"),
+        ("env: {ENVBUILD_ALLOW: gpu}", "2 env.ENVBUILD_ALLOW: is envbuild's own and cannot be set"),
+        ("env: {ENVBUILD_GUARD: 'off'}", "2 env.ENVBUILD_GUARD: is envbuild's own and cannot be set"),
+        (
+            "env: {NVIDIA_VISIBLE_DEVICES: all}",
+            "2 env.NVIDIA_VISIBLE_DEVICES: says what a run is given, and engines set it — use hardware.gpu, or "
+            "envbuild run --gpus",
+        ),
         ('env: {A: "x\\ny"}', '2 env.A: "x\\ny" has control characters, or more than 4,096 characters'),
         ("run: host", '2 run: expected a mapping with network or workspace, found "host"'),
         ("run: {network: ~}", "2 run.network: expected none, bridge or host, found nothing"),
