@@ -26,7 +26,8 @@ def read_run(folder: Path) -> tuple[Trace, ...]:
     Raises:
         RecordError: one of them is no trace.
     """
-    return tuple(sorted(map(read, sorted(folder.glob("trace-*.bin"))), key=lambda trace: trace.process))
+    traces = map(read, folder.glob("trace-*.bin"))
+    return tuple(sorted(traces, key=lambda trace: (trace.process, len(trace.path.name), trace.path.name)))
 
 
 def digest(traces: Sequence[Trace]) -> str:

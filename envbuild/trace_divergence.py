@@ -99,7 +99,8 @@ def sentence_of(found: Divergence) -> str:
         parts.append(f"and {more} more of {found.of} tensors" if more > 1 else "and one more tensor")
     text = " ".join(parts)
     if found.covers > 1:
-        text += f"; the {found.covers - 1} steps before it were not looked at one by one"
+        others = f"{found.covers - 1} steps before it were" if found.covers > 2 else "step before it was"
+        text += f"; the {others} not looked at"
     if found.batch:
         text += "; the data that went into the step differed"
     elif found.batch is False:

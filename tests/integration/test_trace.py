@@ -245,7 +245,7 @@ def test_eager_loop_and_whole_epochs(keras_runs: list[tuple[dict[str, Any], list
     assert first(one, two, "eager").step == 38
     found = first(one, two, "whole")
     assert (found.step, found.covers) == (40, 10)
-    assert found.sentence.endswith("; the 9 steps before it were not looked at one by one")
+    assert found.sentence.endswith("; the 9 steps before it were not looked at")
     assert [step.group.source for step in of_label(one, "batches").steps] == ["keras.train_on_batch"] * 5
 
 
