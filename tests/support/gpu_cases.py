@@ -130,7 +130,7 @@ MISMATCHES: Mapping[str, Case] = {
     "two kinds of three": _wrong(MIXED, machine(t4(), a100(), laptop()), *OTHER_MODEL, says="another architecture"),
     "seven of eight": _wrong(eight_h200(), machine(*(h200(n) for n in range(7))), "gpu.count", says="other bits"),
     "two for one": _wrong(ONE, TWO, "gpu.count", says="other bits"),
-    "no GPU": _wrong(ONE, SCENARIOS["none"], "gpu.count", says="other bits", variables={}),
+    "no GPU": _wrong(ONE, SCENARIOS["none"], "gpu.count", says="nothing can run on a GPU", variables={}),
     "one of the kinds missing": _wrong(MIXED, machine(h200(), t4()), "gpu.count"),
     "fewer than at least": _wrong(
         machine(h200(), h200(1), h200(2)), TWO, "gpu.count", policy={"gpu.count": "at least"}

@@ -167,7 +167,7 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
     "name not told": (expect(H200), facts(found(H200, name="")), "gpu.model", "unknown", gpu_words.UNKNOWN),
     "fewer GPUs": (expect(EIGHT), facts(*[found(H200)] * 7), "gpu.count", "7", NO_SPLIT),
     "more GPUs": (expect(H200), facts(found(H200), found(H200)), "gpu.count", "2", NO_SPLIT),
-    "no GPU though a driver": (expect(H200), facts(), "gpu.count", "0", NO_SPLIT),
+    "no GPU though a driver": (expect(H200), facts(), "gpu.count", "0", gpu_words.NONE),
     "not enough": (
         expect({"count": 4, **H200}, gpu_count="at least"),
         facts(*[found(H200)] * 3),
@@ -175,7 +175,7 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         "3",
         NO_SPLIT,
     ),
-    "none, any number": (expect(H200, gpu_count="any, warn"), facts(), "gpu.count", "0", NO_SPLIT),
+    "none, any number": (expect(H200, gpu_count="any, warn"), facts(), "gpu.count", "0", gpu_words.NONE),
     "handed on by number": (
         expect(H200, H200),
         facts(found(H200)),
@@ -212,7 +212,7 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         facts(found(H200, visible=False), **libcuda(problem={"code": 100, "name": "X", "message": "no device"})),
         "gpu.visible",
         "0 of 1",
-        f"CUDA_VISIBLE_DEVICES= hides 1 of 1 GPUs: {NO_SPLIT}",
+        f"CUDA_VISIBLE_DEVICES= hides 1 of 1 GPUs: {gpu_words.NONE}",
         {"CUDA_VISIBLE_DEVICES": ""},
     ),
     "hidden by nobody knows what": (

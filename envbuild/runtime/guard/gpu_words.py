@@ -21,6 +21,7 @@ DETECT = (
 
 DRIVER = "the driver compiles kernels (PTX): other bits possible"
 COUNT = "a program that uses every GPU splits its sums otherwise: other bits"
+NONE = "nothing can run on a GPU"
 SMS = "SM count differs: cuBLAS's guarantee of equal bits is void; expect other bits in matrix products"
 CAPABILITY = "another architecture: other kernels run; neither cuBLAS nor cuDNN promises equal bits"
 UNKNOWN = "this GPU does not tell, so that nothing vouches for it"
