@@ -187,16 +187,21 @@ def _count(expect: Facts, seen: Facts, shown: int) -> list[Check]:
     hider = f"{_HIDES}={variables[_HIDES]}" if _HIDES in variables else "CUDA"
     view = Check("gpu.visible", locked, f"{shown} of {total}", ok=True, severity=severity)
     if shown < total and not enough(shown) and (enough(total) or shown < wanted):
-        view.ok, view.meaning = False, f"{hider} hides {total - shown} of {total} GPUs: {words.COUNT if shown else words.NONE}"
+        view.ok, view.meaning = False, f"{hider} hides {total - shown} of {total} GPUs: {_consequence(shown)}"
         again = "start the container again: a CUDA program and nvidia-smi -L must show the same GPUs"
         lines = [f"unset {_HIDES}, or let it name {wanted} of them" if _HIDES in variables else again]
         view.fix = "\n".join([*lines, once("gpu.visible")])
     number = total if not view.ok else shown
     check = Check("gpu.count", locked, str(number), ok=enough(number), severity=severity)
     if not check.ok:
-        check.meaning = _missing(seen, number, wanted) + (words.COUNT if number else words.NONE)
+        check.meaning = _missing(seen, number, wanted) + _consequence(number)
         check.fix = "\n".join([*_count_fix(expect, seen, number), once("gpu.count")])
     return [check, view] if shown != total else [check]
+
+
+def _consequence(number: int) -> str:
+    """Say what another number of GPUs means."""
+    return words.COUNT if number else words.NONE
 
 
 def _missing(seen: Facts, number: int, wanted: int) -> str:
