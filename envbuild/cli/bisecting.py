@@ -71,6 +71,10 @@ def _answered(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Reco
         record = run(step.setting)
         like = [name for name, other in (("A", a), ("B", b)) if outcome(record, other) == "equal"]
         said = f"as {' and '.join(like)}" if like else "another result"
+        if record.state != "finished":
+            said = f"no result: {record.state}"
+        elif record.exit_code != a.exit_code:
+            said += f", exit {record.exit_code}"
         console.line("bisect", f"{step.name:<28}", said, f"{time.monotonic() - began:.1f} s")
         try:
             step = steps.send(record)

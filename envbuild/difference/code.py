@@ -15,6 +15,10 @@ _WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "object
 _LINES = 4
 """Lines of code shown for one file."""
 _LONG = 160
+_MANY = 1000
+"""Lines from which on frequent ones are no landmarks any more: minutes become seconds, and the count coarser."""
+_MOST = 10_000
+"""Longer texts are not compared line by line."""
 
 Files = dict[str, tuple[str | None, ...]]
 
@@ -136,7 +140,7 @@ def _other(
     else:
         said = f"sha256 {one} → {other}"
         old, new = (texts.get(each[0] or "") if len(each) == 1 else None for each in (before, after))
-        if old is not None and new is not None:
+        if old is not None and new is not None and max(old.count("\n"), new.count("\n")) < _MOST:
             said, details = _lines(old, new)
     return Finding(
         area=area, what=plain(path), before=one, after=other, change=said, weight=_WEIGHTS[area], details=details
@@ -148,7 +152,7 @@ def _lines(old: str, new: str) -> tuple[str, tuple[str, ...]]:
     before, after = old.splitlines(), new.splitlines()
     added = removed = first = 0
     details: list[str] = []
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, before, after, autojunk=len(after) > _MANY).get_opcodes():
         if tag == "equal":
             continue
         first = first or k + 1
