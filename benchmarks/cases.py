@@ -203,6 +203,22 @@ def hook(folder: Path) -> tuple[str, list[Case]]:
     ]
 
 
+def trace(folder: Path) -> tuple[str, list[Case]]:
+    """The example's training in its image with a step trace, and without; long enough that training is measured."""
+    for name in ("spec.yaml", "train.py"):
+        shutil.copy(EXAMPLE / name, folder)
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+    identity = image_of(folder)
+    (folder / "run").mkdir()
+    mounts = [f"--volume={folder}:/workspace", f"--volume={folder / 'run'}:/run/envbuild", "--workdir=/workspace"]
+    docker = ["docker", "run", "--rm", "--network=none", "--init", *mounts]
+    train = [identity, "python", "train.py", "--epochs", "60"]
+    return "step trace: the example, 60 epochs of 23 steps", [
+        Case(name="with an entry for each step", command=[*docker, "--env=ENVBUILD_TRACE=1", *train], cwd=folder),
+        Case(name="without a trace", command=[*docker, *train], cwd=folder),
+    ]
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "help": startup,
     "lock": lock,
@@ -211,5 +227,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "run": run,
     "guard": guard,
     "hook": hook,
+    "trace": trace,
     **inputs.BENCHMARKS,
 }
