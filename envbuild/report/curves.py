@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from envbuild.difference.text import plain
 from envbuild.record import Record
 from envbuild.report import chart
 from envbuild.report.values import LETTERS, Run
@@ -50,8 +51,8 @@ def figures(runs: Sequence[Run]) -> tuple[list[Figure], list[str]]:
     """Return the metrics, those that differ between runs first, and the names of those for which there is no room."""
     names = list(dict.fromkeys(name for run in runs for name in run.record.metrics))
     differing = [found.what for run in runs if run.difference for found in run.difference.results]
-    names.sort(key=lambda name: differing.index(name) if name in differing else len(differing))
-    shown = [_figure(name, runs, judged=name in differing) for name in names[:FIGURES]]
+    names.sort(key=lambda name: differing.index(plain(name)) if plain(name) in differing else len(differing))
+    shown = [_figure(name, runs, judged=plain(name) in differing) for name in names[:FIGURES]]
     return shown, names[FIGURES:]
 
 

@@ -156,6 +156,7 @@ def test_no_value_becomes_part_of_the_page() -> None:
     assert not [key for _, attributes in read.elements for key in attributes if key.startswith("on")]
     assert {sign for sign in data.decode() if not sign.isprintable()} == {"\n"}
     assert read.text.count("<script>alert(1)</script>") > 30
+    assert "Runs differ from step 0 on." in read.text
 
 
 def test_secrets_stay_masked() -> None:
