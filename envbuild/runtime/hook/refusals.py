@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEPTH = 8
 """Exceptions to follow from one to what caused it."""
 _FRAMEWORKS = ("tensorflow", "torch", "jax")
+_TENSORFLOW = (("{{node ", "}}"), ("implementation of ", " "), ("[Op:", "]"))
 _SIGNS = ("does not have a deterministic implementation", "this operation is not deterministic", "determini")
 """In an error's text: PyTorch's and XLA's words, then those of TensorFlow's (deterministic, determinism)."""
 
@@ -131,29 +132,36 @@ def _known(framework: str, text: str) -> tuple[str, str, str, tuple[str, ...]]:
     """Return the operation's name in the error, and name, reason and ways out as far as the table knows them."""
     from .table_operations import OPERATIONS
 
-    op = _operation(framework, text)
+    found = _operations(framework, text)
     own = [row for row in OPERATIONS if row[0] == framework]
-    for _, names, name, why, ways in own:
-        if op in names:
-            return op, name, why, ways
+    for op in found:
+        for _, names, name, why, ways in own:
+            if op in names:
+                return op, name, why, ways
     for _, names, name, why, ways in own:
         if any(" " in word and word in text for word in names):
             return "", name, why, ways
-    return op, "", "", ()
+    return found[0] if found else "", "", "", ()
 
 
-def _operation(framework: str, text: str) -> str:
-    """Cut the operation's name out of an error's text."""
-    if framework == "tensorflow":
-        for start, end in (("[Op:", "]"), ("implementation of ", " "), ("{{node ", "}}")):
-            cut = text.partition(start)[2].partition(end)[0].strip(" .'\"")
-            if cut:
-                return cut.rpartition("/")[2].partition(" ")[0]
-        return text.strip(' "`').partition(" ")[0].strip("\"`'")
+def _operations(framework: str, text: str) -> list[str]:
+    """Cut names of the operation out of an error's text, the likeliest first."""
+    if framework == "torch":
+        before = text.partition(" does not have a deterministic implementation")[0]
+        return ["CuBLAS" if "CuBLAS" in text else before.rpartition("\n")[2].strip()]
     if framework == "jax":
-        return text.partition("HLO instruction ")[2].partition(" ")[0].strip("%,.")
-    before = text.partition(" does not have a deterministic implementation")[0]
-    return "CuBLAS" if "CuBLAS" in text else before.rpartition("\n")[2].strip()
+        return [text.partition("HLO instruction ")[2].partition(" ")[0].strip("%,.")]
+    found = [text.partition(start)[2].partition(end)[0] for start, end in _TENSORFLOW]
+    found.append(text.rpartition("}} ")[2].partition(" ")[0])
+    names = [_node(name.strip(" .'\"`")) for name in found]
+    return [name for name in names if name and not name.startswith("__")]
+
+
+def _node(name: str) -> str:
+    """Return the operation in a node's name: ``model/Bincount_1`` is the second ``Bincount`` there."""
+    last = name.rpartition("/")[2]
+    head, _, number = last.rpartition("_")
+    return head if head and number.isdigit() else last
 
 
 def _place(trace: TracebackType | None, process: Process) -> tuple[str, int]:
