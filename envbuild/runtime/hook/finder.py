@@ -45,6 +45,16 @@ PARSERS = {
     "jsonargparse.core": "for_jsonargparse.set_up",
 }
 """The same for libraries that parse arguments: what they gave the program is recorded, nothing is set."""
+REPLICAS = {
+    "tensorflow.python.distribute.distribute_lib": "for_replicas.set_up_tensorflow",
+    "keras.src.backend.tensorflow.trainer": "for_replicas.set_up_keras",
+    "keras.engine.data_adapter": "for_replicas.set_up_keras_2",
+    "keras.src.engine.data_adapter": "for_replicas.set_up_keras_2",
+    "tf_keras.src.engine.data_adapter": "for_replicas.set_up_keras_2",
+    "torch.utils.data.distributed": "for_replicas.set_up_sampler",
+    "torch.nn.parallel.data_parallel": "for_replicas.set_up_data_parallel",
+}
+"""The same for what cuts batches for several replicas: an uneven cut is warned of."""
 METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
 """The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}

@@ -29,7 +29,7 @@ def start() -> None:
     process = Process(config)
     if process.recorded:
         process.observer.install()
-    tables = [*([] if gate.controls_off() else [finder.WATCHED]), finder.PARSERS, finder.METRICS]
+    tables = [*([] if gate.controls_off() else [finder.WATCHED, finder.REPLICAS]), finder.PARSERS, finder.METRICS]
     if os.environ.get("ENVBUILD_TRACE"):
         from . import trace
 
