@@ -171,6 +171,11 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     level = hardware.get("cpu", Wish()).value if isinstance(hardware, dict) else None
     if level not in (None, "any") and system.get("architecture", "amd64") != "amd64":
         report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
+    determinism = values.get("determinism")
+    portable = isinstance(determinism, dict) and determinism.get("level") == "portable"
+    if portable and system.get("architecture", "amd64") != "amd64":
+        found = system["architecture"]
+        report.add("determinism.level", f"portable is for amd64, but os.architecture is {found} — write ops")
     return {**values, "python": python}
 
 

@@ -192,6 +192,10 @@ def test_all_problems_are_told_at_once() -> None:
             '2 os.image: "debian:12" has no digest: a tag can move — e.g. debian@sha256:00000000…',
         ),
         (
+            "os: {architecture: arm64}\ndeterminism: {level: portable}",
+            "3 determinism.level: portable is for amd64, but os.architecture is arm64 — write ops",
+        ),
+        (
             "determinism: {level: all}",
             '2 determinism.level: expected seeds, ops or portable, found "all"',
         ),
