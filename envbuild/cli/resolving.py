@@ -59,7 +59,7 @@ def resolve(
         cuda=cuda,
         hardware=hardware,
         determinism=spec.determinism,
-        environment=dict(sorted({**(base.environment if base else {}), **environment, **spec.env}.items())),
+        environment=policy.with_own({**(base.environment if base else {}), **environment}, spec.env),
         added={**plan.added, **{name: reason for name, reason in added.items() if name not in wanted_by_spec}},
         inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=console) if spec.inputs else (),
         run=spec.run,

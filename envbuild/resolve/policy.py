@@ -117,6 +117,22 @@ def environment(
     return dict(sorted(chosen.items()))
 
 
+def with_own(environment: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with a person's own, which win; of a variable made of flags each flag wins by itself.
+
+    Args:
+        environment: as ``environment`` gives it.
+        own: variables that a person asks for.
+    """
+    joined = {row.name for row in table().variable if row.join}
+    chosen = {**environment, **own}
+    for name in joined.intersection(environment).intersection(own):
+        named = {flag.partition("=")[0] for flag in own[name].split()}
+        kept = [flag for flag in environment[name].split() if flag.partition("=")[0] not in named]
+        chosen[name] = " ".join([*kept, own[name]])
+    return dict(sorted(chosen.items()))
+
+
 def gpu_environment(cuda: Cuda | None) -> dict[str, str]:
     """Return the variables by which NVIDIA's container toolkit serves an image; none without CUDA.
 

@@ -345,3 +345,14 @@ def test_the_toolkit_is_told_what_the_guard_requires(version: str, driver: str, 
 def test_without_cuda_nothing_of_nvidias_is_set() -> None:
     """A CPU lock's environment does not change."""
     assert policy.gpu_environment(None) == {}
+
+
+def test_a_persons_own_flags_join_the_locked_ones() -> None:
+    """Asking XLA for two devices keeps determinism's flags; a flag named again, and any other variable, is replaced."""
+    locked = {"XLA_FLAGS": "--xla_gpu_deterministic_ops=true --xla_cpu_max_isa=AVX", "TZ": "UTC"}
+    own = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2 --xla_cpu_max_isa=AVX2", "TZ": "CET"}
+    assert policy.with_own(locked, own) == {
+        "TZ": "CET",
+        "XLA_FLAGS": "--xla_gpu_deterministic_ops=true --xla_force_host_platform_device_count=2 --xla_cpu_max_isa=AVX2",
+    }
+    assert policy.with_own({}, own) == own
