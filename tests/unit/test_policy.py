@@ -96,8 +96,10 @@ def test_cublas_workspace_only_where_it_is_checked(version: str, there: bool) ->
 
 def test_xla_flags_only_for_known_versions() -> None:
     """An unknown flag would end the process, so versions beyond those known get none."""
-    assert policy.environment({"jax": "0.10.2", "cuda": "13"}, OPS)["XLA_FLAGS"] == "--xla_gpu_deterministic_ops=true"
-    assert "XLA_FLAGS" not in policy.environment({"jax": "0.11.0", "cuda": "13"}, OPS)
+    for version in ("0.10.2", "0.11.2", "0.12.0.1"):
+        known = policy.environment({"jax": version, "cuda": "13"}, OPS)
+        assert known["XLA_FLAGS"] == "--xla_gpu_deterministic_ops=true"
+    assert "XLA_FLAGS" not in policy.environment({"jax": "0.13.0", "cuda": "13"}, OPS)
     assert "XLA_FLAGS" not in policy.environment({"jax": "0.10.2"}, OPS)
 
 
@@ -302,7 +304,8 @@ def test_flags_of_xla_add_up() -> None:
         "0.4.30": None,
         "0.4.38": "--xla_cpu_max_isa=AVX2",
         "0.7.2": "--xla_cpu_max_isa=AVX2 --xla_cpu_use_xnnpack=false",
-        "0.11.0": None,
+        "0.12.0.1": "--xla_cpu_max_isa=AVX2 --xla_cpu_experimental_ynn_fusion_type=",
+        "0.13.0": None,
     }
     for version, flags in known.items():
         assert policy.environment({"jax": version}, PORTABLE, "amd64", "x86-64-v3").get("XLA_FLAGS") == flags
