@@ -47,13 +47,19 @@ def attest(request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path
 
 
 def withdraw(request: RunRequest, record: Record) -> list[str]:
-    """Take away an attestation that says of this very recipe what was just seen not to hold; returns the names."""
+    """Take away an attestation that says of this very program what was just seen not to hold; returns the names.
+
+    How many CPUs it had does not matter. One of another lock, image, script or command line is merely stale and stays.
+    """
     path = attestation.path_of(request.lock_path)
     try:
         old = attestation.load(path)
     except LockError:
         return []
-    if old.predicate.recipe != record.recipe and old.predicate.command != record.command:
+    known = {record.lock.file: record.lock.sha256, attestation.image_name(request.lock.name): record.image}
+    known |= {} if record.script is None else {record.script.path: record.script.sha256}
+    same = old.predicate.command == record.command and all(old.digest(name) == known[name] for name in known)
+    if not same or not record.options.controls:
         return []
     gone = [each for each in (path, signature_of(path)) if each.exists()]
     for each in gone:

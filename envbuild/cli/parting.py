@@ -12,7 +12,7 @@ from envbuild.digest import sha256_bytes
 from envbuild.verification.causes import Cause, Clues, Operation, TextDifference, suspects
 
 if TYPE_CHECKING:
-    from envbuild.cli.verifying import Session
+    from envbuild.cli.verify_session import Session
     from envbuild.record import Record
     from envbuild.repeat import Repeated
     from envbuild.verification.first import First

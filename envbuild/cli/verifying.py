@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.console import Console, plural, print_error
 from envbuild.cli.running import RunOptions, host_said_first, prepared
+from envbuild.cli.verify_session import Session, ran_of
 from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from envbuild.run import RunEngine, RunRequest
     from envbuild.verification.causes import Cause
     from envbuild.verification.first import First
-    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.judge import Verdict
 
 VALUES = 256 << 20
 """Bytes of parameter values that the traces of the first two runs keep, so that a difference has numbers."""
@@ -52,45 +53,6 @@ class VerifyOptions:
     cost: bool = False
     check: bool = False
     signers: Path | None = None
-
-
-@dataclass(kw_only=True)
-class Session:
-    """One verification under way: its runs in the order of their start, and what each left.
-
-    Attributes:
-        plan: what is repeated.
-        asked: how many runs there shall be.
-        done: runs that ended; a result seen before has no files any more.
-    """
-
-    plan: Repeat
-    asked: int
-    ignore: tuple[str, ...]
-    done: dict[int, Repeated] = field(default_factory=dict)
-    ran: dict[int, Ran] = field(default_factory=dict)
-
-    @property
-    def runs(self) -> list[Ran]:
-        """The runs that ended, in the order of their start."""
-        return [self.ran[number] for number in sorted(self.ran)]
-
-    def repeated(self, index: int) -> Repeated:
-        """Return what is known of a run by its place among ``runs``."""
-        return self.done[sorted(self.done)[index]]
-
-    def judge(self) -> Verdict:
-        """Judge the runs so far."""
-        from envbuild.verification.judge import judge
-
-        return judge(self.runs, self.asked, self.ignore)
-
-    def forget(self) -> None:
-        """Remove the copies of all runs but the first of each of the first two results."""
-        wanted = {group[0] for group in self.judge().groups[:2]}
-        for index, number in enumerate(sorted(self.done)):
-            if index not in wanted:
-                self.done[number].discard()
 
 
 def verify_or_check(options: VerifyOptions, console: Console) -> int:
@@ -184,28 +146,6 @@ def _run_all(session: Session, engine: RunEngine, console: Console) -> None:
         repeat(session.plan, session.asked, engine, each)
     counted = f"1/{session.asked} … {len(session.done)}/{session.asked}"
     console.line("run", counted, f"{slots} side by side" if slots > 1 else "", elapsed=True)
-
-
-def ran_of(found: Repeated, project: Path) -> Ran:
-    """Digest what a run left."""
-    from envbuild import runs, trace
-    from envbuild.errors import EnvbuildError
-    from envbuild.verification.judge import Ran
-
-    try:
-        traces = trace.read_run(runs.run_folder(project, found.record.id) / "process")
-    except EnvbuildError:  # the program may write there too
-        traces = ()
-    steps = sum(len(each.steps) for each in traces)
-    tensors = {(each.process, t.name) for each in traces for step in each.steps[:1] for t in step.group.tensors}
-    return Ran(
-        record=found.record,
-        printed=found.output.sha256,
-        lines=found.output.lines,
-        trace=trace.digest(traces) if steps else "",
-        steps=steps,
-        tensors=len(tensors),
-    )
 
 
 def _ended(found: Repeated) -> str:

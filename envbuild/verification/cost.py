@@ -7,7 +7,7 @@ difference counts only beyond what equal runs differ by.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -26,8 +26,8 @@ TOGETHER = {
 """Names that mean one thing: leaving out one of them alone says nothing."""
 _SEEDS = frozenset((0, 1, 2, 3, 4))
 _OF_THREADS = 5
-_NOISE = 0.02
-"""The least difference in time that is told of."""
+_LEAST = 0.02
+"""Added to the noise: two of three runs may agree by luck."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,39 +102,40 @@ def units(present: Collection[str], table: Sequence[Control]) -> tuple[Unit, ...
     return tuple(Unit(name=title, members=tuple(names), level=levels[title]) for title, names in groups.items())
 
 
-def savers(base: Arm, arms: Mapping[str, Arm]) -> tuple[str, ...]:
-    """Name the arms that save time beyond the noise and keep their runs equal, those that save most first."""
-    found = [name for name, arm in arms.items() if arm.equal and saves(base, arm)]
+def savers(base: Arm, arms: Mapping[str, Arm], chance: float) -> tuple[str, ...]:
+    """Name the arms that save time beyond chance and keep their runs equal, those that save most first."""
+    found = [name for name, arm in arms.items() if arm.equal and saves(base, arm, chance)]
     return tuple(sorted(found, key=lambda name: arms[name].median))
 
 
-def saves(base: Arm, arm: Arm) -> bool:
+def saves(base: Arm, arm: Arm, chance: float) -> bool:
     """Whether an arm is quicker than another beyond what equal runs differ by."""
-    return arm.median < base.median * (1 - noise(base, arm))
+    return arm.median < base.median * (1 - chance)
 
 
-def noise(base: Arm, arm: Arm) -> float:
-    """Return the difference in time that two arms may have by chance, as a fraction."""
-    return max(base.noise, arm.noise, _NOISE)
+def noise(arms: Iterable[Arm]) -> float:
+    """Return by how much times differ for no reason, as a fraction: the most that runs of one arm do."""
+    return max((arm.noise for arm in arms), default=0.0) + _LEAST
 
 
-def rows(base: Arm, arms: Sequence[Arm]) -> Iterator[tuple[str, str, str, str]]:
+def rows(base: Arm, arms: Sequence[Arm], chance: float) -> Iterator[tuple[str, str, str, str]]:
     """Yield name, time, difference and outcome of each arm."""
     for arm in (base, *arms):
-        yield arm.name, f"{arm.median:.2f} s", "" if arm is base else _difference(base, arm), _outcome(arm)
+        yield arm.name, f"{arm.median:.2f} s", "" if arm is base else _difference(base, arm, chance), _outcome(arm)
 
 
-def conclusion(base: Arm, best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
+def conclusion(best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
     """Say what the cheapest sufficient set is, and how to write it in a spec if that can be written.
 
     Args:
-        base: everything on.
-        best: the quickest arm whose runs were equal; None if none saves anything.
+        best: the quickest arm whose runs were equal; None if none saves anything for sure.
         ops: all that level ``ops`` adds to level ``seeds`` here.
     """
     if best is None:
-        return ("everything on: nothing that could be left out saves time here",)
-    lines = [f"without {', '.join(best.without)}: {_difference(base, best)}, equal in {len(best.seconds)} runs"]
+        return ("everything on: nothing that could be left out saves time here beyond chance",)
+    lines = [
+        f"without {', '.join(best.without)}: {best.median:.2f} s, measured twice, equal in {len(best.seconds)} runs"
+    ]
     if set(best.without) == set(ops):
         lines.append("in spec.yaml: determinism: {level: seeds}")
     else:
@@ -143,11 +144,11 @@ def conclusion(base: Arm, best: Arm | None, ops: Collection[str]) -> tuple[str, 
     return tuple(lines)
 
 
-def _difference(base: Arm, arm: Arm) -> str:
+def _difference(base: Arm, arm: Arm, chance: float) -> str:
     if not arm.median or not base.median:
         return ""
     change = arm.median / base.median - 1
-    if abs(change) <= noise(base, arm):
+    if abs(change) <= chance:
         return "within noise"
     return f"{change:+.0%}".replace("-", "−").replace("%", " %")
 

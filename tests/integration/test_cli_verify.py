@@ -162,10 +162,10 @@ def test_the_first_step_that_differs_is_named(project: Project) -> None:
 
 
 def test_a_proof_that_is_refuted_goes(project: Project) -> None:
-    """Where runs of the same command differ later, the attestation is taken away and that is said."""
-    project.write("t.py", EQUAL)
+    """Where runs of the same program differ later, the attestation is taken away and that is said."""
+    project.write("t.py", "import os\nopen('o', 'w').write(os.urandom(4).hex() if os.path.exists('flag') else '')\n")
     project.must("verify", "-n", "2", "t.py")
-    project.write("t.py", ENTROPY)
+    project.write("flag", "")
     done = project("verify", "-n", "2", "t.py")
     assert rows(done)["note"] == "pylock.clitest.verified.json was taken away: it is not true any more"
     assert not (project.folder / "pylock.clitest.verified.json").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from envbuild import cli
@@ -16,7 +17,7 @@ from envbuild.cli.opening import Opened
 from envbuild.cli.verifying import VerifyOptions
 from envbuild.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.record import LockFacts, Script
+from envbuild.record import LockFacts, Options, Script
 from envbuild.run import RunRequest
 from envbuild.verification import attestation, cost
 from envbuild.verification.cost import Arm, Control, Unit
@@ -157,12 +158,20 @@ def test_an_image_built_anew_and_another_program_are_stale(proved: Opened, monke
 
 
 def test_a_proof_that_was_refuted_is_taken_away(proved: Opened) -> None:
-    """Runs of the same recipe that differ take it away with its signature; those of another leave it alone."""
+    """Runs of the same program that differ take it away with its signature; others, or without controls, do not."""
     path = attestation.path_of(proved.path)
     Path(f"{path}.sig").write_text("x")
-    other = record(recipe=sha("0"), command=("python", "other.py"))
-    assert withdraw(request(proved), other) == []
-    assert withdraw(request(proved), run(proved).record) == [path.name, f"{path.name}.sig"]
+    again = run(proved).record
+    others: list[dict[str, Any]] = [
+        {"command": ("python", "train.py", "-y")},
+        {"script": Script(path="train.py", sha256=sha("0"))},
+        {"lock": LockFacts(file=proved.path.name, sha256=sha("0"))},
+        {"image": sha("0")},
+        {"options": Options(network="none", workspace="rw", controls=False)},
+    ]
+    for changes in others:
+        assert withdraw(request(proved), msgspec.structs.replace(again, **changes)) == []
+    assert withdraw(request(proved), msgspec.structs.replace(again, recipe=sha("0"))) == [path.name, f"{path.name}.sig"]
     assert withdraw(request(proved), run(proved).record) == []
 
 
@@ -244,18 +253,27 @@ def test_savers_are_quicker_than_chance_and_keep_runs_equal() -> None:
         "a": arm("a", 9.0, 9.1, 9.2),
         "b": arm("b", 5.0, 5.0, 5.1),
         "noise": arm("noise", 9.9, 10.0, 10.0),
-        "noisy": arm("noisy", 6.0, 9.0, 13.0),
         "differs": arm("differs", 1.0, 1.0, 1.0, results=2),
         "fails": arm("fails", 1.0, 1.0, 1.0, failed=True),
     }
-    assert cost.savers(base, arms) == ("b", "a")
+    chance = cost.noise([base, *arms.values()])
+    assert 0.03 < chance < 0.04
+    assert cost.savers(base, arms, chance) == ("b", "a")
+
+
+def test_one_restless_arm_makes_all_times_doubtful() -> None:
+    """On a busy machine times say little: what runs of one arm differ by counts for all."""
+    base, restless, quick = arm("all on", 10.0, 10.0), arm("x", 5.0, 15.0), arm("y", 6.0, 6.0)
+    chance = cost.noise([base, restless, quick])
+    assert chance == pytest.approx(0.52)
+    assert cost.savers(base, {"y": quick}, chance) == ()
 
 
 def test_the_table_says_time_difference_and_outcome() -> None:
     """Medians, signed percentages beyond the noise, and how many results there were."""
     base = arm("all on", 10.0, 10.1, 10.3)
     others = [arm("x", 5.0, 5.1, 5.2), arm("y", 10.2, 10.2, 10.2, results=3), arm("z", 20.0, failed=True)]
-    assert list(cost.rows(base, others)) == [
+    assert list(cost.rows(base, others, 0.03)) == [
         ("all on", "10.10 s", "", "3/3 equal"),
         ("x", "5.10 s", "−50 %", "3/3 equal"),
         ("y", "10.20 s", "within noise", "3 different"),
@@ -265,15 +283,15 @@ def test_the_table_says_time_difference_and_outcome() -> None:
 
 def test_the_cheapest_set_is_written_as_a_spec_if_it_can_be() -> None:
     """A level has a key; a single switch has none, and that is said."""
-    base, caution = (
-        arm("all on", 10.0, 10.0),
-        "equal in a few runs on this machine is no proof: envbuild verify -n 10 says more",
-    )
-    assert cost.conclusion(base, None, ()) == ("everything on: nothing that could be left out saves time here",)
+    caution = "equal in a few runs on this machine is no proof: envbuild verify -n 10 says more"
+    nothing = "everything on: nothing that could be left out saves time here beyond chance"
+    assert cost.conclusion(None, ()) == (nothing,)
     best = arm("x", 5.0, 5.0, without=("A", "B"))
-    assert cost.conclusion(base, best, ("B", "A")) == (
-        "without A, B: −50 %, equal in 2 runs", "in spec.yaml: determinism: {level: seeds}", caution,
-    )  # fmt: skip
-    assert cost.conclusion(base, best, ("A",))[1] == (
+    assert cost.conclusion(best, ("B", "A")) == (
+        "without A, B: 5.00 s, measured twice, equal in 2 runs",
+        "in spec.yaml: determinism: {level: seeds}",
+        caution,
+    )
+    assert cost.conclusion(best, ("A",))[1] == (
         "spec.yaml leaves out levels, not single switches: this is for your information"
     )
