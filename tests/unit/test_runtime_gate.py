@@ -84,3 +84,27 @@ def test_a_guard_that_fails_refuses(
         "envbuild: the guard failed: KeyError: 'site' — nothing was run\n"
         "what to do:\n  run the image as it was built: envbuild build\n"
     )
+
+
+def test_a_run_goes_without_locked_controls_only(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of the names that are left out, locked variables that are controls are unset; all others stay; it is said."""
+    locked = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "jax", "LANG": "C.UTF-8", "NPROC": "1"}
+    for name, value in {**locked, "XLA_FLAGS": "mine"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ENVBUILD_WITHOUT", "OMP_NUM_THREADS,KERAS_BACKEND,LANG,XLA_FLAGS,torch.manual_seed,")
+    names = gate.left_out(os.environ)
+    gate._leave_out(names, locked)
+    kept = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "KERAS_BACKEND", "LANG", "XLA_FLAGS", "NPROC")}
+    assert kept == {
+        "OMP_NUM_THREADS": None,
+        "KERAS_BACKEND": "jax",
+        "LANG": "C.UTF-8",
+        "XLA_FLAGS": "mine",
+        "NPROC": "1",
+    }
+    assert capfd.readouterr().err == (
+        "envbuild: this run goes without: KERAS_BACKEND, LANG, OMP_NUM_THREADS, XLA_FLAGS, torch.manual_seed\n"
+    )
+    assert gate.left_out({}) == frozenset()

@@ -125,6 +125,18 @@ def test_switches_are_set_and_read_back(tree: Tree) -> None:
     assert (record["path"], record["seed"], record["level"], record["warnings"]) == ("", 42, "ops", [])
 
 
+def test_what_a_run_goes_without_is_left_as_it_comes(tree: Tree) -> None:
+    """A switch named in ``ENVBUILD_WITHOUT`` is neither set nor recorded, nor is a variable's absence; others are."""
+    text = "import os, torch; os.environ.pop('OMP_NUM_THREADS'); print(torch.backends.cudnn.benchmark)"
+    without = "torch.backends.cudnn.benchmark,OMP_NUM_THREADS"
+    assert tree.execute("-c", text, variables={"ENVBUILD_WITHOUT": without}).stdout == "True\n"
+    (record,) = tree.records()
+    names = {entry["name"] for entry in record["switches"]}
+    assert "torch.backends.cudnn.benchmark" not in names
+    assert "torch.backends.cudnn.deterministic" in names
+    assert record["environment_changed"] == {}
+
+
 def test_what_the_script_changes_is_seen(tree: Tree) -> None:
     """Switches are read again at the end, and locked variables compared."""
     tree.execute("-c", "import os, torch; torch.manual_seed(7); os.environ['OMP_NUM_THREADS'] = '8'")
