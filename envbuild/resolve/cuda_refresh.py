@@ -9,19 +9,11 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import io
 import os
-import re
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from email.parser import HeaderParser
-from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urljoin
 
 import msgspec
 import tomli_w
@@ -29,11 +21,9 @@ import tomli_w
 from envbuild import resources
 from envbuild.errors import EnvbuildError
 from envbuild.files import atomic_write
-from envbuild.net import Http, HttpError
-from envbuild.netconfig import network_config
-from envbuild.resolve import indexes, uv
+from envbuild.net import HttpError
 from envbuild.resolve.cuda_table import Derived, Release, Toolkit, numbers, span
-from envbuild.resolve.wheels import Target
+from envbuild.resolve.index_pages import File, Index
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -42,118 +32,10 @@ FILE = "cuda-wheels.toml"
 OLDEST = {"tensorflow": (2, 14), "torch": (2, 1), "jax": (0, 4, 30)}
 """Older releases have no wheels for the Pythons that images have."""
 _PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14", "3.15")
-_TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
-_LINUX = re.compile(r"(?:many)?linux[0-9_]*_x86_64")
-_BLOCK = 1 << 17
 _HEAD = """\
 # Which of NVIDIA's wheels the frameworks ask for, and which make up each CUDA toolkit. Derived from the metadata of the
 # wheels on the package index; do not edit: python -m envbuild.resolve.cuda_refresh
 """
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class File:
-    """One wheel on an index page."""
-
-    name: str
-    version: str
-    address: str
-
-
-class Index:
-    """Pages and metadata of the package index that this machine is configured with."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._http = Http(network_config(environ), connections=8)
-        self._root = ""
-
-    def wheels(self, project: str) -> list[File]:
-        """Return the wheels of a project for x86-64 Linux or every platform, final releases only."""
-        from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-        page = f"{self._address()}/{project}/"
-        with self._http.open(page, headers={"Accept": "text/html"}) as response:
-            links = _Links()
-            links.feed(response.read().decode("utf-8"))
-        found = []
-        for href in links.hrefs:
-            address = urljoin(page, href).split("#")[0]
-            name = unquote(address.rsplit("/", 1)[-1])
-            try:
-                _, version, _, tags = parse_wheel_filename(name)
-            except InvalidWheelFilename:
-                continue
-            fits = any(tag.platform == "any" or _LINUX.fullmatch(tag.platform) for tag in tags)
-            if fits and not version.is_prerelease:
-                found.append(File(name=name, version=str(version), address=address))
-        return found
-
-    def requirements(self, file: File) -> list[Requirement]:
-        """Return what a wheel's METADATA requires, reading no more of the wheel than that takes."""
-        from packaging.requirements import Requirement
-
-        with zipfile.ZipFile(io.BufferedReader(_Remote(self._http, file.address), _BLOCK)) as archive:
-            member = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-            headers = HeaderParser().parsestr(archive.read(member).decode("utf-8"))
-        return [Requirement(line.replace("with_cuda", "with-cuda")) for line in headers.get_all("Requires-Dist") or ()]
-
-    def _address(self) -> str:
-        """Return the index that uv finds NVIDIA's toolkit on; the configuration decides, not this module."""
-        if self._root:
-            return self._root
-        places = indexes.configured(self._environ, Path())
-        self._root = uv.index_of("cuda-toolkit", _TARGET, places, self._environ).rstrip("/")
-        return self._root
-
-
-class _Links(HTMLParser):
-    """Collects the targets of a page's links. PEP 503."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.hrefs: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep what links point to, unless the file was withdrawn (PEP 592)."""
-        found = dict(attrs)
-        if tag == "a" and found.get("href") and "data-yanked" not in found:
-            self.hrefs.append(found["href"] or "")
-
-
-class _Remote(io.RawIOBase):
-    """A file on a server that answers range requests, read where it is needed."""
-
-    def __init__(self, http: Http, address: str) -> None:
-        self._http, self._address, self._at = http, address, 0
-        with http.open(address, headers={"Range": "bytes=0-0"}, accept=(206,)) as response:
-            response.read()
-            self._size = int(response.headers["Content-Range"].rsplit("/", 1)[-1])
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move; nothing is asked for."""
-        self._at = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Fetch what fits."""
-        end = min(self._at + len(buffer), self._size)
-        if end <= self._at:
-            return 0
-        wanted = {"Range": f"bytes={self._at}-{end - 1}"}
-        with self._http.open(self._address, headers=wanted, accept=(206,)) as response:
-            data = response.read()
-        buffer[: len(data)] = data
-        self._at += len(data)
-        return len(data)
 
 
 def derive(index: Index) -> Derived:
@@ -233,14 +115,16 @@ def _row(
 def _applies(requirement: Requirement, extra: str) -> bool:
     """Tell whether a requirement counts on x86-64 Linux with an extra."""
     environment = {
-        "extra": extra,
         "platform_system": "Linux",
         "sys_platform": "linux",
         "platform_machine": "x86_64",
         "python_version": "3.13",
         "python_full_version": "3.13.0",
     }
-    return requirement.marker is None or requirement.marker.evaluate(environment)
+    # Before PEP 685 an extra could be written with an underscore.
+    spellings = (extra, extra.replace("-", "_"))
+    marker = requirement.marker
+    return marker is None or any(marker.evaluate({**environment, "extra": name}) for name in spellings)
 
 
 def _minor(specifier: str) -> str:
@@ -308,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     path = resources.data_path(FILE)
     before = path.read_bytes() if path.exists() else b""
     try:
-        after = render(derive(Index(os.environ)))
+        after = render(derive(Index(os.environ, "cuda-toolkit")))
     except (EnvbuildError, HttpError) as error:
         sys.stderr.write(f"{error}\n")
         return 12

@@ -75,7 +75,7 @@ def test_the_table_is_derived_from_the_index(
     assert "+framework = " in capsys.readouterr().out
     assert cuda_refresh.main([]) == 0
     assert cuda_refresh.main(["--check"]) == 0
-    table = cuda_refresh.derive(cuda_refresh.Index(index))
+    table = cuda_refresh.derive(cuda_refresh.Index(index, "cuda-toolkit"))
     assert (tmp_path / cuda_refresh.FILE).read_bytes() == cuda_refresh.render(table)
     rows = [(r.framework, r.version, r.extra, r.cuda, r.cudnn, r.nccl, r.python, r.metadata) for r in table.release]
     assert rows == [
