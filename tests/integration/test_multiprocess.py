@@ -1,0 +1,348 @@
+"""Runs of several processes, with real frameworks: streams differ between processes and repeat between runs.
+
+Pools of the standard library are tested with the unit tests (test_runtime_tasks.py).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.lock import Determinism
+from tests.support.environments import environment
+from tests.support.runtime import Tree, make_lock, make_tree
+
+pytestmark = pytest.mark.network
+
+THREADS = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2"),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "NPROC", "PJRT_NPROC"), "2"),
+    "PYTHONHASHSEED": "42",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+}
+
+Maker = Callable[..., Tree]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    """Make a tree with the packages of some environments, once for each choice."""
+    made: dict[Any, Tree] = {}
+
+    def make(*names: str, **variables: str) -> Tree:
+        key = (names, tuple(variables.items()))
+        if key not in made:
+            lock = make_lock(
+                environment={**THREADS, **variables}, determinism=Determinism(level="ops", seed=42, threads=2)
+            )
+            root = tmp_path_factory.mktemp("-".join(names))
+            made[key] = make_tree(root, lock, paths=[environment(name) for name in names])
+        return made[key]
+
+    return make
+
+
+def runs(tree: Tree, count: int, *arguments: str, variables: Mapping[str, str] = {}) -> list[list[Any]]:
+    """Run a program several times, two at once; each run's lines of JSON, in the order of their text."""
+
+    def one(_: int) -> list[Any]:
+        done = tree.execute(*arguments, variables=variables)
+        return [json.loads(line) for line in sorted(done.stdout.splitlines()) if line.startswith(("[", "{"))]
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(one, range(count)))
+
+
+def without_hook(tree: Tree, count: int, *arguments: str) -> list[list[Any]]:
+    startup = tree.site / "00-envbuild.pth"
+    disabled = startup.rename(tree.root / "disabled")
+    try:
+        return runs(tree, count, *arguments)
+    finally:
+        disabled.rename(startup)
+
+
+def fresh(tree: Tree) -> None:
+    for path in tree.run.iterdir():
+        path.unlink()
+
+
+def assert_seeds_recorded(tree: Tree, paths: set[str], generators: set[str]) -> None:
+    """Each process has its record, with seeds of its own and nothing to complain of."""
+    records = {record["path"]: record for record in tree.records()}
+    assert paths <= set(records)
+    seeds = [records[path]["generators"] for path in paths]
+    assert all(generators <= set(found) for found in seeds)
+    for name in generators:
+        assert len({found[name] for found in seeds}) == len(paths)
+
+
+# Rows are: epoch, index, worker, then one number of each generator. The workers' order is PyTorch's, which is fixed.
+LOADER = """
+import json, random, sys
+import numpy as np, torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+def noise(index):
+    numbers = [torch.rand(()).item(), np.random.random(), np.random.default_rng().random(), random.random()]
+    return torch.tensor([index, get_worker_info().id, *numbers], dtype=torch.float64)
+class Images(Dataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, index):
+        return noise(index)
+class Stream(IterableDataset):
+    def __iter__(self):
+        info = get_worker_info()
+        return (noise(index) for index in range(info.id, 12, info.num_workers))
+def main(method, *kinds):
+    for kind in kinds:
+        options = {"num_workers": 2, "multiprocessing_context": method, "persistent_workers": kind == "persistent"}
+        data = Stream() if kind == "stream" else Images()
+        loader = DataLoader(data, batch_size=3, shuffle=None if kind == "stream" else True, **options)
+        rows = [row for _ in range(2) for batch in loader for row in batch.tolist()]
+        print(json.dumps({"kind": method + " " + kind, "rows": rows}))
+if __name__ == "__main__":
+    for methods in sys.argv[1:]:
+        main(*methods.split())
+"""
+
+
+def assert_streams_distinct(result: list[Any]) -> None:
+    for line in result:
+        for column in zip(*(row[2:] for row in line["rows"]), strict=True):
+            assert len(set(column)) == len(line["rows"]) == 24
+
+
+def test_loader_workers(make: Maker, tmp_path: Path) -> None:
+    """Five runs with forked loader workers agree in order and noise; without the hook not even in one number."""
+    tree = make("torch")
+    (tmp_path / "loader.py").write_text(LOADER)
+    program = (str(tmp_path / "loader.py"), "fork once persistent stream")
+    fresh(tree)
+    first, *others = runs(tree, 5, *program)
+    assert [first] * 4 == others
+    assert_streams_distinct(first)
+    assert_seeds_recorded(tree, {"", *(f"worker {number}" for number in range(1, 11))}, {"random", "numpy", "torch"})
+    plain, again = without_hook(tree, 2, *program)
+    for line, other in zip(plain, again, strict=True):
+        assert line["rows"] != other["rows"]
+
+
+def test_loader_workers_started_anew(make: Maker, tmp_path: Path) -> None:
+    """Spawned and forkserver's workers import the script again, and still repeat and differ from each other."""
+    tree = make("torch")
+    (tmp_path / "loader.py").write_text(LOADER)
+    first, second = runs(tree, 2, str(tmp_path / "loader.py"), "spawn persistent", "forkserver persistent")
+    assert first == second
+    assert_streams_distinct(first)
+
+
+# Each rank prints a line. 61 examples are no multiple of two.
+RANKS = """
+import hashlib, json, os, random, sys
+import numpy as np, torch, torch.distributed as dist, torch.multiprocessing as mp
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+def digest(net):
+    return hashlib.sha256(b"".join(value.detach().numpy().tobytes() for value in net.parameters())).hexdigest()
+def work(rank, file):
+    place = {"init_method": "file://" + file, "rank": rank, "world_size": 2} if file else {}
+    dist.init_process_group("gloo", **place)
+    net = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.3), nn.ReLU(), nn.Linear(16, 2))
+    found = {"rank": rank, "own": digest(net)}
+    parallel = nn.parallel.DistributedDataParallel(net)
+    found["shared"] = digest(net)
+    data = TensorDataset(torch.linspace(0, 1, 366).reshape(61, 6), torch.arange(61) % 2)
+    sampler = DistributedSampler(data)
+    optimizer = torch.optim.Adam(net.parameters())
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for x, y in DataLoader(data, batch_size=8, sampler=sampler):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(parallel(x), y).backward()
+            optimizer.step()
+    found["trained"] = digest(net)
+    found["numbers"] = [random.random(), np.random.random(), torch.rand(()).item()]
+    sys.stdout.write(json.dumps(found) + "\\n")
+    sys.stdout.flush()
+    del parallel  # holds the group, whose thread may wait for the interpreter that waits for it (PyTorch 2.13)
+    dist.destroy_process_group()
+if __name__ == "__main__":
+    if "RANK" in os.environ:
+        work(int(os.environ["RANK"]), "")
+    else:
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            mp.start_processes(work, (folder + "/store",), nprocs=2, start_method=sys.argv[1])
+"""
+
+UNEVEN = (
+    "DistributedSampler: 61 examples do not divide evenly over 2 replicas: 1 example is taken twice in each epoch, "
+    "and another number of replicas gives other numbers"
+)
+
+
+def assert_ranks(found: list[Any]) -> None:
+    zero, one = sorted(found, key=lambda line: int(line["rank"]))
+    assert zero["own"] != one["own"]
+    assert zero["shared"] == one["shared"] == zero["own"]
+    assert zero["trained"] == one["trained"] != zero["shared"]
+    assert all(mine != yours for mine, yours in zip(zero["numbers"], one["numbers"], strict=True))
+
+
+def test_ranks_started_by_the_script(make: Maker, tmp_path: Path) -> None:
+    """Two gloo ranks: initial weights are the first one's, trained weights and streams repeat five times."""
+    tree = make("torch")
+    script = tmp_path / "ranks.py"
+    script.write_text(RANKS)
+    fresh(tree)
+    first, *others = runs(tree, 5, str(script), "fork")
+    assert [first] * 4 == others
+    assert_ranks(first)
+    assert_seeds_recorded(tree, {"", "worker 1", "worker 2"}, {"random", "numpy", "torch"})
+    assert {record["path"]: record["warnings"] for record in tree.records() if record["path"]} == {
+        "worker 1": [UNEVEN],
+        "worker 2": [UNEVEN],
+    }
+    plain, again = without_hook(tree, 2, str(script), "fork")
+    assert {line["trained"] for line in plain}.isdisjoint(line["trained"] for line in again)
+    (spawned,) = runs(tree, 1, str(script), "spawn")
+    assert_ranks(spawned)
+    assert spawned[0]["numbers"] != spawned[1]["numbers"]
+
+
+def test_ranks_started_by_torchrun(make: Maker, tmp_path: Path) -> None:
+    """torchrun's ranks are named by RANK: rank 0 has the root seed; an uneven data set is warned of once, aloud."""
+    tree = make("torch")
+    script = tmp_path / "ranks.py"
+    script.write_text(RANKS)
+    fresh(tree)
+    arguments = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script))
+    done = tree.execute(*arguments)
+    assert done.stderr.count(f"envbuild: warning: {UNEVEN}\n") == 1
+    found = [json.loads(line) for line in sorted(done.stdout.splitlines())]
+    assert_ranks(found)
+    ranks = {(record["path"], record["generators"]["torch"]) for record in tree.records() if record["warnings"]}
+    assert {path for path, _ in ranks} == {"", "rank 1"}
+    assert ("", 42) in ranks
+    (again,) = runs(tree, 1, *arguments)
+    assert again == found
+
+
+# Noise in parallel maps, interleaved shards, then an uneven last batch over two replicas.
+MIRRORED = """
+import hashlib, json, sys
+import numpy as np
+import tensorflow as tf
+import keras
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+x = np.random.default_rng(0).random((66, 8), dtype="float32")
+y = np.arange(66) % 3
+def noisy(x, y):
+    return x + tf.random.normal([8], stddev=0.1), y
+def shard(number):
+    return tf.data.Dataset.from_tensor_slices((x, y)).shard(3, number)
+data = tf.data.Dataset.range(3).interleave(shard, cycle_length=3, num_parallel_calls=tf.data.AUTOTUNE)
+data = data.shuffle(66).map(noisy, num_parallel_calls=4)
+data = data.apply(tf.data.experimental.assert_cardinality(66)).batch(8).prefetch(2)
+with strategy.scope():
+    model = keras.Sequential([
+        keras.Input((8,)), keras.layers.Dense(16, "relu"), keras.layers.Dropout(0.3), keras.layers.Dense(3)])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+loss = model.fit(data, epochs=2, verbose=0).history["loss"]
+loss += model.fit(x[:65], y[:65], batch_size=8, epochs=1, verbose=0).history["loss"]
+weights = hashlib.sha256(b"".join(value.tobytes() for value in model.get_weights())).hexdigest()
+print(json.dumps({"loss": loss, "weights": weights, "replicas": strategy.num_replicas_in_sync}))
+"""
+
+
+def test_mirrored_replicas_and_parallel_maps(make: Maker, tmp_path: Path) -> None:
+    """tf.data's parallel maps and interleaving, and MirroredStrategy on two devices, repeat to the bit."""
+    tree = make("tensorflow")
+    script = tmp_path / "mirrored.py"
+    script.write_text(MIRRORED)
+    fresh(tree)
+    first, second = runs(tree, 2, str(script))
+    assert first == second
+    assert first[0]["replicas"] == 2
+    # 66 are eight batches of eight and one of two, which divides evenly; 65 leave one example.
+    tail = (
+        "tf.distribute: the last batch of each epoch has 1 of 8 examples, which do not divide evenly over 2 replicas "
+        "— drop the remainder, or take a batch size that leaves none"
+    )
+    assert [record["warnings"] for record in tree.records()] == [[tail], [tail]]
+    plain, again = without_hook(tree, 2, str(script))
+    assert plain[0]["weights"] != again[0]["weights"]
+
+
+def test_an_uneven_batch_over_replicas(make: Maker, tmp_path: Path) -> None:
+    """A global batch of 7 over two replicas is warned of with both parts; over one replica nothing is said."""
+    tree = make("tensorflow")
+    script = tmp_path / "uneven.py"
+    script.write_text("""
+import tensorflow as tf
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+data = tf.data.Dataset.range(15).batch(7)
+for devices in (["CPU:0"], ["CPU:0", "CPU:1"], ["CPU:0", "CPU:1"]):
+    tf.distribute.MirroredStrategy(devices).experimental_distribute_dataset(data)
+""")
+    done = tree.execute(str(script))
+    assert [line for line in done.stderr.splitlines() if line.startswith("envbuild")] == [
+        "envbuild: warning: tf.distribute: a batch of 7 does not divide evenly over 2 replicas (4, 3): they weigh "
+        "unequal parts alike, and another number of replicas gives other numbers — take a multiple of 2"
+    ]
+
+
+def test_jax_devices(make: Maker, tmp_path: Path) -> None:
+    """Two devices, asked for in the spec's env, share a computation that repeats five times."""
+    tree = make("jax", XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    script = tmp_path / "devices.py"
+    script.write_text("""
+import hashlib, json, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+rows = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
+key = jax.random.key(np.random.randint(1 << 30))
+x = jax.device_put(jax.random.normal(key, (512, 64)), rows)
+w = jax.random.normal(jax.random.split(key)[0], (64, 8))
+step = jax.jit(lambda w, x: w - 0.1 * jax.grad(lambda w: jnp.mean(jnp.tanh(x @ w) ** 2))(w))
+for _ in range(20):
+    w = step(w, x)
+print(json.dumps({"devices": len(x.sharding.device_set), "w": hashlib.sha256(np.asarray(w).tobytes()).hexdigest()}))
+""")
+    first, *others = runs(tree, 5, str(script))
+    assert [first] * 4 == others
+    assert first[0]["devices"] == 2
+    plain, again = without_hook(tree, 2, str(script))
+    assert plain != again
+
+
+def test_joblib(make: Maker, tmp_path: Path) -> None:
+    """joblib's tasks keep their numbers, though a stopwatch decides which of them go to a worker together."""
+    tree = make("joblib", "torch")
+    script = tmp_path / "tasks.py"
+    script.write_text("""
+import json, random, time
+import joblib, numpy as np
+def draw(number):
+    time.sleep(random.SystemRandom().random() / 100)
+    return [random.random(), np.random.random(), np.random.default_rng().random()]
+if __name__ == "__main__":
+    for backend in ("loky", "multiprocessing"):
+        for call in range(2):
+            print(json.dumps(joblib.Parallel(2, backend=backend)(joblib.delayed(draw)(n) for n in range(30))))
+""")
+    first, *others = runs(tree, 5, str(script))
+    assert [first] * 4 == others
+    numbers = [number for call in first for task in call for number in task]
+    assert len(set(numbers)) == len(numbers) == 360
+    plain, again = without_hook(tree, 2, str(script))
+    assert plain != again
