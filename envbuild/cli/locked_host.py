@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envbuild import host_file, host_values
 from envbuild import lock as locks
-from envbuild.cli.console import Console
+from envbuild.cli.console import Console, plural
 from envbuild.cli.debian_system import MACHINES
 from envbuild.errors import UsageError
 from envbuild.hardware import POLICIES, Cuda, Gpu, Hardware
@@ -159,7 +159,10 @@ def _words(hardware: Hardware) -> Iterator[str]:
     yield f"kernel {ranges.show(hardware.kernel)}"
     word, comma, warn = hardware.policy_of("cpu").partition(",")
     shown = {"exact": " exact", "any": " not compared"}.get(word, "")
-    yield f"CPU {hardware.cpu}{shown}{comma}{warn}" if hardware.cpu != "any" else "CPU any"
+    flags = f" with {plural(len(hardware.cpu_flags), 'flag')}" if hardware.cpu_flags else ""
+    yield (f"CPU {hardware.cpu}{shown}{comma}{warn}" if hardware.cpu != "any" else "CPU any") + flags
+    if hardware.fingerprint:
+        yield "numeric fingerprint"
 
 
 def _gpu(gpu: Gpu, hardware: Hardware) -> str:

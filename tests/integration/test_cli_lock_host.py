@@ -66,7 +66,7 @@ def _rest(data: bytes) -> list[bytes]:
 def test_a_lock_for_a_host_that_is_not_here(project: Project) -> None:
     """A description locks its host from anywhere, stays through a plain lock, and gives way only to another one."""
     done = project.must("lock", "--host", "server.toml")
-    line = "hardware  2 × NVIDIA H200, driver 580.159.04 same branch; kernel ≥ 6.8; CPU x86-64-v4"
+    line = "hardware  2 × NVIDIA H200, driver 580.159.04 same branch; kernel ≥ 6.8; CPU x86-64-v4 with 3 flags"
     assert line in done.out.splitlines()
     first = _bytes(project)
     assert locks.loads(first).hardware.host == host_file.digest(SERVER)

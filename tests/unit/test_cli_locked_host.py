@@ -162,6 +162,10 @@ def test_several_slices_are_told_of() -> None:
             " CPU x86-64-v3 exact",
         ),
         (
+            Hardware(cpu_flags=("avx2", "fma"), fingerprint=True),
+            "no GPU; kernel any; CPU any with 2 flags; numeric fingerprint",
+        ),
+        (
             Hardware(
                 cpu="x86-64-v3",
                 gpu=Gpu(driver="580.10", devices=(H200,)),

@@ -63,7 +63,14 @@ def test_unknown_names(text: str, found_text: str, meaning: str | None) -> None:
 
 def test_every_field_can_be_named() -> None:
     """Whatever field a check has, its exact name is accepted: those of the GPU, of variables, of packages."""
-    for name in (*overrides.NAMES, "environment.TZ", "packages.numpy", "fingerprint.libm"):
+    for name in (
+        *overrides.NAMES,
+        "environment.TZ",
+        "packages.numpy",
+        "libraries.libcudnn.so.9",
+        "fingerprint.libm",
+    ):
+        assert not checks.refused(overrides.apply([failing("kernel", ok=True)], name)), "also where all is well"
         assert not checks.refused(overrides.apply([failing(name)], name)), name
     assert {*POLICIES} <= {*overrides.NAMES}
 

@@ -39,7 +39,7 @@ NAMES = (
     "fingerprint",
 )
 """Fields of fixed name."""
-FAMILIES = ("environment", "packages", "fingerprint")
+FAMILIES = ("environment", "packages", "libraries", "fingerprint")
 """Beginnings of fields that are named after what they are about, such as ``environment.TZ``."""
 ALLOWS = f"environment.{ALLOW}"
 """The field of the variable itself."""
