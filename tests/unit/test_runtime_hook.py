@@ -243,7 +243,7 @@ def test_the_table_and_the_code_have_the_same_switches() -> None:
 
     code = {
         "python": {*standard.ACCESS},
-        "numpy": {*for_numpy.ACCESS, for_numpy.ENTROPY},
+        "numpy": {*for_numpy.SEEDS, *for_numpy.LIBRARIES, for_numpy.ENTROPY},
         "libc": {*for_libc.ACCESS},
         "tensorflow": {*for_tensorflow.ACCESS},
         "keras": {*for_keras.ACCESS},

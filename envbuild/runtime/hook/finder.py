@@ -23,6 +23,7 @@ WATCHED = {
     "multiprocessing.pool": "for_pools.set_up_pool",
     "concurrent.futures.process": "for_pools.set_up_executor",
     "joblib.parallel": "for_pools.set_up_joblib",
+    "numpy": "for_numpy.read_libraries",
     "numpy.random": "for_numpy.set_up",
     "tensorflow": "for_tensorflow.set_up",
     "keras": "for_keras.set_up",

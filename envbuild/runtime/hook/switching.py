@@ -107,13 +107,13 @@ def apply(framework: str, module: Any, process: Process, access: Mapping[str, Ac
         framework: its name in the table.
         module: what ``access`` is called with.
         process: keeps the record and decides what a failure means.
-        access: how, by the switch's name.
+        access: how, by the switch's name; a switch that is not in it belongs to another module of the framework.
         version: of the framework; empty if it tells none: then no row with a range of versions applies.
     """
     for name, versions, level, value, variable in SWITCHES[framework]:
-        if LEVELS.index(level) > LEVELS.index(process.config.LEVEL) or not _within(versions, version):
+        how = access.get(name)
+        if how is None or LEVELS.index(level) > LEVELS.index(process.config.LEVEL) or not _within(versions, version):
             continue
-        how = access[name]
         if variable:
             _read(name, module, process, how, variable)
         elif how.generator:

@@ -24,9 +24,14 @@ def set_up(module: Any, process: Process) -> None:
     """Seed ``numpy.random`` right after its import."""
     process.modules["numpy"] = module
     notice_seeds(module, "seed", "numpy.random.seed", process)
-    access = {**ACCESS, ENTROPY: Access(partial(_seed_entropy, process), _entropy, generator="numpy.entropy")}
+    access = {**SEEDS, ENTROPY: Access(partial(_seed_entropy, process), _entropy, generator="numpy.entropy")}
     apply("numpy", module, process, access, str(getattr(sys.modules.get("numpy"), "__version__", "")))
     process.write()
+
+
+def read_libraries(module: Any, process: Process) -> None:
+    """Read back right after the import of ``numpy``, which loads ``numpy.random`` only when it is used."""
+    apply("numpy", module, process, LIBRARIES, str(getattr(module, "__version__", "")))
 
 
 def _free(module: Any) -> bool:
@@ -118,10 +123,12 @@ def _features(wanted: str) -> str:
 
 
 ENTROPY = "numpy.random.bit_generator.randbits"
-ACCESS = {
+SEEDS = {
     "numpy.random.seed": Access(
         lambda module, value: module.seed.__wrapped__(value), _first_word, generator="numpy", draw=_state, ready=_free
-    ),
+    )
+}
+LIBRARIES = {
     "openblas_get_num_threads": Access(None, lambda module, wanted: _blas_threads(wanted)),
     "openblas_get_corename": Access(None, lambda module, wanted: _blas_core(wanted)),
     "numpy.__cpu_features__": Access(None, lambda module, wanted: _features(wanted)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import refusals
-from ..switching import Access, apply, attribute
+from ..switching import Absent, Access, apply, attribute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,10 @@ def _answer(module: Any, process: Process) -> None:
 
 
 def _mkl_threads(module: Any) -> str:
-    _, _, rest = module.__config__.parallel_info().partition("mkl_get_max_threads() : ")
-    return str(rest.split("\n")[0].strip()) or "no MKL"
+    _, found, rest = module.__config__.parallel_info().partition("mkl_get_max_threads() : ")
+    if not found:
+        raise Absent
+    return str(rest.split("\n")[0].strip())
 
 
 _INTEROP = "torch.set_num_interop_threads"
