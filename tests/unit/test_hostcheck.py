@@ -8,7 +8,7 @@ from envbuild import hostcheck
 from envbuild.errors import HostMismatchError
 from envbuild.hardware import Gpu, GpuDevice
 from envbuild.lock import Determinism, Hardware
-from envbuild.runtime.guard import probe
+from envbuild.runtime.guard import gpu_ask, probe
 from tests.support.gpu_facts import H200, T4, facts, found
 from tests.support.runtime import make_lock
 
@@ -19,7 +19,7 @@ def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "cpu_level", lambda: "x86-64-v3")
     monkeypatch.setattr(probe, "visible_cpus", lambda: 4)
     monkeypatch.setattr(probe, "cpu_quota", lambda: None)
-    monkeypatch.setattr(probe, "gpus", lambda: pytest.fail("a lock without GPU does not ask for GPUs"))
+    monkeypatch.setattr(probe, "host_gpus", lambda: pytest.fail("a lock without GPU does not ask for GPUs"))
 
 
 def test_match() -> None:
@@ -64,7 +64,7 @@ TWO_H200 = Gpu(driver="580.159.04", devices=(GpuDevice(count=2, model="NVIDIA H2
 
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """GPUs are compared by the same checks; a host with more of them than a run needs will do."""
-    monkeypatch.setattr(probe, "gpus", lambda: facts(found(T4), found(H200), found(H200)))
+    monkeypatch.setattr(probe, "host_gpus", lambda: facts(found(T4), found(H200), found(H200)))
     verdict = hostcheck.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
     assert hostcheck.render(verdict) == (
         "this host matches pylock.digits.toml\n"
@@ -80,9 +80,19 @@ def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_a_variable_that_hides_gpus_is_not_the_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run is not handed CUDA_VISIBLE_DEVICES, so the host is asked without it: libcuda knows no hidden GPU."""
+    asked: list[dict[str, str]] = []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/x")
+    monkeypatch.setattr(gpu_ask, "gpus", lambda *, environment: asked.append(environment) or facts(found(H200)))
+    assert probe.host_gpus() == facts(found(H200))
+    assert ("CUDA_VISIBLE_DEVICES" in asked[0], asked[0]["LD_LIBRARY_PATH"]) == (False, "/x")
+
+
 def test_gpus_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without a driver is refused in one row, with what to do."""
-    monkeypatch.setattr(probe, "gpus", lambda: facts(driver="", libcuda={}))
+    monkeypatch.setattr(probe, "host_gpus", lambda: facts(driver="", libcuda={}))
     with pytest.raises(HostMismatchError) as caught:
         hostcheck.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
     assert str(caught.value) == (

@@ -117,7 +117,7 @@ def observe(expect: Mapping[str, Any], scope: str = "image") -> dict[str, Any]:
         seen["cpu-flags"] = probe.code_flags()
     if expect.get("gpu"):  # the probe costs milliseconds: a lock without GPU does not pay them
         # Not sys.executable: a program that embeds Python has its own name there.
-        seen["gpu"] = probe.gpus(expect["site"], expect["interpreter"]) if scope == "image" else probe.gpus()
+        seen["gpu"] = probe.gpus(expect["site"], expect["interpreter"]) if scope == "image" else probe.host_gpus()
     elif expect.get("cuda") and scope == "image":
         seen["gpu"] = {"devices": probe.gpu_files()}
     if scope == "image":

@@ -139,6 +139,8 @@ def _libcuda(expect: Facts, seen: Facts) -> Check:
     if (problem and problem.get("code") != _NO_DEVICE) or not path:
         meaning = "no CUDA program can start"
         fix = "give the container GPUs with the compute capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"
+        if seen["scope"] == "host":
+            fix = "install the driver's compute libraries, of the kernel module's version"
         if path:
             fix = "make a CUDA program run on this host: nvidia-smi, dmesg, and the driver's own libcuda"
         found = _said(path or "libcuda", problem or {"message": "not found"})

@@ -95,6 +95,17 @@ def gpus(site: str = "", python: str = "") -> dict[str, Any]:
     return gpu_ask.gpus(site, python)
 
 
+def host_gpus() -> dict[str, Any]:
+    """Return what is known of a host's GPUs, hidden ones too: a run is not handed this process's variable.
+
+    libcuda tells nothing of a GPU that ``CUDA_VISIBLE_DEVICES`` hides, not even its SMs.
+    """
+    from . import gpu_ask
+
+    variables = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return gpu_ask.gpus(environment=variables)
+
+
 def cpu_model(root: str = "/") -> str:
     """Return the first CPU's model name; empty where ``/proc/cpuinfo`` has none, as on arm64."""
     return _cpu_line(root, "model name")
