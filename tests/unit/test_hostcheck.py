@@ -12,6 +12,8 @@ from envbuild.runtime.guard import gpu_ask, probe
 from tests.support.gpu_facts import H200, T4, facts, found
 from tests.support.runtime import make_lock
 
+HOST_GPUS = probe.host_gpus
+
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +88,7 @@ def test_a_variable_that_hides_gpus_is_not_the_hosts(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("LD_LIBRARY_PATH", "/x")
     monkeypatch.setattr(gpu_ask, "gpus", lambda *, environment: asked.append(environment) or facts(found(H200)))
-    assert probe.host_gpus() == facts(found(H200))
+    assert HOST_GPUS() == facts(found(H200))
     assert ("CUDA_VISIBLE_DEVICES" in asked[0], asked[0]["LD_LIBRARY_PATH"]) == (False, "/x")
 
 
