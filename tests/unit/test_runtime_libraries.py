@@ -151,6 +151,7 @@ def test_copies_on_the_search_path(tmp_path: Path) -> None:
     search = f"{one}:{two}:{own}:{tmp_path}/link:{tmp_path}/missing"
     found = library_check.on_search_path(search, f"{tmp_path}/env")
     assert found == [f"{one}/libcublas.so.12", f"{one}/libcudnn.so.9"]
+    assert library_check.on_search_path(search.replace(":", ";"), f"{tmp_path}/env") == found
     assert library_check.on_search_path("", ENV) == []
 
 

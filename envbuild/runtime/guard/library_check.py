@@ -35,7 +35,7 @@ def is_nvidia(path: str) -> bool:
 def on_search_path(search: str, prefix: str) -> list[str]:
     """Return NVIDIA's libraries in the folders of an ``LD_LIBRARY_PATH``, those below ``prefix`` left out."""
     found = []
-    for folder in search.split(":") if search else ():
+    for folder in search.replace(";", ":").split(":") if search else ():  # ld.so takes either
         if os.path.realpath(folder).startswith(os.path.join(prefix, "")):
             continue
         try:
