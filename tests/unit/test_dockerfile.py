@@ -105,7 +105,7 @@ def test_values_that_end_a_line_are_refused(value: str) -> None:
 
 
 def test_values_that_cannot_be_seen_are_refused() -> None:
-    """A separator that some readers take for the end of a line is refused, named with its field."""
+    """A sign that turns the text around is refused, named with its field."""
     with pytest.raises(LockError) as caught:
         render(lock(environment={"X": "a\u202eb"}))
     assert caught.value.message == (
