@@ -327,7 +327,7 @@ print(json.dumps({"devices": len(x.sharding.device_set), "w": hashlib.sha256(np.
 
 def test_joblib(make: Maker, tmp_path: Path) -> None:
     """joblib's tasks keep their numbers, though a stopwatch decides which of them go to a worker together."""
-    tree = make("joblib", "torch")
+    tree = make("tensorflow")
     script = tmp_path / "tasks.py"
     script.write_text("""
 import json, random, time
