@@ -40,15 +40,16 @@ Libraries choose their kernels by the CPU, and another kernel gives other bits. 
 instructions of the locked `hardware.cpu` and no better ones, so that every CPU that the lock admits gives equal bits.
 Lock the level that your oldest CPU has: `x86-64-v3` costs least, `any` most.
 
-Measured with Debian 12's C library, NumPy 2.4, PyTorch 2.13 and JAX 0.10: a CPU with AVX-512 and emulated ones (NumPy:
-Nehalem, SandyBridge, Haswell, EPYC of the first generation; PyTorch and JAX: two or three of them) gave equal bits in
-libm, functions over arrays, products, inverses, convolutions and their gradients, LSTM, attention and random numbers.
-Without the level nearly all of these differ.
+Measured with the C library of Debian 12 and 13, NumPy 2.4, TensorFlow 2.21, PyTorch 2.13 and JAX 0.10: a CPU with
+AVX-512 and emulated ones (NumPy: Nehalem, SandyBridge, Haswell, EPYC of the first generation; the frameworks: two or
+three of them) gave equal bits in libm, functions over arrays, sums, products, inverses, convolutions and their
+gradients, random numbers, and PyTorch's LSTM and attention. Without the level nearly all of these differ.
 
 What it does not cover: other architectures than amd64; GPUs; what `torch.compile` and other compilers make on the spot;
-FBGEMM's and XNNPACK's kernels for quantised models; libraries that are not named here. TensorFlow's own kernels are
-compiled for one level, and oneDNN's in it are pinned; that was not measured on emulated CPUs. The numeric fingerprint
-(`hardware.fingerprint`) finds out at the start whether another CPU gives other bits all the same.
+FBGEMM's and XNNPACK's kernels for quantised models; libraries that are not named here. `x86-64-v4` was not measured
+on a second CPU, since the emulator has no AVX-512. And an emulator is no CPU: kernels that use a CPU's approximate
+reciprocals, or cut their work by the size of its caches, may differ all the same. The numeric fingerprint
+(`hardware.fingerprint`) finds out at the start whether this CPU gives other bits.
 """
 
 _SWITCHES = """\
