@@ -69,7 +69,7 @@ the script and the ways out, and keeps them in the record (`refused_ops`). The o
 def document() -> str:
     """Return the whole document."""
     parts = [_HEAD]
-    columns = ("variable", "value", "for", "cause", "why", "read back", "cost", "source")
+    columns: tuple[str, ...] = ("variable", "value", "for", "cause", "why", "read back", "cost", "source")
     for level, title in _TITLES.items():
         rows = [_cells(row) for row in table().variable if row.level == level]
         parts.append(_section(title, columns, rows, _PORTABLE if level == "portable" else ""))
