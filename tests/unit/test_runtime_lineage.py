@@ -38,6 +38,23 @@ def test_tensorflow_cluster(task: str, place: str) -> None:
     assert lineage.place({"TF_CONFIG": f'{{"task": {task}}}'}, 7, ["python"]) == place
 
 
+@pytest.mark.parametrize(
+    ("variables", "place"),
+    [
+        ({"LOCAL_RANK": "2"}, "rank 2"),
+        ({"LOCAL_RANK": "2", "NODE_RANK": "0"}, "rank 2"),
+        ({"LOCAL_RANK": "0", "NODE_RANK": "1"}, "rank 1.0"),
+        ({"LOCAL_RANK": "0", "NODE_RANK": "0"}, ""),
+        ({"LOCAL_RANK": "2", "NODE_RANK": "1", "RANK": "6"}, "rank 6"),
+        ({"NODE_RANK": "1"}, ""),
+        ({"LOCAL_RANK": "x", "NODE_RANK": "1"}, ""),
+    ],
+)
+def test_local_ranks(variables: dict[str, str], place: str) -> None:
+    """Where a launcher tells a process its number on the node only, the node's number tells nodes apart."""
+    assert lineage.place(variables, 7, ["python"]) == place
+
+
 def test_children() -> None:
     """A child of a Python of the run is told apart by its arguments, a re-exec is the same process."""
     parent = {lineage.VARIABLE: lineage.announce({}, 7, "")}

@@ -7,9 +7,11 @@ A process has a *path*; the main process's is empty and its seed is the root see
 so that streams differ between processes and repeat between runs. Paths:
 
 - ``rank N``: process N > 0 of a distributed job (the launcher's variable, ``RANKS``);
+- ``rank 1.0``: the same where a launcher tells the numbers of node and process only;
 - ``worker 2.1``: a ``multiprocessing`` child by its identity, the same for fork, spawn and forkserver;
 - ``fork 3``: the third child that the parent made with ``os.fork``;
-- ``exec 1f0c…``: another Python started by a Python of the run, by the digest of its arguments.
+- ``exec 1f0c…``: another Python started by a Python of the run, by the digest of its arguments;
+- ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py).
 
 A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
 that a seed which the script set by itself still decides its children's numbers.
@@ -47,12 +49,12 @@ def derive(root: int, path: str, inherited: str = "") -> int:
 
 
 def rank(environment: Mapping[str, str]) -> str:
-    """Return the process's number in a distributed job as digits, or an empty string."""
+    """Return the process's number in a distributed job, or an empty string."""
     for name in RANKS:
         value = environment.get(name, "")
         if value.isascii() and value.isdigit():
             return value
-    return _tensorflow_rank(environment.get("TF_CONFIG", ""))
+    return _tensorflow_rank(environment.get("TF_CONFIG", "")) or _local_rank(environment)
 
 
 def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) -> str:
@@ -101,6 +103,14 @@ def fork(path: str, number: int) -> str:
 
 def _join(path: str, part: str) -> str:
     return f"{path}/{part}" if path else part
+
+
+def _local_rank(environment: Mapping[str, str]) -> str:
+    """Return ``LOCAL_RANK``, after the node's number if that is not 0: all that PyTorch Lightning gives its processes."""
+    local, node = environment.get("LOCAL_RANK", ""), environment.get("NODE_RANK", "")
+    if not (local.isascii() and local.isdigit()):
+        return ""
+    return f"{node}.{local}" if node.isascii() and node.isdigit() and node.strip("0") else local
 
 
 def _tensorflow_rank(text: str) -> str:
