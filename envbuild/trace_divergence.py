@@ -17,7 +17,7 @@ class Differing:
 
     Attributes:
         size: number of its values.
-        before, after: its figures; None if the trace had grown too large for them.
+        before, after: its figures; None if the entry has none (docs/records.md).
         distance: Euclidean distance of the two in relation to the larger norm, estimated from the figures to about a
             third; None if unknown.
         values: what is known from the values themselves; None if they were not kept on both sides.

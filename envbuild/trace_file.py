@@ -110,7 +110,7 @@ class Step:
         return {tensor.name: digest for tensor, digest in zip(self.group.tensors, self.digests, strict=True)}
 
     def figures(self, place: int) -> Figures | None:
-        """Return the figures of the tensor at a place of the group; None if the trace had grown too large for them."""
+        """Return the figures of the tensor at a place of the group; None if this entry has none (docs/records.md)."""
         if not self._figures:
             return None
         norm, low, high, *sketch = self._figures[place * FIGURES : (place + 1) * FIGURES]

@@ -79,8 +79,9 @@ class Tracer(trace.Tracer):
 
     process: Any
 
-    def measure(self, values: list[Any]) -> list[Measured]:
-        return [reference(value.tobytes(), value.numbers) for value in values]
+    def measure(self, values: list[Any], figures: bool = True) -> list[Measured]:
+        found = [reference(value.tobytes(), value.numbers) for value in values]
+        return found if figures else [(digest, ()) for digest, _ in found]
 
 
 def make_tracer(folder: Path, process: str = "", *settings: int) -> Tracer:

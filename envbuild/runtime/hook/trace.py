@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "ENVBUILD_TRACE"
 VALUES = "ENVBUILD_TRACE_VALUES"
+ALL_FIGURED, FIGURED_EVERY = 100, 10
+"""Entries of a group that all have figures; of those after them every tenth has."""
 FIGURES_UNTIL = 1 << 28
 """Bytes of a file from which on entries have digests without figures."""
 SIZE = 1 << 32
@@ -156,18 +158,18 @@ class Tracer:
         if not self.over:
             self.process.guarded("trace", action, vital=False)
 
-    def measure(self, values: list[Any]) -> list[Measured]:
-        """Return digests and figures of tensors of any framework."""
+    def measure(self, values: list[Any], figures: bool = True) -> list[Measured]:
+        """Return digests, and figures if asked for, of tensors of any framework."""
         if any(hasattr(value, "detach") for value in values):
             from .trace_tensors import measure
 
-            return measure(values, self)
-        return self.meter.measure(values)
+            return measure(values, self, figures)
+        return self.meter.measure(values, figures)
 
     def digest(self, values: list[Any]) -> int:
         """Return one digest of several tensors, their order included."""
         total = 0
-        for place, (digest, _) in enumerate(self.measure(values)):
+        for place, (digest, _) in enumerate(self.measure(values, figures=False)):
             total += splitmix(digest ^ splitmix(place))
         return total & MASK
 
@@ -222,13 +224,11 @@ class Tracer:
         batch: int | None = None,
     ) -> None:
         named = list(read())
-        measured = self.measure([value for _, value in named])
         writer = self._describe(group, named)
+        figured = writer.size < FIGURES_UNTIL and (group.entries < ALL_FIGURED or not group.entries % FIGURED_EVERY)
+        measured = self.measure([value for _, value in named], figured)
         if group.step >= self.start:
             self._keep(writer, group, named, [digest for digest, _ in measured])
-        figures = None
-        if writer.size < FIGURES_UNTIL:
-            figures = [number for _, numbers in measured for number in numbers]
         body = step_body(
             group=group.number,
             step=group.step,
@@ -238,7 +238,7 @@ class Tracer:
             observed=observed,
             batch=batch,
             digests=[digest for digest, _ in measured],
-            figures=figures,
+            figures=[number for _, numbers in measured for number in numbers] if figured else None,
         )
         writer.frame(b"S", *body)
         group.entries += 1
@@ -255,12 +255,13 @@ class Tracer:
             self.writer = create(self.process.folder, self.process.path)
             head = {"format": FORMAT, "process": self.process.path, "pid": os.getpid(), "interval": self.interval}
             self.writer.frame(b"H", dumps({**head, "python": sys.version.split()[0]}).encode())
-        tensors = [
-            [name, str(value.dtype).rpartition(".")[2], [int(size) for size in value.shape]] for name, value in named
-        ]
-        if group.number < 0 or tensors != group.tensors:
+        seen = [(name, value.dtype, value.shape) for name, value in named]
+        if group.number < 0 or seen != group.tensors:
             group.number, self.numbers = self.numbers, self.numbers + 1
-            group.tensors, group.kept = tensors, {}
+            group.tensors, group.kept = seen, {}
+            tensors = [
+                [name, str(dtype).rpartition(".")[2], [int(size) for size in shape]] for name, dtype, shape in seen
+            ]
             what = {"group": group.number, "source": group.source, "label": group.label, "tensors": tensors}
             self.writer.frame(b"G", dumps(what).encode())
         return self.writer

@@ -49,8 +49,8 @@ def octets(tensor: Any) -> bytes:
         return bytes(array.tobytes()) if array is not None else bytes(flat.tolist())
 
 
-def measure(values: Sequence[Any], tracer: Tracer) -> list[Measured]:
-    """Return digests and figures of tensors; results of a GPU are fetched with one copy."""
+def measure(values: Sequence[Any], tracer: Tracer, figures: bool = True) -> list[Measured]:
+    """Return digests, and figures if asked for, of tensors; results of a GPU are fetched with one copy."""
     torch = _torch()
     found: list[Any] = [None] * len(values)
     arrays: list[tuple[int, Any]] = []
@@ -61,15 +61,14 @@ def measure(values: Sequence[Any], tracer: Tracer) -> list[Measured]:
             if array is not None:
                 arrays.append((place, array))
             else:
-                waiting.setdefault(value.device, []).append((place, _on_device(torch, value)))
+                waiting.setdefault(value.device, []).append((place, _on_device(torch, value, figures)))
         if arrays:
-            for (place, _), result in zip(arrays, tracer.meter.measure([array for _, array in arrays])):
+            for (place, _), result in zip(arrays, tracer.meter.measure([array for _, array in arrays], figures)):
                 found[place] = result
         for results in waiting.values():
-            rows = torch.stack([row for _, row in results]).cpu().tolist()
-            reals = torch.stack([row for _, row in results]).view(torch.float64).cpu().tolist()
-            for (place, _), row, numbers in zip(results, rows, reals):
-                found[place] = (row[0] & MASK, (sqrt(numbers[1]), *numbers[2:]))
+            rows = torch.stack([row for _, row in results]).cpu()
+            for (place, _), row, numbers in zip(results, rows.tolist(), rows.view(torch.float64).tolist()):
+                found[place] = (row[0] & MASK, (sqrt(numbers[1]), *numbers[2:]) if figures else ())
     return found
 
 
@@ -97,13 +96,15 @@ class _Constants:
 _constants: dict[Any, _Constants] = {}
 
 
-def _on_device(torch: Any, tensor: Any) -> Any:
-    """Return eight 64-bit words on the tensor's device: digest, square of the norm, minimum, maximum, four sums."""
+def _on_device(torch: Any, tensor: Any, figures: bool = True) -> Any:
+    """Return 64-bit words on the tensor's device: digest; square of the norm, minimum, maximum, four sums."""
     constants = _constants.get(tensor.device)
     if constants is None:
         constants = _constants[tensor.device] = _Constants(torch, tensor.device)
     flat = _flat(tensor)
-    digest = _digest(torch, _words(torch, flat), constants)
+    digest = _digest(torch, _words(torch, flat), constants).reshape(1)
+    if not figures:
+        return digest
     if flat.is_complex():
         flat = torch.view_as_real(flat).reshape(-1)
     numbers = [torch.zeros((), dtype=torch.float64, device=tensor.device) for _ in range(3 + SKETCHES)]
@@ -119,7 +120,7 @@ def _on_device(torch: Any, tensor: Any) -> Any:
             sums = (rows * constants.signs[sketch]).sum(1)
             sums = sums * constants.block_signs[sketch, first // BLOCK : first // BLOCK + len(rows)]
             numbers[3 + sketch] = numbers[3 + sketch] + sums.sum()
-    return torch.cat([digest.reshape(1), torch.stack(numbers).view(torch.int64)])
+    return torch.cat([digest, torch.stack(numbers).view(torch.int64)])
 
 
 def _digest(torch: Any, words: Any, constants: _Constants) -> Any:

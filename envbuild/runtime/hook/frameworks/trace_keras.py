@@ -14,14 +14,14 @@ Steps inside ``jax.jit`` are seen by ``fit`` and ``train_on_batch`` alone; the p
 from __future__ import annotations
 
 import sys
-from functools import partial, wraps
+from functools import cache, partial, wraps
 from weakref import WeakKeyDictionary
 
 from .. import trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from ..process import Process
@@ -237,20 +237,51 @@ def _given(optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) 
     return list(getattr(optimizer, "_trainable_variables", ()))
 
 
-def _read(variables: list[Any], model: Any = None) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of variables, of a model's in the order of ``_all_variables``."""
-    seen: dict[str, int] = {}
+def _read(variables: list[Any], model: Any = None) -> Iterable[tuple[str, Any]]:
+    """Return names and values of variables, of a model's in the order of ``_all_variables``."""
     state = _state(model)
     values = [*state["trainable_variables"], *state["non_trainable_variables"]] if state else variables
-    for variable, value in zip(variables, values):
+    return zip(_names(variables), _values(values))
+
+
+def _names(variables: list[Any]) -> list[str]:
+    """Return the variables' names, numbered where several share one."""
+    found: list[str] = []
+    seen: dict[str, int] = {}
+    for variable in variables:
         name = str(getattr(variable, "path", None) or variable.name)
         seen[name] = number = seen.get(name, 0) + 1
-        yield (f"{name} #{number}" if number > 1 else name), _value(value)
+        found.append(f"{name} #{number}" if number > 1 else name)
+    return found
+
+
+def _values(variables: list[Any]) -> list[Any]:
+    """Return what variables hold now: arrays of NumPy, or tensors of PyTorch."""
+    inner = [variable._value if hasattr(variable, "path") else variable for variable in variables]
+    handles: list[Any] = [getattr(value, "handle", None) for value in inner]
+    if not any(handle is None for handle in handles) and len({handle.device for handle in handles}) == 1:
+        try:
+            # One operation for all: TensorFlow's own, without a name in its public interface.
+            fetch, context = _fast_path()
+            dtypes = [value.dtype for value in inner]
+            return [value._numpy() for value in fetch(context, "_ReadVariablesOp", None, handles, "dtypes", dtypes)]
+        except Exception:  # another version of TensorFlow: one by one
+            pass
+    return [_value(value) for value in inner]
+
+
+@cache
+def _fast_path() -> tuple[Any, Any]:
+    """Return TensorFlow's quick way to run one operation, and its context."""
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.eager import context
+
+    return pywrap_tfe.TFE_Py_FastPathExecute, context.context()
 
 
 def _value(variable: Any) -> Any:
-    """Return what a variable holds now: an array of NumPy, or a tensor of PyTorch."""
-    value = getattr(variable, "_value", variable) if hasattr(variable, "path") else variable
+    """Return what one variable, or what it holds, is worth now."""
+    value = variable._value if hasattr(variable, "path") else variable
     if hasattr(value, "detach"):
         return value.detach()
     handle = getattr(value, "handle", None)
@@ -258,8 +289,8 @@ def _value(variable: Any) -> Any:
         # The quickest way: what is read is looked at before the next step and not kept, so that nothing is copied.
         value = sys.modules["tensorflow"].raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
     if hasattr(value, "_numpy"):
-        return sys.modules["numpy"].asarray(value._numpy())
-    return sys.modules["numpy"].asarray(value)
+        value = value._numpy()
+    return value if type(value).__name__ == "ndarray" else sys.modules["numpy"].asarray(value)
 
 
 def _numbers(logs: Any) -> dict[str, float]:
