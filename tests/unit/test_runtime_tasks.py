@@ -112,21 +112,26 @@ def test_records_do_not_tell_who_took_what(tree: Tree) -> None:
 
 
 def test_a_task_in_a_task(tree: Tree, tmp_path: Path) -> None:
-    """What a task starts is numbered below the task: programs, and pools of its own."""
+    """What a task starts is numbered below the task: programs, forks, and pools of its own."""
     script = tmp_path / "nested.py"
     script.write_text("""
-import concurrent.futures as futures, json, random, subprocess, sys, time
+import concurrent.futures as futures, json, os, random, subprocess, sys, time
 def inner(number):
     return random.random()
 def outer(number):
     time.sleep(random.SystemRandom().random() / 100)
     program = subprocess.run([sys.executable, "-c", "import random; print(random.random())"], capture_output=True)
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, repr(random.random()).encode())
+        os._exit(0)
+    forked = float(os.read(reader, 99))
     with futures.ProcessPoolExecutor(1) as executor:
-        return [*executor.map(inner, range(2)), float(program.stdout), random.random()]
+        return [*executor.map(inner, range(2)), float(program.stdout), forked, random.random()]
 if __name__ == "__main__":
     with futures.ProcessPoolExecutor(2) as executor:
         print(json.dumps(sum(executor.map(outer, range(4)), [])))
 """)
     first, second = (json.loads(tree.execute(str(script)).stdout) for _ in range(2))
     assert first == second
-    assert len(set(first)) == 16
+    assert len(set(first)) == 20

@@ -106,7 +106,7 @@ def _join(path: str, part: str) -> str:
 
 
 def _local_rank(environment: Mapping[str, str]) -> str:
-    """Return ``LOCAL_RANK``, after the node's number if that is not 0: all that PyTorch Lightning gives its processes."""
+    """Return ``LOCAL_RANK``, after the node's number if that is not 0: all that PyTorch Lightning tells."""
     local, node = environment.get("LOCAL_RANK", ""), environment.get("NODE_RANK", "")
     if not (local.isascii() and local.isdigit()):
         return ""

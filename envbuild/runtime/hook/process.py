@@ -157,6 +157,7 @@ class Process:
     def enter_task(self, place: str, inherited: dict[str, str]) -> None:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
         self.task, self.inherited_by_task = place, inherited
+        self.calls = self.forks = 0
         self._move(self.path)
 
     def write(self, *, final: bool = False) -> None:
@@ -231,12 +232,12 @@ class Process:
     def _after_fork(self) -> None:
         """In a forked child: other numbers than the parent's, of which the child inherited the state."""
         self.inherited = self.inherited_by_child
-        number, self.forks = self.forks, 0
+        origin, number, self.forks = self.task or self.path, self.forks, 0
         self.task, self.calls, self.main_thread = "", 0, get_ident()
         self.writing = allocate_lock()
         self._parameters = None
         self.observer.forked()
-        self._move(lineage.fork(self.path, number))
+        self._move(lineage.fork(origin, number))
 
     def reapply(self, generator: str) -> None:
         """Seed one generator once more, after something else did."""
