@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from envbuild import trace
 from envbuild.lock import Determinism
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
@@ -265,14 +266,17 @@ print(json.dumps({"loss": loss, "weights": weights, "replicas": strategy.num_rep
 
 
 def test_mirrored_replicas_and_parallel_maps(make: Maker, tmp_path: Path) -> None:
-    """tf.data's parallel maps and interleaving, and MirroredStrategy on two devices, repeat to the bit."""
+    """tf.data's parallel maps and interleaving, and MirroredStrategy on two devices, repeat to the bit; traced too."""
     tree = make("tensorflow")
     script = tmp_path / "mirrored.py"
     script.write_text(MIRRORED)
     fresh(tree)
-    first, second = runs(tree, 2, str(script))
+    (first,) = runs(tree, 1, str(script))
+    (second,) = runs(tree, 1, str(script), variables={"ENVBUILD_TRACE": "1"})
     assert first == second
     assert first[0]["replicas"] == 2
+    (traced,) = trace.read_run(tree.run)
+    assert len(traced.steps) == 1 + 3 * 9  # the initial weights, and each batch of three epochs
     # 66 are eight batches of eight and one of two, which divides evenly; 65 leave one example.
     tail = (
         "tf.distribute: the last batch of each epoch has 1 of 8 examples, which do not divide evenly over 2 replicas "

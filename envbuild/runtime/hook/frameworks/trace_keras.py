@@ -38,8 +38,10 @@ def set_up(module: Any, process: Process) -> None:
     legacy = getattr(module.optimizers, "legacy", None)
     for optimizers in (module.optimizers, legacy, getattr(module.optimizers, "experimental", None)):
         kind = getattr(optimizers, "Optimizer", None)
-        if kind is not None:
-            _wrap(kind, "apply" if hasattr(kind, "apply") else "apply_gradients", watch.around_apply)
+        if hasattr(kind, "apply"):
+            _wrap(kind, "apply", watch.around_apply)
+        elif kind is not None:
+            _wrap(kind, "apply_gradients", watch.around_apply_gradients)
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is not None and hasattr(tensorflow, "function"):
         _wrap(type(tensorflow.function(lambda: None)), "__call__", watch.around_function)
@@ -107,9 +109,12 @@ class _Watch:
         self.fits[callbacks] = fit = _Fit()
         model = getattr(callbacks, "model", None)
         if model is not None and model.built:
-            fit.variables, fit.counted = _all_variables(model), _counted(model)
-            self.tracer.initial("keras.fit", self._label(model), lambda: _read(fit.variables, model))
+            self.tracer.guarded(partial(self._begin, fit, model))
         return result
+
+    def _begin(self, fit: _Fit, model: Any) -> None:
+        fit.variables, fit.counted = _all_variables(model), _counted(model)
+        self.tracer.initial("keras.fit", self._label(model), lambda: _read(fit.variables, model))
 
     def on_epoch_begin(
         self, original: Callable[..., Any], callbacks: Any, epoch: int, *arguments: Any, **options: Any
@@ -158,6 +163,18 @@ class _Watch:
         elif not _stateless() and optimizer not in self.compiled:
             self.compiled[optimizer] = variables
         return result
+
+    def around_apply_gradients(
+        self, original: Callable[..., Any], optimizer: Any, grads_and_vars: Any, *arguments: Any, **options: Any
+    ) -> Any:
+        """Run an optimiser's step in Keras 2, which is given pairs, often as an iterator."""
+        pairs = list(grads_and_vars)
+        variables = [variable for _, variable in pairs]
+
+        def step(_: Any, trainable_variables: Any) -> Any:
+            return original(pairs, *arguments, **options)
+
+        return self.around_apply(step, optimizer, pairs, variables)
 
     def around_function(self, original: Callable[..., Any], function: Any, *arguments: Any, **options: Any) -> Any:
         """Run a ``tf.function``; when the outermost has returned, enter the optimisers that have counted further."""
@@ -249,7 +266,7 @@ def _names(variables: list[Any]) -> list[str]:
     found: list[str] = []
     seen: dict[str, int] = {}
     for variable in variables:
-        name = str(getattr(variable, "path", None) or variable.name)
+        name = str(getattr(variable, "path", None) or variable.name).removesuffix(":0")
         seen[name] = number = seen.get(name, 0) + 1
         found.append(f"{name} #{number}" if number > 1 else name)
     return found
@@ -257,7 +274,7 @@ def _names(variables: list[Any]) -> list[str]:
 
 def _values(variables: list[Any]) -> list[Any]:
     """Return what variables hold now: arrays of NumPy, or tensors of PyTorch."""
-    inner = [variable._value if hasattr(variable, "path") else variable for variable in variables]
+    inner = [_held(variable) for variable in variables]
     handles: list[Any] = [getattr(value, "handle", None) for value in inner]
     if not any(handle is None for handle in handles) and len({handle.device for handle in handles}) == 1:
         try:
@@ -268,6 +285,15 @@ def _values(variables: list[Any]) -> list[Any]:
         except Exception:  # another version of TensorFlow: one by one
             pass
     return [_value(value) for value in inner]
+
+
+def _held(variable: Any) -> Any:
+    """Return what a variable holds; of one that a ``tf.distribute`` strategy keeps on several devices, the first copy.
+
+    Keras 3 wraps TensorFlow's variables. One with copies has no handle of its own outside of a replica.
+    """
+    value = variable._value if hasattr(variable, "path") else variable
+    return getattr(value, "_primary", value)
 
 
 @cache
@@ -281,7 +307,7 @@ def _fast_path() -> tuple[Any, Any]:
 
 def _value(variable: Any) -> Any:
     """Return what one variable, or what it holds, is worth now."""
-    value = variable._value if hasattr(variable, "path") else variable
+    value = _held(variable)
     if hasattr(value, "detach"):
         return value.detach()
     handle = getattr(value, "handle", None)
