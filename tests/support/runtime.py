@@ -57,14 +57,34 @@ class Tree:
     python: str
 
     def execute(
-        self, *arguments: str, variables: Mapping[str, str] = {}, marked: bool = True, check: bool = True
+        self,
+        *arguments: str,
+        variables: Mapping[str, str] = {},
+        marked: bool = True,
+        check: bool = True,
+        folder: Path | None = None,
+        timeout: int = 300,
     ) -> subprocess.CompletedProcess[str]:
-        """Run the interpreter with the site folder; ``marked``: as if the entry point's gate had passed."""
+        """Run the interpreter with the site folder; ``marked``: as if the entry point's gate had passed.
+
+        Args:
+            arguments: of the interpreter.
+            variables: over those of the lock.
+            marked: whether the check at start-up is skipped.
+            check: whether another exit code than 0 is an error.
+            folder: working directory; the tree's root by default.
+            timeout: in seconds.
+        """
         environment = {"PATH": f"{Path(self.python).parent}:/usr/bin:/bin", **self.lock.environment, **variables}
         if marked:
             environment[gate.MARKER] = gate.marker(runtime.expectations(self.lock)["identity"])
         done = subprocess.run(
-            [self.python, *arguments], env=environment, cwd=self.root, capture_output=True, text=True, timeout=300
+            [self.python, *arguments],
+            env=environment,
+            cwd=folder or self.root,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
         if check and done.returncode:
             raise AssertionError(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
