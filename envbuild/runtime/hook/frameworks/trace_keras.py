@@ -14,14 +14,15 @@ Steps inside ``jax.jit`` are seen by ``fit`` and ``train_on_batch`` alone; the p
 from __future__ import annotations
 
 import sys
-from functools import cache, partial, wraps
+from functools import partial, wraps
 from weakref import WeakKeyDictionary
 
 from .. import trace
+from .trace_variables import all_variables, counted, current, is_eager, is_initialised, is_stateless, read, read_numbers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..process import Process
@@ -95,13 +96,19 @@ class _Watch:
         """Run ``train_on_batch``, and enter the model."""
         if self.depth:
             return original(*arguments, **options)
-        source, label = "keras.train_on_batch", self._label(model)
-        if model.built:
-            self.tracer.initial(source, label, lambda: _read(_all_variables(model), model))
+        self.tracer.guarded(lambda: self._before_batch(model))
         result = self._within(original, *arguments, **options)
-        batch = partial(_batch, self.tracer, (arguments, options))
-        self.tracer.step(source, label, lambda: _read(_all_variables(model), model), batch=batch)
+        self.tracer.guarded(lambda: self._after_batch(model, (arguments, options)))
         return result
+
+    def _before_batch(self, model: Any) -> None:
+        if model.built:
+            self.tracer.initial("keras.train_on_batch", self._label(model), lambda: read(all_variables(model), model))
+
+    def _after_batch(self, model: Any, given: Any) -> None:
+        batch = partial(_batch, self.tracer, given)
+        variables = all_variables(model)
+        self.tracer.step("keras.train_on_batch", self._label(model), lambda: read(variables, model), batch=batch)
 
     def on_train_begin(self, original: Callable[..., Any], callbacks: Any, *arguments: Any, **options: Any) -> Any:
         """Enter the initial weights."""
@@ -113,8 +120,8 @@ class _Watch:
         return result
 
     def _begin(self, fit: _Fit, model: Any) -> None:
-        fit.variables, fit.counted = _all_variables(model), _counted(model)
-        self.tracer.initial("keras.fit", self._label(model), lambda: _read(fit.variables, model))
+        fit.variables, fit.counted = all_variables(model), counted(model)
+        self.tracer.initial("keras.fit", self._label(model), lambda: read(fit.variables, model))
 
     def on_epoch_begin(
         self, original: Callable[..., Any], callbacks: Any, epoch: int, *arguments: Any, **options: Any
@@ -131,37 +138,39 @@ class _Watch:
         result = original(batch, logs, **options)
         model, fit = getattr(callbacks, "model", None), self.fits.setdefault(callbacks, _Fit())
         if model is not None:
-            fit.variables = fit.variables or _all_variables(model)
-            covers = max(batch + 1 - fit.place, 1)
-            if getattr(model, "steps_per_execution", 1) > 1:  # the last batch of an epoch is counted as if it were full
-                before, fit.counted = fit.counted, _counted(model)
-                covers = fit.counted - before if 0 < fit.counted - before <= covers else covers
-            fit.place += covers
-            self.tracer.step(
-                "keras.fit",
-                self._label(model),
-                lambda: _read(fit.variables, model),
-                covers=covers,
-                epoch=fit.epoch,
-                place=fit.place,
-                observe=lambda: _numbers(logs),
-            )
+            self.tracer.guarded(lambda: self._batch_end(fit, model, batch, logs))
         return result
+
+    def _batch_end(self, fit: _Fit, model: Any, batch: int, logs: Any) -> None:
+        fit.variables = fit.variables or all_variables(model)
+        covers = max(batch + 1 - fit.place, 1)
+        if getattr(model, "steps_per_execution", 1) > 1:  # the last batch of an epoch is counted as if it were full
+            before, fit.counted = fit.counted, counted(model)
+            covers = fit.counted - before if 0 < fit.counted - before <= covers else covers
+        fit.place += covers
+        self.tracer.step(
+            "keras.fit",
+            self._label(model),
+            lambda: read(fit.variables, model),
+            covers=covers,
+            epoch=fit.epoch,
+            place=fit.place,
+            observe=lambda: read_numbers(logs),
+        )
 
     def around_apply(self, original: Callable[..., Any], optimizer: Any, *arguments: Any, **options: Any) -> Any:
         """Run an optimiser's step; enter what it changed, or remember it if it is only being put into a graph."""
         if self.depth:
             return original(*arguments, **options)
-        source, label = "keras.optimizer", self._label(optimizer)
-        variables, eager = _given(optimizer, arguments, options), _eager()
-        if variables and (eager or not _stateless()):
-            self._initial(label, variables)
+        variables, eager = _given(optimizer, arguments, options), is_eager()
+        if variables and (eager or not is_stateless()):
+            self.tracer.guarded(lambda: self._initial(self._label(optimizer), variables))
         result = self._within(original, *arguments, **options)
-        variables = variables or _given(optimizer, (), {})
+        changed = variables or _given(optimizer, (), {})
         if eager:
-            self.tracer.step(source, label, lambda: _read(variables))
-        elif not _stateless() and optimizer not in self.compiled:
-            self.compiled[optimizer] = variables
+            self.tracer.step("keras.optimizer", self._label(optimizer), lambda: read(changed))
+        elif not is_stateless() and optimizer not in self.compiled:
+            self.compiled[optimizer] = changed
         return result
 
     def around_apply_gradients(
@@ -179,7 +188,7 @@ class _Watch:
     def around_function(self, original: Callable[..., Any], function: Any, *arguments: Any, **options: Any) -> Any:
         """Run a ``tf.function``; when the outermost has returned, enter the optimisers that have counted further."""
         result = original(*arguments, **options)
-        if self.compiled and not self.depth and _eager():
+        if self.compiled and not self.depth and is_eager():
             for optimizer, variables in list(self.compiled.items()):
                 batch = partial(_batch, self.tracer, (arguments, options))
                 self.tracer.guarded(partial(self._count, optimizer, variables, batch))
@@ -188,25 +197,25 @@ class _Watch:
     def _count(self, optimizer: Any, variables: list[Any], batch: Callable[[], int | None]) -> None:
         iterations = getattr(optimizer, "_iterations", None)
         iterations = optimizer.iterations if iterations is None else iterations
-        if not _is_initialised(iterations):  # it was only put into a graph so far
+        if not is_initialised(iterations):  # it was only put into a graph so far
             return
-        count = int(_value(iterations))
+        count = int(current(iterations))
         covers = count - self.counts.get(optimizer, 0)
         self.counts[optimizer] = count
         if covers > 0:
             label = self._label(optimizer)
-            self.tracer.step("tf.function", label, lambda: _read(variables), covers=covers, batch=batch)
+            self.tracer.step("tf.function", label, lambda: read(variables), covers=covers, batch=batch)
 
     def _initial(self, label: str, variables: list[Any]) -> None:
         """Enter variables before a step; while a graph is built they are looked at from outside of it."""
-        if _eager():
-            self.tracer.initial("keras.optimizer", label, lambda: _read(variables))
+        if is_eager():
+            self.tracer.initial("keras.optimizer", label, lambda: read(variables))
             return
         tensorflow = sys.modules["tensorflow"]
         if not tensorflow.distribute.has_strategy():
             with tensorflow.init_scope():
-                if _eager() and all(_is_initialised(variable) for variable in variables):
-                    self.tracer.initial("tf.function", label, lambda: _read(variables))
+                if is_eager() and all(is_initialised(variable) for variable in variables):
+                    self.tracer.initial("tf.function", label, lambda: read(variables))
 
     def _within(self, original: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         self.depth += 1
@@ -224,109 +233,12 @@ class _Watch:
         return label
 
 
-def _all_variables(model: Any) -> list[Any]:
-    return [*model.trainable_variables, *model.non_trainable_variables]
-
-
-def _counted(model: Any) -> int:
-    """Return how many steps a model's optimiser has counted; 0 for one that does not count, or not yet."""
-    iterations = getattr(model.optimizer, "_iterations", None)
-    if iterations is None or not _is_initialised(iterations):
-        return 0
-    state = _state(model)
-    if state is None:
-        return int(_value(iterations))
-    places = [place for place, variable in enumerate(model.optimizer.variables) if variable is iterations]
-    return int(_value(state["optimizer_variables"][places[0]])) if places else 0
-
-
-def _state(model: Any) -> Any:
-    """Return where JAX keeps a model's values while ``fit`` runs; None if they are in its variables."""
-    state = getattr(model, "_jax_state", None)
-    return None if not state or getattr(model, "_jax_state_synced", True) else state
-
-
 def _given(optimizer: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> list[Any]:
     """Return the variables that a step is about: of ``apply``, of ``apply_gradients``, or all the optimiser has."""
     variables = options.get("trainable_variables", arguments[1] if len(arguments) > 1 else None)
     if isinstance(variables, (list, tuple)):
         return list(variables)
     return list(getattr(optimizer, "_trainable_variables", ()))
-
-
-def _read(variables: list[Any], model: Any = None) -> Iterable[tuple[str, Any]]:
-    """Return names and values of variables, of a model's in the order of ``_all_variables``."""
-    state = _state(model)
-    values = [*state["trainable_variables"], *state["non_trainable_variables"]] if state else variables
-    return zip(_names(variables), _values(values))
-
-
-def _names(variables: list[Any]) -> list[str]:
-    """Return the variables' names, numbered where several share one."""
-    found: list[str] = []
-    seen: dict[str, int] = {}
-    for variable in variables:
-        name = str(getattr(variable, "path", None) or variable.name).removesuffix(":0")
-        seen[name] = number = seen.get(name, 0) + 1
-        found.append(f"{name} #{number}" if number > 1 else name)
-    return found
-
-
-def _values(variables: list[Any]) -> list[Any]:
-    """Return what variables hold now: arrays of NumPy, or tensors of PyTorch."""
-    inner = [_held(variable) for variable in variables]
-    handles: list[Any] = [getattr(value, "handle", None) for value in inner]
-    if not any(handle is None for handle in handles) and len({handle.device for handle in handles}) == 1:
-        try:
-            # One operation for all: TensorFlow's own, without a name in its public interface.
-            fetch, context = _fast_path()
-            dtypes = [value.dtype for value in inner]
-            return [value._numpy() for value in fetch(context, "_ReadVariablesOp", None, handles, "dtypes", dtypes)]
-        except Exception:  # another version of TensorFlow: one by one
-            pass
-    return [_value(value) for value in inner]
-
-
-def _held(variable: Any) -> Any:
-    """Return what a variable holds; of one that a ``tf.distribute`` strategy keeps on several devices, the first copy.
-
-    Keras 3 wraps TensorFlow's variables. One with copies has no handle of its own outside of a replica.
-    """
-    value = variable._value if hasattr(variable, "path") else variable
-    return getattr(value, "_primary", value)
-
-
-@cache
-def _fast_path() -> tuple[Any, Any]:
-    """Return TensorFlow's quick way to run one operation, and its context."""
-    from tensorflow.python import pywrap_tfe
-    from tensorflow.python.eager import context
-
-    return pywrap_tfe.TFE_Py_FastPathExecute, context.context()
-
-
-def _value(variable: Any) -> Any:
-    """Return what one variable, or what it holds, is worth now."""
-    value = _held(variable)
-    if hasattr(value, "detach"):
-        return value.detach()
-    handle = getattr(value, "handle", None)
-    if handle is not None:
-        # The quickest way: what is read is looked at before the next step and not kept, so that nothing is copied.
-        value = sys.modules["tensorflow"].raw_ops.ReadVariableOp(resource=handle, dtype=value.dtype)
-    if hasattr(value, "_numpy"):
-        value = value._numpy()
-    return value if type(value).__name__ == "ndarray" else sys.modules["numpy"].asarray(value)
-
-
-def _numbers(logs: Any) -> dict[str, float]:
-    found = {}
-    for name, value in (logs or {}).items():
-        try:
-            found[str(name)] = float(value)
-        except (TypeError, ValueError):  # a dictionary or an array: no number of this step
-            continue
-    return found
 
 
 def _batch(tracer: Tracer, value: Any) -> int | None:
@@ -348,20 +260,3 @@ def _arrays(value: Any, depth: int) -> Iterator[Any]:
         array = value._numpy() if hasattr(value, "_numpy") else value
         if getattr(array, "dtype", None) is not None and array.dtype.kind in "biufc":
             yield array
-
-
-def _eager() -> bool:
-    """Tell whether operations are run now, and not put into a graph or a function without effects."""
-    tensorflow: Any = sys.modules.get("tensorflow")
-    eager = tensorflow.executing_eagerly() if hasattr(tensorflow, "executing_eagerly") else True
-    return bool(eager) and not _stateless()
-
-
-def _stateless() -> bool:
-    scope = sys.modules.get("keras.src.backend.common.stateless_scope")
-    return scope is not None and scope.in_stateless_scope()
-
-
-def _is_initialised(variable: Any) -> bool:
-    value = getattr(variable, "_value", variable)
-    return value is not None and bool(value.is_initialized() if hasattr(value, "is_initialized") else True)
