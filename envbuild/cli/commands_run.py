@@ -9,6 +9,7 @@ import typer
 
 from envbuild.cli.console import Console
 from envbuild.cli.options import Json, LockArgument, LockOption, Offline, Quiet, Verbose, app
+from envbuild.errors import UsageError
 
 
 @app.command(
@@ -34,6 +35,9 @@ def run(
     ] = None,
     cpus: Annotated[float | None, typer.Option("--cpus", help="How many CPUs' time it may use.")] = None,
     memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")] = None,
+    tensors: Annotated[
+        bool, typer.Option("--tensors/--no-tensors", help="Read the tensors of saved models after the run.")
+    ] = True,
     gpus: Annotated[
         str | None, typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to hand over; as locked by default.")
     ] = None,
@@ -70,6 +74,7 @@ def run(
         shell=shell,
         controls=controls,
         gpus=gpus,
+        tensors=tensors,
         allow=tuple(allow or ()),
         guard=guard,
         offline=offline,
@@ -226,6 +231,35 @@ def show(
     from envbuild.cli.records import print_record
 
     print_record(run, folder, Console(as_json=as_json))
+
+
+@app.command()
+def diff(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[A [B]]",
+            help="Runs, by the beginning of their ids, or paths of records; the two newest by default.",
+        ),
+    ] = None,
+    folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
+    bisect: Annotated[
+        bool, typer.Option("--bisect", help="Run A again with one difference at a time, until the result flips.")
+    ] = False,
+    offline: Offline = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Say why two runs differ: the most likely cause first.
+
+    Exits with 0 if the results are equal, else 16. Described in docs/diff.md."""
+    from envbuild.cli.diffing import diff_runs
+
+    if len(names or ()) > 2:
+        raise UsageError("diff compares two runs", "envbuild diff A B")
+    console = Console(as_json=as_json, quiet=quiet, verbose=verbose)
+    return diff_runs(tuple(names or ()), folder, console, bisect=bisect, offline=offline)
 
 
 @app.command()

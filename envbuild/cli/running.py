@@ -38,6 +38,7 @@ class RunOptions:
     shell: bool = False
     controls: bool = True
     gpus: str | None = None
+    tensors: bool = True
     allow: tuple[str, ...] = ()
     guard: bool = True
     offline: bool = False
@@ -136,6 +137,7 @@ def _chosen(options: RunOptions) -> dict[str, Any]:
         "controls": options.controls,
         "allow": parse.parse_allow(options.allow),
         "guard": options.guard,
+        "tensors": options.tensors,
         **({} if options.gpus is None else {"gpus": parse.parse_gpus(options.gpus)}),
     }
 
