@@ -55,7 +55,8 @@ lockfiles: venv ## lock the reference specs again
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/lockfiles.sh
 
 cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
-	$(BIN)/python -m envbuild.resolve.cuda_refresh
+	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
+	    $(BIN)/python -m envbuild.resolve.cuda_refresh
 
 benchmark: venv engine ## the figures in the README (takes a while)
 	$(BIN)/python -m benchmarks
