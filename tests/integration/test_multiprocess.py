@@ -135,10 +135,10 @@ def test_loader_workers(make: Maker, tmp_path: Path) -> None:
 
 
 def test_loader_workers_started_anew(make: Maker, tmp_path: Path) -> None:
-    """Spawned and forkserver's workers import the script again, and still repeat and differ from each other."""
+    """A forkserver's workers import the script again, and still repeat and differ; spawn: test_controls.py."""
     tree = make("torch")
     (tmp_path / "loader.py").write_text(LOADER)
-    first, second = runs(tree, 2, str(tmp_path / "loader.py"), "spawn persistent", "forkserver persistent")
+    first, second = runs(tree, 2, str(tmp_path / "loader.py"), "forkserver persistent")
     assert first == second
     assert_streams_distinct(first)
 
