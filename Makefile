@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler demo test unit gpu integration lint format pins lockfiles cudatable benchmark clean
+.PHONY: help venv engine compiler demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -57,6 +57,9 @@ lockfiles: venv ## lock the reference specs again
 cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
 	    $(BIN)/python -m envbuild.resolve.cuda_refresh
+
+examples: venv ## public examples, unmodified, five times each (CHECKOUTS=FOLDER, or git fetches them)
+	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
 
 benchmark: venv engine ## the figures in the README (takes a while)
 	$(BIN)/python -m benchmarks

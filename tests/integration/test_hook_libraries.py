@@ -25,6 +25,7 @@ TORCH = (
     "if 'EARLY' in os.environ: load(os.environ['EARLY'])\n"
     "def manual_seed(n): pass\ndef initial_seed(): return 42\n"
     "def set_num_threads(n): pass\ndef get_num_threads(): return 1\n"
+    "def set_num_interop_threads(n): pass\ndef get_num_interop_threads(): return 1\n"
 )
 LATE = "import torch; print('started', flush=True); torch.load({path!r}); print('done')"
 REFUSED = (
