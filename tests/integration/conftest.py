@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import docker
 import pytest
 
+from tests.support import environments
 from tests.support.cli import Project
 from tests.support.wheels import make_wheel
 
@@ -44,11 +47,25 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project.write("lock.out", project.must("lock").out)
     project.write("fetch.out", project.must("fetch", "--vendor", str(root / "vendor")).out)
     project.write("build.out", project.must("build").out)
-    yield project
-    client = docker.from_env(timeout=600)
-    for image in client.images.list(name=f"envbuild/{_NAME}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    with _last_one_cleans_up():
+        yield project
+
+
+@contextmanager
+def _last_one_cleans_up() -> Iterator[None]:
+    """Remove the project's images at the end, unless another test process of this machine still uses them."""
+    environments.CACHE.mkdir(parents=True, exist_ok=True)
+    with (environments.CACHE / f"{_NAME}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        yield
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        client = docker.from_env(timeout=600)
+        for image in client.images.list(name=f"envbuild/{_NAME}"):
+            client.images.remove(str(image.id), force=True)
+        client.close()
 
 
 @pytest.fixture(name="project")

@@ -17,14 +17,15 @@ from envbuild.files import locked
 
 PINS = Path(__file__).parent / "pins"
 NAMES = tuple(sorted(path.stem for path in PINS.glob("*.txt")))
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envbuild-tests"
+"""What tests keep outside the clone; all of it may be deleted."""
 
 
 def environment(name: str) -> Path:
     """Return a folder to put on ``sys.path`` that holds the packages of one of ``NAMES``, for this interpreter."""
     pins = PINS / f"{name}.txt"
     version = sysconfig.get_python_version()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envbuild-tests"
-    folder = cache / f"python{version}-{name}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
+    folder = CACHE / f"python{version}-{name}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
     if (folder / ".complete").exists():
         return folder
     with locked(folder.with_name(f"{folder.name}.lock")):
