@@ -2,7 +2,8 @@
 # Lock the reference specs again. Usage: scripts/lockfiles.sh [NAME…] [-- OPTION…], such as: scripts/lockfiles.sh -- --upgrade
 #
 # The indexes and mirrors are the machine's own, but folders of wheels and extra indexes that only this machine has are
-# left out, so that the locks hold what anybody finds.
+# left out, so that the locks hold what anybody finds. Wheels with a local version (+cpu) are not on the default index:
+# for those the machine's whole configuration counts.
 set -eu
 cd "$(dirname "$0")/.."
 names=
@@ -15,6 +16,10 @@ for folder in ${names:-$(ls lockfiles)}; do
     spec="lockfiles/$folder/spec.yaml"
     [ -f "$spec" ] || continue
     echo "== $folder"
-    env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
+    if grep -q '^requirements:.*+cpu' "$spec"; then
         "${ENVBUILD:-envbuild}" lock "$@" "$spec"
+    else
+        env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
+            "${ENVBUILD:-envbuild}" lock "$@" "$spec"
+    fi
 done

@@ -27,13 +27,16 @@ def test_reference_lock_is_fresh(spec_path: Path) -> None:
 
 
 def test_there_are_reference_locks() -> None:
-    """The example's lock is kept, and one for each framework with each CUDA that it has wheels for."""
+    """The example's lock is kept, and one for each framework on CPUs and with each CUDA that it has wheels for."""
     assert [path.parent.name for path in SPECS] == [
         "digits",
+        "jax-cpu",
         "jax-cuda12",
         "jax-cuda13",
+        "pytorch-cpu",
         "pytorch-cuda12",
         "pytorch-cuda13",
+        "tensorflow-cpu",
         "tensorflow-cuda12",
     ]
 
