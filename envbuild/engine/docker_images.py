@@ -68,7 +68,8 @@ def import_tar(client: docker.APIClient, tar: Any, repository: str, tag: str, la
     """Import an uncompressed tar, an open binary file, as a one-layer image."""
     changes = [f"LABEL {name}={value}" for name, value in labels.items()]
     with engine_errors("import a root file system"):
-        answer = client.import_image(src=tar, repository=repository, tag=tag, changes=changes)
+        # One name: podman 4 has no ear for a tag that comes apart.
+        answer = client.import_image(src=tar, repository=f"{repository}:{tag}", changes=changes)
     for line in str(answer).splitlines():
         event = json.loads(line)
         if "error" in event:
