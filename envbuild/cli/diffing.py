@@ -18,6 +18,7 @@ from envbuild.difference import Difference, Finding, compare
 from envbuild.errors import NotReproducibleError, UsageError
 from envbuild.project import STATE_FOLDER
 from envbuild.record import Record, RecordError, loads
+from envbuild.text import plain
 
 _SHORT = 10
 _ROWS = 14
@@ -203,9 +204,8 @@ def _started(record: Record) -> str:
 
 
 def _command(record: Record) -> str:
-    text = shlex.join(record.command)
-    plain = "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
-    return plain if len(plain) <= 80 else f"{plain[:79]}…"
+    text = plain(shlex.join(record.command))
+    return text if len(text) <= 80 else f"{text[:79]}…"
 
 
 def _with_earlier(side: Side) -> tuple[Side, Side]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from envbuild.cli.console import plural
 from envbuild.processes import Parameter, ParameterSet, ReadFile, effective
+from envbuild.text import plain
 
 _LINES = 40
 _WIDTH = 60
@@ -25,7 +26,7 @@ def described(
 
 
 def _parameters(found: dict[str, Parameter]) -> Iterator[tuple[str, ...]]:
-    rows = [(_plain(name), _value(each), each.source) for name, each in found.items()]
+    rows = [(plain(name), _value(each), each.source) for name, each in found.items()]
     rows.sort(key=lambda row: row[2] == "default")
     shown = rows[:_LINES]
     widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
@@ -36,23 +37,18 @@ def _parameters(found: dict[str, Parameter]) -> Iterator[tuple[str, ...]]:
 
 
 def _files(label: str, files: Sequence[ReadFile]) -> Iterator[tuple[str, ...]]:
-    width = max((len(_plain(file.path)) for file in files[:_LINES]), default=0)
+    width = max((len(plain(file.path)) for file in files[:_LINES]), default=0)
     for file in files[:_LINES]:
-        yield label, f"{_plain(file.path):<{width}}", f"sha256:{file.sha256[:12]}…" if file.sha256 else "no digest"
+        yield label, f"{plain(file.path):<{width}}", f"sha256:{file.sha256[:12]}…" if file.sha256 else "no digest"
     if len(files) > _LINES:
         yield "", f"{len(files) - _LINES} more: envbuild show RUN --json"
 
 
 def _some(files: Sequence[ReadFile]) -> Iterator[str]:
-    yield ", ".join(_plain(file.path) for file in files[:5]) + (", …" if len(files) > 5 else "")
+    yield ", ".join(plain(file.path) for file in files[:5]) + (", …" if len(files) > 5 else "")
 
 
 def _value(parameter: Parameter) -> str:
     value = parameter.value
-    text = _plain(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))
+    text = plain(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
-
-
-def _plain(text: str) -> str:
-    """Escape what would not stay on its line, or would speak to the terminal."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

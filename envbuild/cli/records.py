@@ -18,6 +18,7 @@ from envbuild.cli.results import described as results
 from envbuild.host import HostFacts
 from envbuild.project import STATE_FOLDER
 from envbuild.record import Options, Record, doubt, record_schema
+from envbuild.text import plain
 
 _HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
 _SHORT = 10
@@ -76,9 +77,9 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     if record.script:
         yield "script", record.script.path, _digest(record.script.sha256)
     for path, digest in record.inputs.items():
-        yield "input", _plain(path), f"blake3:{digest[:12]}…"
+        yield "input", plain(path), f"blake3:{digest[:12]}…"
     for change in record.input_changes:
-        yield "", f"during the run: {_plain(change)}"
+        yield "", f"during the run: {plain(change)}"
     if record.git:
         dirty = f"with changes {_digest(record.git.diff_sha256)}" if record.git.dirty else ""
         untracked = f"{record.git.untracked} untracked" if record.git.untracked else ""
@@ -105,7 +106,7 @@ def _options(options: Options) -> Iterator[str]:
     yield f"CPUs {options.cpuset}" if options.cpuset else ""
     yield f"memory {human_bytes(options.memory)}" if options.memory is not None else ""
     for mount in options.mounts:
-        yield _plain(mount)
+        yield plain(mount)
 
 
 def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
@@ -126,7 +127,7 @@ def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
 def _handed_over(verdict: dict[str, Any] | None) -> Iterator[str]:
     """Yield the GPUs that the guard saw in the container."""
     for device in ((verdict or {}).get("gpu") or {}).get("devices", ()):
-        yield _plain(" ".join(str(device.get(key) or "") for key in ("name", "mig", "uuid")).replace(" none ", " "))
+        yield plain(" ".join(str(device.get(key) or "") for key in ("name", "mig", "uuid")).replace(" none ", " "))
 
 
 def _process(process: dict[str, Any]) -> Iterator[str]:
@@ -170,12 +171,7 @@ def _took(record: Record) -> str:
 
 
 def _command(record: Record) -> str:
-    return _plain(shlex.join(record.command))
-
-
-def _plain(text: str) -> str:
-    """Escape what would not stay on its line, or would speak to the terminal."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return plain(shlex.join(record.command))
 
 
 def _digest(sha256: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from envbuild.cli.console import human_bytes, plural
 from envbuild.record import Output, Record
+from envbuild.text import plain
 
 _METRICS = 40
 """How many metrics are shown; the record has all of them."""
@@ -14,31 +15,31 @@ _METRICS = 40
 def described(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line."""
     yield from _metrics(record)
-    width = max((len(_plain(output.path)) for output in record.outputs), default=0)
+    width = max((len(plain(output.path)) for output in record.outputs), default=0)
     for output in record.outputs:
         digest = f"sha256:{output.sha256[:12]}…" if output.sha256 else "unreadable"
         size = f"{human_bytes(output.size):>7}"
-        yield "output", f"{_plain(output.path):<{width}}", output.change, size, digest, _tensors(output)
+        yield "output", f"{plain(output.path):<{width}}", output.change, size, digest, _tensors(output)
     for path in record.deleted:
-        yield "deleted", _plain(path)
+        yield "deleted", plain(path)
     if record.same_bits_as:
         yield "bits", f"same as run {record.same_bits_as}"
     if record.same_tensors_in:
-        yield "", f"same tensors in other bytes: {_plain(', '.join(record.same_tensors_in))}"
+        yield "", f"same tensors in other bytes: {plain(', '.join(record.same_tensors_in))}"
     if record.differs_from:
-        yield "bits", f"differ from run {record.differs_from} in: {_plain(', '.join(record.differs_in))}"
+        yield "bits", f"differ from run {record.differs_from} in: {plain(', '.join(record.differs_in))}"
 
 
 def _tensors(output: Output) -> str:
     """Say how many tensors a saved model has, or why they are not known."""
     if output.unread:
-        return f"tensors not read: {_plain(output.unread)}"
+        return f"tensors not read: {plain(output.unread)}"
     return plural(len(output.tensors), "tensor") if output.tensors else ""
 
 
 def _metrics(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield the last value of each metric."""
-    shown = [(_plain(name), points) for name, points in record.metrics.items() if points][:_METRICS]
+    shown = [(plain(name), points) for name, points in record.metrics.items() if points][:_METRICS]
     width = max((len(name) for name, _ in shown), default=0)
     values = [str(points[-1][1]) for _, points in shown]
     wide = max(map(len, values), default=0)
@@ -46,8 +47,3 @@ def _metrics(record: Record) -> Iterator[tuple[str, ...]]:
         yield "metric", f"{name:<{width}}", f"{value:<{wide}}", f"step {points[-1][0]}", plural(len(points), "value")
     if len(record.metrics) > len(shown):
         yield "", f"{len(record.metrics) - len(shown)} more: envbuild show RUN --json"
-
-
-def _plain(text: str) -> str:
-    """Escape what would not stay on its line, or would speak to the terminal."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)

@@ -6,10 +6,11 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping
 
 from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
-from envbuild.difference.text import digest, plain, plural
+from envbuild.difference.text import digest, plural
 from envbuild.masking import mask_text
 from envbuild.processes import ReadFile
 from envbuild.record import Git, Record
+from envbuild.text import plain
 
 _WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "objects": 57}
 _LINES = 4

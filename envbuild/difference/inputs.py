@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envbuild.difference.finding import NOWHERE, Evidence, Finding, Section, Tree, changed
-from envbuild.difference.text import plain, plural
+from envbuild.difference.text import plural
 from envbuild.lock import Lock
 from envbuild.record import Record
+from envbuild.text import plain
 
 _WEIGHT = 95
 _NAMES = 3

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from envbuild.difference.finding import NOWHERE, Evidence, Finding, Section, changed
-from envbuild.difference.text import digest, flat, pairs, plain, shown
+from envbuild.difference.text import digest, flat, pairs, shown
 from envbuild.lock import Lock
 from envbuild.record import Record
+from envbuild.text import plain
 
 _FRAMEWORK, _WHEEL, _PATCH, _NUMERIC_OS, _OS = 68, 60, 56, 54, 38
 _NUMERIC = ("libc6", "libm", "libstdc++", "libgomp", "libgcc", "libblas", "liblapack", "libopenblas", "libgfortran")

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from envbuild.difference.finding import NOWHERE, Finding, Section, changed
-from envbuild.difference.text import digest, flat, pairs, plain, shown
+from envbuild.difference.text import digest, flat, pairs, shown
 from envbuild.host import GpuFacts, HostFacts, HostGpu
 from envbuild.record import Record
+from envbuild.text import plain
 
 _KERNELS = "libraries choose other code by it: other bits possible"
 _HOST: dict[str, tuple[int, str]] = {

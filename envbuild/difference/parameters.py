@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterator
 
 from envbuild.difference.finding import NOWHERE, Finding, Section, changed
-from envbuild.difference.text import plain, shown
+from envbuild.difference.text import shown
 from envbuild.masking import MASK
 from envbuild.processes import Parameter, effective
 from envbuild.record import Record
+from envbuild.text import plain
 
 _WEIGHT = 90
 _SOURCES = {"command line": "argument"}

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
-from envbuild.difference.text import flat, pairs, plain, shown
+from envbuild.difference.text import flat, pairs, shown
 from envbuild.record import Record
+from envbuild.text import plain
 
 Table = Mapping[str, Any]
 

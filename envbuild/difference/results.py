@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
-from envbuild.difference.text import digest, numbers, plain, plural, some
+from envbuild.difference.text import digest, numbers, plural, some
 from envbuild.record import Output, Point, Record, different_tensors
 from envbuild.record import compare as different_files
+from envbuild.text import plain
 
 _WEIGHT = 100
 _CLOCK = re.compile(

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import msgspec
 
 from envbuild.difference.finding import Evidence, Finding, Section, changed
-from envbuild.difference.text import flat, pairs, plain, shown
+from envbuild.difference.text import flat, pairs, shown
 from envbuild.masking import MASK
 from envbuild.record import Record, allowed, cpu_numbers
 from envbuild.runtime.guard import variables
+from envbuild.text import plain
 
 _OPTIONS: dict[str, tuple[int, str]] = {
     "controls": (100, "seeds and deterministic operations, on or off"),

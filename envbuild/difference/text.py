@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envbuild.difference.finding import NOWHERE
+from envbuild.text import plain
 
 _WIDTH = 60
 _LEAD = 12
@@ -39,11 +40,6 @@ def numbers(before: float, after: float) -> tuple[str, str]:
         if one != other:
             return one, other
     return repr(before), repr(after)
-
-
-def plain(text: str) -> str:
-    """Escape what would not stay on its line, or would speak to the terminal."""
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def plural(count: int, noun: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from envbuild.inputs.manifest import DIR, FILE, Entry, entries, order
+from envbuild.text import plain
 
 NAMES = 5
 """So many names of each kind are kept by default."""
@@ -108,8 +109,7 @@ def _note(was: bytes, now: bytes) -> str:
 
 def printable(path: bytes) -> str:
     """Return a path as text that stays on its line: other bytes than printable UTF-8 are escaped as in Python."""
-    text = path.decode("utf-8", "backslashreplace")
-    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+    return plain(path.decode("utf-8", "backslashreplace"))
 
 
 def plural(count: int, noun: str) -> str:

@@ -19,7 +19,7 @@ VALUES = (
     "errors digest layout hardware host lock lock_document lock_types record files progress resources suggest masking "
     "project requirement_files spec spec_checks spec_docs spec_env spec_fields spec_hardware spec_hardware_keys "
     "spec_hardware_kinds spec_keys spec_kinds spec_yaml host_file host_values locked_hardware processes "
-    "trace trace_divergence trace_file trace_values"
+    "text trace trace_divergence trace_file trace_values"
 )
 NETWORK = "net netconfig pipconfig"
 FETCH = "fetch download part store vendor"
