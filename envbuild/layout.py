@@ -1,12 +1,20 @@
-"""Where things lie inside every image, and the constants that its bytes depend on.
+"""Where things lie inside every image, the constants that its bytes depend on, and which layouts there are.
 
-Changing anything here changes digests: raise ``VERSION`` with it.
+A lock names the layout version that its image is made in, and keeps it until ``envbuild lock --upgrade``. What is
+equal in all versions are the constants below; what differs is looked up by ``lock.layout`` where it is decided
+(``image/plan.py``). A change of bytes is a new version: raise ``VERSION``, keep the old code path, and add a golden file
+beside ``tests/golden/image-layout-1.json``.
 """
 
 from __future__ import annotations
 
+from envbuild.errors import LockError
+
 VERSION = 1
-"""Layout version: part of every cache key and of the lock."""
+"""The newest layout version, which new locks get."""
+
+OLDEST = 1
+"""The oldest one that can still be made."""
 
 EPOCH = 315_532_800
 """Modification time of every file in an image, in seconds: 1980-01-01T00:00:00Z, the oldest a zip can hold."""
@@ -30,3 +38,23 @@ INPUTS = "/inputs"
 
 LARGE_WHEEL = 4 << 20
 """Wheels of at least this many bytes (packed) get a layer of their own; the others share one."""
+
+
+def check(version: int, lock: str) -> None:
+    """Refuse a layout version that this envbuild cannot make.
+
+    Args:
+        version: the lock's.
+        lock: the lock's file name, for the message.
+
+    Raises:
+        LockError: a newer envbuild wrote the lock, or one so old that its layout is gone.
+    """
+    if OLDEST <= version <= VERSION:
+        return
+    known = f"layout {VERSION}" if OLDEST == VERSION else f"layouts {OLDEST} to {VERSION}"
+    newer = "use the envbuild that wrote it or a newer one, or " if version > VERSION else ""
+    raise LockError(
+        f"{lock} is of image layout {version}; this envbuild makes {known}",
+        f"{newer}move the lock to layout {VERSION}: envbuild lock --upgrade",
+    )

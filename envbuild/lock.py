@@ -177,6 +177,7 @@ class Lock(Value, frozen=True, kw_only=True):
 
     Attributes:
         name: file name part: the lock is ``pylock.<name>.toml``.
+        layout: layout version of the image (``envbuild.layout``).
         resolution: SHA-256 of each input of the resolution by its name (``spec``, requirement files, ``options``).
         frameworks: version of each framework the tables know, by normalised name.
         cuda: NVIDIA's libraries among the wheels; None for none.
@@ -185,7 +186,7 @@ class Lock(Value, frozen=True, kw_only=True):
     """
 
     name: LockName
-    layout: int = layout.VERSION
+    layout: Annotated[int, Meta(ge=1)] = layout.VERSION
     resolution: dict[Line, Sha256]
     os: Os
     python: Python
@@ -240,6 +241,8 @@ def loads(data: bytes, source: str = "lock") -> Lock:
     version = table.pop("version", None)
     if version != FORMAT:
         raise LockError(f"{source}: tool.envbuild.version: expected {FORMAT}, found {version!r}", _AGAIN)
+    if "layout" not in table:  # the default is for new locks only
+        raise LockError(f"{source}: tool.envbuild.layout: missing", _AGAIN)
     if "packages" in table:
         raise LockError(f"{source}: tool.envbuild.packages: unknown key", _AGAIN)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from envbuild import layout
 from envbuild import lock as locks
 from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console, human_bytes, plural
@@ -38,6 +39,8 @@ def write_lock(path: Path, options: LockOptions, console: Console) -> None:
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
     old = _existing(target)
+    if old and not options.upgrade:
+        layout.check(old.layout, target.name)
     lock, notes = resolve(spec, path, old, options, console)
     data = locks.dumps(lock)
     dockerfile = render(lock).dockerfile
@@ -94,7 +97,11 @@ def _is_hardware(name: str) -> bool:
 
 def _versions(lock: locks.Lock) -> dict[str, str]:
     wheels = {package.name: package.version for package in lock.packages}
-    return {**{f"{package.name} (os)": package.version for package in lock.os.packages}, **wheels}
+    return {
+        "image layout": str(lock.layout),
+        **{f"{package.name} (os)": package.version for package in lock.os.packages},
+        **wheels,
+    }
 
 
 def _existing(path: Path) -> locks.Lock | None:

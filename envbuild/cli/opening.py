@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild import layout
 from envbuild import lock as locks
 from envbuild.cli.freshness import known_fresh, remember_fresh
 from envbuild.digest import sha256_file
@@ -57,10 +58,11 @@ def open_lock(path: Path | None, start: Path | None = None) -> Opened:
         start: where to search from; the working directory by default.
 
     Raises:
-        LockError: there is none, it is invalid, or the spec beside it has changed since.
+        LockError: there is none, it is invalid, of a layout that this envbuild cannot make, or the spec beside it has changed since.
     """
     found = find_lock(start or Path.cwd()) if path is None else path
     lock = locks.load(found)
+    layout.check(lock.layout, lock.file_name)
     specs = [found.parent / name for name in lock.resolution if name.endswith((".yaml", ".yml"))]
     spec_path = next((place for place in specs if place.is_file()), None)
     if spec_path is not None and not known_fresh(spec_path, lock):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild import layout
 from envbuild import lock as locks
 from envbuild.cli import base_image, debian_system, locked_cuda, locked_host
 from envbuild.cli.console import Console
@@ -51,6 +52,7 @@ def resolve(
     wanted_by_spec = {package.name for package in spec.packages}
     lock = locks.Lock(
         name=spec.name,
+        layout=old.layout if old and not options.upgrade else layout.VERSION,
         resolution=resolution_inputs(spec, path, options),
         os=system,
         python=interpreter,

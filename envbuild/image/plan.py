@@ -6,7 +6,7 @@ large and seldom changes lies low, so that a change rebuilds, sends and unpacks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,13 +101,10 @@ def plan(lock: Lock) -> Plan:
     """Decide an image.
 
     Raises:
-        BuildError: the lock is of another layout version, or of an architecture that images have no name for.
+        LockError: the lock is of a layout version that this envbuild cannot make.
+        BuildError: it is of an architecture that images have no name for.
     """
-    if lock.layout != layout.VERSION:
-        raise BuildError(
-            f"the lock is of image layout {lock.layout}; this envbuild makes layout {layout.VERSION}",
-            "lock again: envbuild lock spec.yaml",
-        )
+    layout.check(lock.layout, lock.file_name)
     name = _ARCHITECTURES.get(lock.os.architecture)
     if name is None:
         raise BuildError(f"os.architecture: expected one of {', '.join(_ARCHITECTURES)}, found {lock.os.architecture}")
@@ -119,7 +116,7 @@ def plan(lock: Lock) -> Plan:
         python=lock.python.version,
         executable=lock.python.executable,
         interpreter=interpreter(lock),
-        layers=_layers(lock),
+        layers=_ORDERS[lock.layout](lock),
         platform=MappingProxyType(platform),
         config=MappingProxyType(_config(lock, texts)),
         labels=MappingProxyType(texts),
@@ -165,7 +162,8 @@ def bytecode_key(plan: Plan, sources: str) -> str:
     return sha256_json({"code": code, "interpreter": plan.interpreter, "python": plan.python, "sources": sources})
 
 
-def _layers(lock: Lock) -> tuple[LayerSpec, ...]:
+def _layers_1(lock: Lock) -> tuple[LayerSpec, ...]:
+    """Layout 1: the OS, large wheels by size, their bytecode, the environment with the small ones, theirs, runtime."""
     large = sorted((item for item in lock.packages if is_large(item)), key=lambda item: (-item.wheel.size, item.name))
     small = sorted((item for item in lock.packages if not is_large(item)), key=lambda item: item.name)
     layers = [_os(lock)]
@@ -219,7 +217,7 @@ def _bytecode(lock: Lock, packages: list[PythonPackage], what: str) -> LayerSpec
 
 
 def _key(kind: str, lock: Lock, **inputs: Any) -> str:
-    return sha256_json({"kind": kind, "layout": layout.VERSION, "python": lock.python.version, **inputs})
+    return sha256_json({"kind": kind, "layout": lock.layout, "python": lock.python.version, **inputs})
 
 
 @cache
@@ -240,3 +238,7 @@ def _config(lock: Lock, texts: Mapping[str, str]) -> dict[str, Any]:
         "Labels": dict(texts),
         "WorkingDir": layout.WORKSPACE,
     }
+
+
+_ORDERS: Mapping[int, Callable[[Lock], tuple[LayerSpec, ...]]] = {1: _layers_1}
+"""Which layers there are, by layout version. A published one stays as it is: locks keep theirs."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from envbuild import layout
 from envbuild import lock as locks
 from tests.support.archives import BASE, keyring, stanza, write_release
 from tests.support.cli import Done, Project
@@ -151,6 +152,21 @@ def test_pins_stay_until_they_are_asked_to_move(project: Project) -> None:
     assert _pins(project) == {"alpha": "3.0", "beta": "3.0"}
     done = _refused(project, 12, "--upgrade-package", "betta")
     assert "--upgrade-package: no package 'betta' is locked" in done.err.replace('"', "'")
+
+
+def test_the_layout_stays_until_it_is_asked_to_move(project: Project) -> None:
+    """A lock of a layout that this envbuild does not know is refused as it is; ``--upgrade`` moves it and says so."""
+    project.must("lock")
+    path = project.folder / "pylock.t.toml"
+    newer = path.read_text().replace(f"layout = {layout.VERSION}\n", "layout = 99\n")
+    path.write_text(newer)
+    for command in (["lock"], ["fetch"], ["build"]):
+        done = project(*command)
+        assert (done.code, done.out) == (11, ""), done.err
+        assert done.err.startswith("envbuild: pylock.t.toml is of image layout 99; this envbuild makes layout")
+        assert path.read_text() == newer
+    done = project.must("lock", "--upgrade")
+    assert re.search(rf"^moved +image layout +99 → {layout.VERSION}$", done.out, re.M)
 
 
 @pytest.mark.parametrize(

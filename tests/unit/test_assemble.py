@@ -198,24 +198,25 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
     assert len({result.image.config for result in results}) == 1
 
 
-def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Configuration and layers of a tiny image never change by accident.
+@pytest.mark.parametrize("version", range(layout.OLDEST, layout.VERSION + 1))
+def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """Configuration and layers of a tiny image never change by accident, in any layout version that was ever published.
 
-    Bytecode and the runtime's own files are left out, as they follow the interpreter and the guard's code.
+    ENVBUILD_GOLDEN=write records a new version's; a published one's file is never written again. Bytecode and the runtime's own files are left out, as they follow the interpreter and the guard's code.
     """
     monkeypatch.setattr(module, "pack_bytecode", _no_bytecode(module.pack_bytecode))
     monkeypatch.setattr(module.runtime, "runtime_files", lambda lock: {})
     monkeypatch.setattr(module, "read_archive", lambda archive: {})
     monkeypatch.setattr("envbuild.image.plan.lock_digest", lambda lock: "0" * 64)
-    built, _ = build(tmp_path)
+    built, _ = build(tmp_path, lock={"layout": version})
     found = {
         "config": json.loads(built.image.config),
         "config_digest": built.image.config_digest,
         "manifest_digest": built.image.manifest_digest,
         "layers": {layer.title: msgspec.to_builtins(layer.layer) for layer in built.layers},
     }
-    golden = Path(__file__).parents[1] / "golden" / "image.json"
-    if os.environ.get("ENVBUILD_GOLDEN") == "write":
+    golden = Path(__file__).parents[1] / "golden" / f"image-layout-{version}.json"
+    if not golden.exists() and os.environ.get("ENVBUILD_GOLDEN") == "write":
         golden.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
     assert found == json.loads(golden.read_text())
 

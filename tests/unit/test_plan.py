@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from envbuild import layout
-from envbuild.errors import BuildError
+from envbuild.errors import BuildError, LockError
 from envbuild.image.plan import CREATED, Plan, plan
 from envbuild.image.runtime import entrypoint
 from envbuild.lock import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
@@ -44,9 +44,11 @@ def keys(made: Plan) -> dict[str, str]:
     return {layer.title.split(",")[0]: layer.key for layer in made.layers}
 
 
-def test_layers_are_in_order_of_stability() -> None:
+def test_layers_of_layout_1_are_in_order_of_stability() -> None:
     """The OS lies at the bottom, then large wheels by size, then the small ones, then what every lock changes."""
-    assert [(layer.kind, layer.title, [wheel.name[0] for wheel in layer.wheels]) for layer in plan(lock()).layers] == [
+    assert [
+        (layer.kind, layer.title, [wheel.name[0] for wheel in layer.wheels]) for layer in plan(lock(layout=1)).layers
+    ] == [
         ("os", "debian-12, 2 packages", []),
         ("wheel", "bigger 1.0", ["b"]),
         ("wheel", "big 1.0", ["b"]),
@@ -145,11 +147,24 @@ def test_installation_order_ends_with_small_wheels() -> None:
     assert [wheel.name.split("-")[0] for wheel in plan(lock()).wheels] == ["bigger", "big", "a", "b"]
 
 
-def test_other_layouts_are_refused() -> None:
-    """A lock of another layout version is not built as if it were this one."""
-    with pytest.raises(BuildError) as caught:
+def test_newer_layouts_are_refused() -> None:
+    """A lock of a layout version that this envbuild does not know is not built as if it were another."""
+    with pytest.raises(LockError) as caught:
         plan(lock(layout=99))
-    assert caught.value.message == f"the lock is of image layout 99; this envbuild makes layout {layout.VERSION}"
+    known = "layout 1" if layout.VERSION == 1 else f"layouts 1 to {layout.VERSION}"
+    assert caught.value.message == f"pylock.digits.toml is of image layout 99; this envbuild makes {known}"
+    assert caught.value.hint == (
+        "use the envbuild that wrote it or a newer one, or "
+        f"move the lock to layout {layout.VERSION}: envbuild lock --upgrade"
+    )
+
+
+@pytest.mark.parametrize("version", range(layout.OLDEST, layout.VERSION + 1))
+def test_every_layout_is_made_as_its_lock_says(version: int) -> None:
+    """An older lock keeps its layout: the image says so, and every wheel is in it once."""
+    made = plan(lock(layout=version))
+    assert made.labels["envbuild.layout"] == str(version)
+    assert sorted(wheel.name for wheel in made.wheels) == sorted(item.wheel.name for item in PACKAGES)
 
 
 def test_unknown_architectures_are_refused() -> None:
