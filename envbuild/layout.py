@@ -2,8 +2,8 @@
 
 A lock names the layout version that its image is made in, and keeps it until ``envbuild lock --upgrade``. What is
 equal in all versions are the constants below; what differs is looked up by ``lock.layout`` where it is decided
-(``image/plan.py``). A change of bytes is a new version: raise ``VERSION``, keep the old code path, and add a golden file
-beside ``tests/golden/image-layout-1.json``.
+(``image/plan.py``). A change of bytes is a new version: raise ``VERSION``, keep the old code path, and add a golden
+file beside ``tests/golden/image-layout-1.json``.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ def open_lock(path: Path | None, start: Path | None = None) -> Opened:
         start: where to search from; the working directory by default.
 
     Raises:
-        LockError: there is none, it is invalid, of a layout that this envbuild cannot make, or the spec beside it has changed since.
+        LockError: there is none, it is invalid or of a layout that this envbuild cannot make, or the spec beside it
+            has changed since.
     """
     found = find_lock(start or Path.cwd()) if path is None else path
     lock = locks.load(found)

@@ -200,9 +200,10 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", range(layout.OLDEST, layout.VERSION + 1))
 def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -> None:
-    """Configuration and layers of a tiny image never change by accident, in any layout version that was ever published.
+    """Configuration and layers of a tiny image never change by accident, in any layout version.
 
-    ENVBUILD_GOLDEN=write records a new version's; a published one's file is never written again. Bytecode and the runtime's own files are left out, as they follow the interpreter and the guard's code.
+    ENVBUILD_GOLDEN=write records a new version's; a published one's file is never written again. Bytecode and the
+    runtime's own files are left out, as they follow the interpreter and the guard's code.
     """
     monkeypatch.setattr(module, "pack_bytecode", _no_bytecode(module.pack_bytecode))
     monkeypatch.setattr(module.runtime, "runtime_files", lambda lock: {})
