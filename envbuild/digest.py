@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,17 @@ def sha256_bytes(data: bytes) -> str:
 
 def sha256_file(path: Path) -> str:
     """Return the lower-case hexadecimal SHA-256 of a file's bytes; raises ``OSError``."""
-    digest = hashlib.sha256()
     with path.open("rb", buffering=0) as stream:
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
+        return sha256_stream(stream)
+
+
+def sha256_stream(stream: RawIOBase, advance: Callable[[int], None] = lambda amount: None) -> str:
+    """Return the SHA-256 of what an unbuffered file has from here on; raises ``OSError``."""
+    digest, buffer = hashlib.sha256(), bytearray(_CHUNK)
+    view = memoryview(buffer)
+    while count := stream.readinto(buffer):
+        digest.update(view[:count])
+        advance(count)
     return digest.hexdigest()
 
 

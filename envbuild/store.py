@@ -3,6 +3,7 @@
     <root>/sha256/ab/cdef…        objects, read-only
     <root>/part/abcdef…           objects on their way in; held by an advisory lock, resumed after an interruption
     <root>/derived/<kind>/<key>/  what can be made again from objects, each folder whole or absent
+    <root>/leases/, <root>/locks/ who uses what: see ``envbuild.leases`` and ``envbuild.holdings.register``
 
 An object appears by a rename after its last byte was written, hashed and synced. Any number of commands may
 share a store; one that is killed leaves at most a part, which the next command goes on with.
@@ -20,7 +21,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from envbuild.digest import SHA256, canonical_json, sha256_bytes, sha256_file
+from envbuild import leases
+from envbuild.digest import SHA256, canonical_json, sha256_bytes, sha256_stream
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.files import ELSEWHERE, atomic_write, claimed, is_named
 from envbuild.part import Part, copy_into
@@ -69,21 +71,36 @@ class Store:
         return self.root / "sha256" / sha256[:2] / sha256[2:]
 
     def has(self, sha256: str, size: int | None = None) -> bool:
-        """Whether the object is there, and of ``size`` bytes if given; its bytes are not read (see ``verify``)."""
+        """Whether the object is there, and of ``size`` bytes if given; its bytes are not read (see ``verify``).
+
+        No collection removes an object that was asked for, as long as this process lives.
+        """
+        path = self.path(sha256)
+        leases.use(self.root, sha256)
         try:
-            found = self.path(sha256).stat()
+            found = path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return False
         return size is None or found.st_size == size
 
     def verify(self, sha256: str) -> bool:
-        """Read the object and compare; a damaged one is removed. False if it is not there (any more)."""
+        """Read the object and compare; a damaged one is removed. False if it is not there (any more).
+
+        Raises:
+            OSError: it cannot be read or, damaged, not be removed.
+        """
+        path = self.path(sha256)
         try:
-            if sha256_file(self.path(sha256)) == sha256:
-                return True
+            with path.open("rb", buffering=0) as stream:
+                if sha256_stream(stream) == sha256:
+                    return True
+                with claimed(self._part_path(sha256)) as part:  # nobody puts the right bytes there meanwhile
+                    if is_named(stream, path):
+                        path.unlink()
+                    if part.seek(0, os.SEEK_END) == 0:
+                        self._part_path(sha256).unlink()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        self.discard(sha256)
         return False
 
     def discard(self, sha256: str) -> None:
@@ -154,6 +171,7 @@ class Store:
         with ExitStack() as stack:
             with self.explained(REFUSED):
                 self.path(sha256).parent.mkdir(parents=True, exist_ok=True)
+                leases.use(self.root, sha256)
                 stream = stack.enter_context(claimed(path, check))
             try:
                 yield Part(stream)
@@ -193,6 +211,7 @@ class Store:
         A folder whose files have other sizes than they were made with (a power cut) counts as absent.
         """
         folder = self.cache_dir(kind) / _key(key)
+        leases.use(self.root, f"{kind}/{key}")
         with suppress(OSError, ValueError):
             if json.loads((folder / _SIZES).read_bytes()) == _sizes(folder):
                 return folder

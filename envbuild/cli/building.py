@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from envbuild import leases
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.fetching import ensure_files, naming_damaged_files
@@ -23,6 +24,7 @@ from envbuild.cli.identity import (
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.digest import sha256_bytes, sha256_json
 from envbuild.errors import UsageError
+from envbuild.holdings.register import note_lock
 from envbuild.store import Store
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     engine = _connect() if target is None else None
     if engine is not None and _is_there(engine, recorded, recipe):
         assert recorded is not None  # noqa: S101 - or it would not be there
+        note_lock(Store(), opened.path, lock)
         console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
         console.result(recorded)
         return recorded
@@ -73,6 +76,8 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
             name = engine.describe().get("name", "engine")
             console.line("load", f"{name:<18}", f"{loading.seconds:.1f} s more", kept)
     write_identity(opened.path, identity)
+    store = Store()
+    note_lock(store, opened.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
     _report(built, lock, recorded == identity, console)
     console.result(identity)
     return identity

@@ -35,8 +35,10 @@ def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offli
     """Fetch what the store lacks; asks no index when it lacks nothing."""
     from envbuild.cli import base_image
     from envbuild.fetch import lock_items
+    from envbuild.holdings.register import note_lock
     from envbuild.vendor import vendored_sources
 
+    note_lock(store, opened.path, opened.lock)
     items = lock_items(opened.lock)
     missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}
     if not missing:

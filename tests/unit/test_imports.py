@@ -22,7 +22,7 @@ VALUES = (
     "text trace trace_divergence trace_file trace_values"
 )
 NETWORK = "net netconfig pipconfig"
-FETCH = "fetch download part store vendor"
+FETCH = "fetch download part store vendor leases holdings"
 RUN = "fingerprint kept run run_container run_gpus run_options runs surroundings workcopy repeat workspace"
 LAYERS = {
     **dict.fromkeys(VALUES.split(), "values"),

@@ -71,7 +71,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
         make_layer(store, KEY, "boot", full)
     assert caught.value.message == f"the store {tmp_path} has no space left"
     assert cached_layer(store, KEY, "boot") is None
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "leases"] == []
 
 
 def test_the_boot_is_known() -> None:

@@ -1,0 +1,164 @@
+"""Leases: what running commands use of a store, so that a collection beside them takes none of it.
+
+    <root>/leases/<pid>-<random>  names, one a line, of what one process uses; held by an advisory lock while it lives
+    <root>/leases/lock            shared by whoever adds a name, exclusive for whoever removes things
+
+A command writes a thing's name down before it looks whether the thing is there. A collection reads all names and
+removes things under the exclusive lock. So either the name was written before, and the thing stays, or the thing was
+gone before anybody looked. Neither clocks nor ages matter, and the kernel ends the lease of a command that is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+_FOLDER = "leases"
+_LOCK = "lock"
+
+_taken: dict[tuple[Path, int], Lease] = {}
+_guard = threading.Lock()
+
+
+def use(root: Path, name: str) -> None:
+    """Write down that this process uses a thing of a store, until it ends; call it before looking for the thing.
+
+    Nothing happens where the store is not there yet or cannot be written: it cannot be collected from here either.
+
+    Args:
+        root: the store's folder.
+        name: an object's SHA-256, or ``<kind>/<key>`` of a derived thing.
+    """
+    with _guard:
+        lease = _taken.setdefault((root, os.getpid()), Lease(root))
+    lease.use(name)
+
+
+def names_used(root: Path) -> frozenset[str]:
+    """Return all that this process has used of a store."""
+    with _guard:
+        lease = _taken.get((root, os.getpid()))
+    return lease.names if lease is not None else frozenset()
+
+
+def end(root: Path) -> None:
+    """Give up what this process uses of a store."""
+    with _guard:
+        lease = _taken.pop((root, os.getpid()), None)
+    if lease is not None:
+        lease.end()
+
+
+class Lease:
+    """What one process uses of one store."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._names: set[str] = set()
+        self._stream: BinaryIO | None = None
+        self._lock: BinaryIO | None = None
+        self._guard = threading.Lock()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names written down so far."""
+        with self._guard:
+            return frozenset(self._names)
+
+    def use(self, name: str) -> None:
+        """Write a name down, waiting for a collection that is at work."""
+        with self._guard:
+            if name in self._names:
+                return
+            with suppress(OSError):
+                self._write(name)
+                self._names.add(name)
+
+    def end(self) -> None:
+        """Remove the lease."""
+        with self._guard:
+            if self._stream is not None and self._lock is not None:
+                with suppress(OSError):
+                    Path(self._stream.name).unlink()
+                self._stream.close()
+                self._lock.close()
+            self._stream = self._lock = None
+            self._names.clear()
+
+    def _write(self, name: str) -> None:
+        if self._lock is None:
+            if not self._root.is_dir():
+                raise FileNotFoundError
+            (self._root / _FOLDER).mkdir(exist_ok=True)
+            self._lock = (self._root / _FOLDER / _LOCK).open("a+b", buffering=0)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        try:
+            if self._stream is None:
+                self._stream = self._open()
+            self._stream.write(f"{name}\n".encode())
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _open(self) -> BinaryIO:
+        """Make the lease's file; the shared lock is held, so that no collection finds it before its own lock is."""
+        path = self._root / _FOLDER / f"{os.getpid()}-{secrets.token_hex(8)}"
+        stream = path.open("xb", buffering=0)
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        return stream
+
+
+@contextmanager
+def collecting(root: Path) -> Iterator[frozenset[str]]:
+    """Give the names of all things in use; nobody begins to use another one before the block ends.
+
+    Whoever wants to is made to wait, so the block should be short. Leases of processes that have ended are removed.
+
+    Raises:
+        OSError: the store cannot be written.
+    """
+    folder = root / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / _LOCK).open("a+b", buffering=0) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        names: set[str] = set()
+        for path, alive in _leases(folder):
+            if alive:
+                names.update(path.read_text().splitlines())
+            else:
+                path.unlink(missing_ok=True)
+        yield frozenset(names)
+
+
+def users(root: Path) -> list[int]:
+    """Return the process ids of the commands that use a store now; on other machines they mean other processes."""
+    return sorted(int(path.name.partition("-")[0]) for path, alive in _leases(root / _FOLDER) if alive)
+
+
+def _leases(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Give each lease's file, and whether its process lives."""
+    for path in sorted(folder.glob("*-*")):
+        try:
+            stream = path.open("rb")
+        except FileNotFoundError:
+            continue
+        with stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield path, True
+            else:
+                yield path, False
+
+
+@atexit.register
+def _end_all() -> None:
+    for root, pid in list(_taken):
+        if pid == os.getpid():
+            end(root)
