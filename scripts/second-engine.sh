@@ -1,21 +1,29 @@
 #!/bin/sh
 # Bring up a second, newer Docker engine beside the machine's own, for tests: Debian's packages of a later suite, unpacked
-# into the cache, with the containerd image store; own data, own socket, no bridge and no firewall rules of its own.
-# Usage: scripts/second-engine.sh start|stop|clean
+# into the cache; own data, own socket, no bridge and no firewall rules of its own.
+# Usage: scripts/second-engine.sh start|stop|clean [containerd|classic]
 #   start  prints DOCKER_HOST=unix://... on standard output; what is running already is used
 #   stop   ends it and removes its images and containers; the unpacked packages stay for the next time
-#   clean  stop, and remove the packages too
+#   clean  stop both, and remove the packages too
+# The word is the image store: containerd's (default) or the classic one (overlay2). Both may run side by side.
 # Needs root and Debian with a mirror in its apt configuration. ENVBUILD_SECOND_SUITE names the suite (default: unstable).
+# With ENVBUILD_SECOND_MEMORY=1 images and containers lie in memory (tmpfs), which lists files in another order than a disk.
 set -eu
 suite=${ENVBUILD_SECOND_SUITE:-unstable}
+store=${2:-containerd}
 base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild/second-engine
 root=$base/packages-$suite
-data=$base/data
+case $store in
+containerd) suffix='' snapshotter=true ;;
+classic) suffix=-classic snapshotter=false ;;
+*) store='' suffix='' snapshotter='' ;;
+esac
+data=$base/data$suffix
 # Short and outside the cache: a socket's path may have 107 bytes at most.
-run=/run/envbuild-second-engine
+run=/run/envbuild-second-engine$suffix
 socket=$run/docker.sock
 pidfile=$run/dockerd.pid
-log=$base/dockerd.log
+log=$base/dockerd$suffix.log
 
 say() { printf 'engine    %s\n' "$*" >&2; }
 fail() {
@@ -80,10 +88,11 @@ start() {
         unpack
         command -v runc >/dev/null || fail "no runc: install the machine's own engine first: scripts/ensure-engine.sh"
         # Descriptions of devices (CDI) and NVIDIA's hook come from folders of its own, so that tests may put some there.
-        printf '{"features": {"containerd-snapshotter": true}, "cdi-spec-dirs": ["%s"]}\n' "$run/cdi" >"$base/daemon.json"
-        mkdir -p "$run/cdi"
+        printf '{"features": {"containerd-snapshotter": %s}, "cdi-spec-dirs": ["%s"]}\n' "$snapshotter" "$run/cdi" >"$run/daemon.json"
+        mkdir -p "$run/cdi" "$data"
+        if [ "${ENVBUILD_SECOND_MEMORY:-}" = 1 ] && ! mountpoint -q "$data"; then mount -t tmpfs -o mode=711 tmpfs "$data"; fi
         # In a network namespace of its own: an engine without a bridge removes docker0, which is the first engine's.
-        PATH=$run/bin:$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net dockerd --config-file "$base/daemon.json" \
+        PATH=$run/bin:$root/usr/sbin:$root/usr/bin:$PATH setsid unshare --net dockerd --config-file "$run/daemon.json" \
             --data-root "$data" --exec-root "$run/exec" --pidfile "$pidfile" --host "unix://$socket" \
             --bridge none --iptables=false --ip6tables=false >"$log" 2>&1 </dev/null 9>&- &
         started=$!
@@ -97,7 +106,7 @@ start() {
             sleep 1
         done
     fi
-    say "second engine $version at $socket"
+    say "second engine $version ($store store) at $socket"
     printf 'DOCKER_HOST=unix://%s\n' "$socket"
 }
 
@@ -112,18 +121,21 @@ stop() {
             sleep 0.5
         done
     fi
+    ! mountpoint -q "$data" || umount "$data"
     rm -rf "$data" "$run"
 }
 
+[ -n "$store" ] || set -- usage
 case ${1:-} in
 start) start ;;
 stop) stop ;;
 clean)
-    stop
+    "$0" stop containerd
+    "$0" stop classic
     rm -rf "$base"
     ;;
 *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
