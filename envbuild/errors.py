@@ -101,6 +101,12 @@ class NotReproducibleError(EnvbuildError):
     exit_code = 16
 
 
+class RegistryError(EnvbuildError):
+    """An image registry does not answer, or it refused."""
+
+    exit_code = 17
+
+
 class HostMismatchError(EnvbuildError):
     """This host does not match the lock; nothing of the user's program was run."""
 

@@ -84,7 +84,7 @@ class Http:
         for _ in range(10):
             address, authorization = self._authorized(url)
             try:
-                response = self._manager(address).request(
+                response = self.pool(address).request(
                     "GET",
                     address,
                     headers=asked | authorization,
@@ -134,7 +134,7 @@ class Http:
                     return found[0], found[2] or ""
         return None
 
-    def _manager(self, url: str) -> urllib3.PoolManager:
+    def pool(self, url: str) -> urllib3.PoolManager:
         """Return the pool for direct connections, or that of the proxy this address goes through."""
         import urllib3
 

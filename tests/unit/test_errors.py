@@ -29,6 +29,7 @@ PUBLISHED = {
     "BuildError": 14,
     "EngineError": 15,
     "NotReproducibleError": 16,
+    "RegistryError": 17,
     "HostMismatchError": 78,
 }
 

@@ -39,6 +39,7 @@ LAYERS = {
     "engine": "adapter",
     "resolve": "resolve",
     "image": "image",
+    "registry": "registry",
     "hostprobe": "probe",
     "difference": "difference",
     "report": "report",
@@ -61,6 +62,7 @@ ALLOWED = {
     "image": {"values", "protocol", "runtime"},
     "run": {"values", "protocol", "runtime", "probe"},
     "adapter": {"values", "protocol"},
+    "registry": {"values", "network"},
     "probe": {"values", "runtime"},
     "difference": {"values", "runtime"},
     "report": {"values", "difference"},
@@ -69,7 +71,7 @@ ALLOWED = {
 """Layers that each layer may import besides its own: no stage another stage, no stage an adapter."""
 
 ONLY = {
-    "docker": "engine.docker",
+    "docker": ("engine.docker", "registry.credentials"),
     "requests": "engine.docker",
     "jinja2": ("image.", "report"),
     "markupsafe": "report",
