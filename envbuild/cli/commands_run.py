@@ -38,6 +38,9 @@ def run(
     tensors: Annotated[
         bool, typer.Option("--tensors/--no-tensors", help="Read the tensors of saved models after the run.")
     ] = True,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Keep a digest of every parameter after each step, for diff.")
+    ] = False,
     gpus: Annotated[
         str | None, typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to hand over; as locked by default.")
     ] = None,
@@ -75,6 +78,7 @@ def run(
         controls=controls,
         gpus=gpus,
         tensors=tensors,
+        trace=trace,
         allow=tuple(allow or ()),
         guard=guard,
         offline=offline,
@@ -102,6 +106,10 @@ def verify(
         list[str] | None,
         typer.Option("--ignore", metavar="PATTERN", help="Leave outputs out of the comparison, such as 'logs/*'."),
     ] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option("--diagnose/--no-diagnose", help="Where runs differ, run again to find out why."),
+    ] = True,
     cost: Annotated[
         bool, typer.Option("--cost", help="Measure what each switch costs, and find the cheapest set that suffices.")
     ] = False,
@@ -165,7 +173,7 @@ def verify(
     )
     options = VerifyOptions(
         run=shared, count=count, jobs=jobs, in_place=in_place, ignore=tuple(ignore or ()), sign=sign,
-        cost=cost, check=check, signers=signers,
+        diagnose=diagnose, cost=cost, check=check, signers=signers,
     )  # fmt: skip
     return verify_or_check(options, Console(quiet=quiet, verbose=verbose, as_json=as_json))
 

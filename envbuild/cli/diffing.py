@@ -7,18 +7,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from envbuild import runs
 from envbuild.cli.console import Console
 from envbuild.cli.diff_evidence import Side, evidence
+from envbuild.cli.first_difference import first_difference
 from envbuild.difference import Difference, Finding, compare
 from envbuild.errors import NotReproducibleError, UsageError
 from envbuild.project import STATE_FOLDER
 from envbuild.record import Record, RecordError, loads
 from envbuild.text import plain
+
+if TYPE_CHECKING:
+    from envbuild.verification.first import First
 
 _SHORT = 10
 _ROWS = 14
@@ -50,10 +54,11 @@ def diff_runs(
     """
     a, b = chosen(names, project_of(folder))
     difference = compare(a.record, b.record, evidence(a, b))
+    first, _ = first_difference((a.project, a.record), (b.project, b.record), asked=False)
     if not console.as_json:
-        for label, *columns in screen(difference, a.record, b.record):
+        for label, *columns in screen(difference, a.record, b.record, first):
             console.line(label, *columns)
-    result = as_json(difference)
+    result = as_json(difference) | {"first": msgspec.to_builtins(first)}
     if bisect:
         from envbuild.cli.bisecting import bisect as search
 
@@ -126,11 +131,17 @@ def project_of(folder: Path) -> Path:
     return folder.absolute()
 
 
-def screen(difference: Difference, a: Record, b: Record) -> Iterator[tuple[str, ...]]:
-    """Yield label and columns of each line for people: results, causes, and what is equal."""
+def screen(difference: Difference, a: Record, b: Record, first: First | None = None) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line for people: results, where training parts, causes, and what is equal."""
     yield "A", a.id[:_SHORT], _started(a), _command(a)
     yield "B", b.id[:_SHORT], _started(b), _command(b)
     yield from _results(difference)
+    if first is not None:
+        from envbuild.verification.text import numbers
+
+        yield "first", first.sentence if not first.process else f"{first.process}: {first.sentence}"
+        if told := numbers(first):
+            yield "", told
     label = {"equal": "although", "different": "because", "unknown": "differs"}[difference.outcome]
     if difference.causes:
         yield from _labelled(label, _causes(difference.causes))

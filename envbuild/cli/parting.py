@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.cli.first_difference import first_difference
 from envbuild.digest import sha256_bytes
-from envbuild.verification.causes import Cause, Clues, Operation, TextDifference, suspects
+from envbuild.verification.causes import Cause, Clues, Operation, TextDifference
 
 if TYPE_CHECKING:
     from envbuild.cli.verify_session import Session
     from envbuild.record import Record
     from envbuild.repeat import Repeated
-    from envbuild.verification.first import First
     from envbuild.verification.judge import Verdict
 
 TEXT = 4 << 20
@@ -24,16 +24,15 @@ _TEXTS = 20
 """Files that are compared line by line."""
 
 
-def look_closer(
-    session: Session, verdict: Verdict, in_place: bool
-) -> tuple[First | None, tuple[Cause, ...], list[str]]:
+def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Clues, list[str]]:
     """Compare two runs that differ in all that is known of them.
 
     Returns:
-        The first difference of the traces, what may be behind it, and what could not be looked at, a sentence each.
+        What was found, and what could not be looked at, a sentence each.
     """
     one, other = (session.repeated(index) for index in verdict.pair)
-    first, notes = _first(session, one.record, other.record)
+    project = session.plan.request.project
+    first, notes = first_difference((project, one.record), (project, other.record), asked=True)
     texts = list(_texts(one, other, verdict.differing_files))
     if not verdict.differing_files and first is None and (printed := _printed(one, other)) is not None:
         texts.append(printed)
@@ -44,13 +43,13 @@ def look_closer(
         lock=session.plan.request.lock,
         first=first,
         traced=bool(mine.trace and theirs.trace),
-        sources=_sources(session.plan.request.project, one.record),
+        sources=_sources(project, one.record),
         texts=texts,
         found=tuple(_findings(one.record, other.record)),
         operations=_operations(),
         in_place=in_place,
     )
-    return first, suspects(clues), [*notes, *_last_words(one, other)]
+    return clues, [*notes, *_last_words(one, other)]
 
 
 def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
@@ -65,23 +64,6 @@ def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
         if repeated.record.outputs and repeated.keep(target):
             kept.append(target.relative_to(project).as_posix())
     return kept
-
-
-def _first(session: Session, a: Record, b: Record) -> tuple[First | None, list[str]]:
-    """Compare the step traces."""
-    from envbuild import runs, trace
-    from envbuild.errors import EnvbuildError
-    from envbuild.verification.first import first_of
-
-    project = session.plan.request.project
-    try:
-        one, other = (trace.read_run(runs.run_folder(project, each.id) / "process") for each in (a, b))
-    except EnvbuildError as error:
-        return None, [f"a step trace could not be read: {error.message}"]
-    found = trace.first_of_runs(one, other)
-    return (None if found is None else first_of(found)), sorted(
-        {note for each in (*one, *other) for note in each.notes}
-    )
 
 
 def _last_words(*pair: Repeated) -> Iterator[str]:

@@ -91,6 +91,7 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     yield from _verdict(record)
     for process in record.processes:
         yield "process", *_process(process)
+        yield from _refused(process)
     yield from parameters_and_files(record.parameters, record.configs, record.modules, record.objects)
     yield from results(record)
 
@@ -139,6 +140,15 @@ def _process(process: dict[str, Any]) -> Iterator[str]:
     yield f"seed {process['seed']}" if "seed" in process else ""
     yield f"{len(switches) - len(unset)} of {len(switches)} switches read back as set" if switches else ""
     yield f"not {', '.join(unset)}" if unset else ""
+
+
+def _refused(process: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the operations that a framework refused, and the first way out of each."""
+    for found in process.get("refused_ops") or ():
+        place = f"{found.get('file')}:{found.get('line')}" if found.get("file") else ""
+        yield "refused", plain(str(found.get("op"))), plain(place), plain(str(found.get("why") or ""))
+        for way in (found.get("ways") or ())[:1]:
+            yield "", f"try: {plain(str(way))}"
 
 
 def _host(host: HostFacts) -> Iterator[str]:

@@ -39,9 +39,14 @@ class RunOptions:
     controls: bool = True
     gpus: str | None = None
     tensors: bool = True
+    trace: bool = False
     allow: tuple[str, ...] = ()
     guard: bool = True
     offline: bool = False
+
+
+TRACE_VALUES = 256 << 20
+"""Bytes of parameter values that a trace keeps, so that a difference has numbers."""
 
 
 def run_program(options: RunOptions, console: Console) -> int:
@@ -138,8 +143,20 @@ def _chosen(options: RunOptions) -> dict[str, Any]:
         "allow": parse.parse_allow(options.allow),
         "guard": options.guard,
         "tensors": options.tensors,
+        **({"own_variables": trace_variables(TRACE_VALUES)} if options.trace else {}),
         **({} if options.gpus is None else {"gpus": parse.parse_gpus(options.gpus)}),
     }
+
+
+def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
+    """Return the variables that ask for a step trace (docs/trace.md).
+
+    Args:
+        values: bytes of parameter values to keep.
+        start: the first step of which to keep them.
+    """
+    kept = f"{values}@{start}" if start else str(values)
+    return {"ENVBUILD_TRACE": "1", **({"ENVBUILD_TRACE_VALUES": kept} if values else {})}
 
 
 def _start(arguments: tuple[str, ...]) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.console import Console, plural, print_error
-from envbuild.cli.running import RunOptions, host_said_first, prepared
+from envbuild.cli.running import TRACE_VALUES, RunOptions, host_said_first, prepared
 from envbuild.cli.verify_session import Session, ran_of
 from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from envbuild.verification.first import First
     from envbuild.verification.judge import Verdict
 
-VALUES = 256 << 20
-"""Bytes of parameter values that the traces of the first two runs keep, so that a difference has numbers."""
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
 _MOST = 1000
@@ -39,6 +37,7 @@ class VerifyOptions:
         ignore: patterns of outputs that are not compared.
         values: bytes of parameter values that the first two traces keep.
         sign: an SSH key to sign the attestation with.
+        diagnose: where runs differ, run again to find out more.
         cost: measure switches instead.
         check: look at the attestation instead; ``signers`` is a file of keys to trust.
     """
@@ -48,8 +47,9 @@ class VerifyOptions:
     jobs: int | None = None
     in_place: bool = False
     ignore: tuple[str, ...] = ()
-    values: int = VALUES
+    values: int = TRACE_VALUES
     sign: Path | None = None
+    diagnose: bool = True
     cost: bool = False
     check: bool = False
     signers: Path | None = None
@@ -91,7 +91,7 @@ def verify_program(options: VerifyOptions, console: Console) -> int:
         if verdict.outcome == "identical":
             return _proved(session, verdict, options, console)
         if verdict.outcome == "different":
-            return _parted(session, verdict, options, console)
+            return _parted(session, verdict, options, engine, console)
         return _failed(session, verdict, console)
     finally:
         clear(session.plan.folder)
@@ -198,15 +198,24 @@ def _doubts(session: Session) -> list[str]:
 _TRAINING = frozenset(("keras", "tensorflow", "torch"))
 
 
-def _parted(session: Session, verdict: Verdict, options: VerifyOptions, console: Console) -> int:
+def _parted(session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, console: Console) -> int:
     """Say where runs part and why that may be; an attestation that says otherwise is taken away."""
     from envbuild.cli.attesting import withdraw
+    from envbuild.cli.diagnosing import with_diagnosis, with_values
     from envbuild.cli.parting import keep_outputs, look_closer
     from envbuild.verification import text
+    from envbuild.verification.causes import suspects
 
-    first, causes, notes = look_closer(session, verdict, options.in_place)
+    clues, notes = look_closer(session, verdict, options.in_place)
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     kept = keep_outputs(session, verdict)
+    ended_well = all(session.runs[index].ended_well for index in verdict.pair)
+    if options.diagnose and ended_well and not options.in_place and session.plan.request.controls:
+        beside = Console(quiet=console.quiet, verbose=console.verbose, as_json=console.as_json)
+        clues, more = with_values(session, clues, options.values, engine, beside)
+        clues, others = with_diagnosis(session, clues, engine, beside)
+        notes = [*notes, *more, *others]
+    first, causes = clues.first, suspects(clues)
     ids = [run.record.id for run in session.runs]
     if console.as_json:
         console.result(_table(session, verdict, first, causes) | {"kept": kept, "withdrawn": withdrawn})

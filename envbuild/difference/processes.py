@@ -12,7 +12,7 @@ from envbuild.text import plain
 
 Table = Mapping[str, Any]
 
-_IGNORED = frozenset(("format", "pid", "parent", "arguments", "path", "left_out"))
+_IGNORED = frozenset(("format", "pid", "parent", "arguments", "path", "left_out", "entropy"))
 """Different in any two runs, or told of elsewhere."""
 _WEIGHTS: dict[str, tuple[Area, int]] = {
     "seed": ("seeds", 80),

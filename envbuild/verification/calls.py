@@ -6,6 +6,11 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+SET = "set.__iter__"
+_IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
+"""What takes the elements of its arguments in their order and keeps it."""
+_ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
@@ -13,7 +18,7 @@ class Call:
 
     Attributes:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
-            name for what the file does not import.
+            name for what the file does not import; ``SET`` where the elements of a set are taken one by one.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it stands inside ``sorted(…)``.
@@ -33,7 +38,8 @@ def calls(source: str) -> tuple[Call, ...]:
         return ()
     names = _imported(tree)
     try:
-        return tuple(sorted(_calls(tree, names, ordered=False), key=lambda call: call.line))
+        found = [*_calls(tree, names, ordered=False), *_sets_in_order(tree)]
+        return tuple(sorted(found, key=lambda call: call.line))
     except RecursionError:
         return ()
 
@@ -59,6 +65,43 @@ def _calls(node: ast.AST, names: dict[str, str], *, ordered: bool) -> Iterator[C
         ordered = ordered or name == "sorted"
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, names, ordered=ordered)
+
+
+def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
+    """Yield where a program goes through a set, as far as one file shows that it is one."""
+    named = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_set(node.value, set())
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name)
+    }
+    unordered = {id(generator) for node in ast.walk(tree) for generator in _without_order(node)}
+    for node in ast.walk(tree):
+        sources: list[ast.expr] = []
+        if isinstance(node, ast.For | ast.comprehension) and id(node) not in unordered:
+            sources = [node.iter]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _IN_ORDER:
+            sources = node.args
+        yield from (Call(name=SET, line=source.lineno) for source in sources if _is_set(source, named))
+
+
+def _without_order(node: ast.AST) -> Iterator[ast.comprehension]:
+    """Yield the loops of a comprehension whose order is lost again: a set, or the argument of such as ``sorted``."""
+    if isinstance(node, ast.SetComp):
+        yield from node.generators
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _ORDERLESS:
+        for given in node.args:
+            if isinstance(given, ast.GeneratorExp | ast.ListComp):
+                yield from given.generators
+
+
+def _is_set(node: ast.expr, named: set[str]) -> bool:
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    if isinstance(node, ast.Name):
+        return node.id in named
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
 
 
 def _name(node: ast.expr, names: dict[str, str]) -> str:

@@ -203,8 +203,10 @@ def _of_sources(clues: Clues) -> Iterator[Cause]:
                 places.setdefault(call.name, []).append(f"{path}:{call.line}")
     for name, row in rows.items():
         where = ", ".join(places[name][:_SHOWN]) + (" …" if len(places[name]) > _SHOWN else "")
-        weight = _WEIGHTS[row["kind"]] + sum(_SHARPER[fact].get(row["kind"], 0) for fact in _facts(clues))
-        called = f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
+        weight = row.get("weight", _WEIGHTS[row["kind"]]) + sum(
+            _SHARPER[fact].get(row["kind"], 0) for fact in _facts(clues)
+        )
+        called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
         yield Cause(weight=weight, what=f"{called} {row['why']}", where=where, attempt=str(row["attempt"]))
 
 
@@ -220,12 +222,12 @@ def _of_operations(clues: Clues) -> Iterator[Cause]:
         elsewhere = row.device == "gpu" and not clues.a.gpus
         if row.framework not in loaded - {"python"} or elsewhere or (row.refused and strict):
             continue
-        if where := _places(row.calls, clues.sources or {}):
+        if where := places(row.calls, clues.sources or {}):
             weight = 60 + sum(_SHARPER[fact].get("order", 0) for fact in _facts(clues))
             yield Cause(weight=weight, what=f"{row.name}: {row.why}", where=where, attempt="; or ".join(row.ways[:2]))
 
 
-def _places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
+def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
     """Name the lines of the sources that hold one of the fragments, comments left out."""
     found = [
         f"{path}:{number}"

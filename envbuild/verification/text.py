@@ -75,8 +75,8 @@ def _first(first: First | None) -> Iterator[tuple[str, str]]:
     if first is None:
         return
     yield "first difference", f"{first.process}: {first.sentence}" if first.process else first.sentence
-    if first.before is not None and first.after is not None:
-        yield "", "{} → {}".format(*_numbers(first.before, first.after, first.dtype))
+    if told := numbers(first):
+        yield "", told
 
 
 def _because(causes: Sequence[Cause]) -> Iterator[tuple[str, str]]:
@@ -96,6 +96,13 @@ def _because(causes: Sequence[Cause]) -> Iterator[tuple[str, str]]:
 
 def _cause(cause: Cause) -> str:
     return f"{cause.what}  ({cause.where})" if cause.where else cause.what
+
+
+def numbers(first: First) -> str:
+    """Write both values of the first difference; empty if they are not known."""
+    if first.before is None or first.after is None:
+        return ""
+    return "{} → {}".format(*_numbers(first.before, first.after, first.dtype))
 
 
 def _numbers(before: float, after: float, dtype: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from .entropy import Draws
     from .parameters import Parameters
 
 FORMAT = 1
@@ -51,6 +52,8 @@ class Process:
         """Called when the process ends by itself; what they raise is a warning."""
         self.refusals: list[dict[str, Any]] | None = None
         """Operations that a framework refused; None until one is loaded that does."""
+        self.draws_seen: Draws | None = None
+        """Draws from the system's entropy; None unless this run is to diagnose (``entropy``)."""
         self.forks = self.calls = 0
         self.main_thread = get_ident()
         self.moving = False
@@ -222,6 +225,7 @@ class Process:
             **self.observer.as_dict(final=final),
             **({"objects": _objects()} if final else {}),
             "refused_ops": self.refusals or [],
+            **({"entropy": self.draws_seen.as_list()} if self.draws_seen else {}),
             "warnings": self.warnings,
         }
 

@@ -38,4 +38,8 @@ def start() -> None:
         from .frameworks import for_libc
 
         process.guarded("libc", lambda: for_libc.set_up(process))
+    if os.environ.get("ENVBUILD_DIAGNOSE") == "1":
+        from . import entropy
+
+        process.guarded("entropy", lambda: entropy.begin(process), vital=False)
     finder.install(process, *tables)
