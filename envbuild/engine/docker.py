@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
+from envbuild.engine.docker_podman import CLEAN
 from envbuild.engine.docker_run import run_container
 from envbuild.engine.endpoint import candidates
 from envbuild.engine.http import ApiError, EngineClient, ping
@@ -36,7 +37,7 @@ class DockerEngine:
         """Run a build step; see ``StepRunner``."""
         from envbuild.engine.docker_step import run_step
 
-        return run_step(self._sdk_client(), step)
+        return run_step(self._sdk_client(), step, CLEAN if self._client.podman else ())
 
     def find_image(self, reference: str) -> ImageInfo | None:
         """Look an image up; see ``ImageStore``."""
@@ -60,6 +61,8 @@ class DockerEngine:
         """List layer chains that need not be sent; see ``ImageStore``."""
         from envbuild.engine.docker_images import held_layers
 
+        if self._client.podman:
+            return None
         return held_layers(self._sdk_client())
 
     def remove_image(self, tag: str) -> None:
@@ -67,6 +70,12 @@ class DockerEngine:
         from envbuild.engine.docker_images import remove_image
 
         remove_image(self._sdk_client(), tag)
+
+    def remove_steps(self, *, dry_run: bool) -> list[str]:
+        """Remove what build steps left for the next build; returns the names of images that go."""
+        from envbuild.engine.docker_step import remove_steps
+
+        return remove_steps(self._sdk_client(), dry_run=dry_run)
 
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker archive; see ``ImageStore``."""

@@ -80,12 +80,12 @@ def held_layers(client: docker.APIClient) -> tuple[tuple[str, ...], ...] | None:
     """List the layer chains of the classic image store (diff-IDs in hex, bottom first).
 
     The classic store takes a layer it holds from itself when an archive lacks the file (moby, image/tarexport/load.go);
-    the containerd store and podman do not, so for them the answer is None.
+    the containerd store does not, so for it the answer is None.
     """
     with engine_errors("list the engine's layers"):
         info = client.info()
         driver = dict(entry for entry in info.get("DriverStatus") or () if len(entry) == 2)
-        if "driver-type" in driver or "Libpod" in str(client.version().get("Components", "")):
+        if "driver-type" in driver:
             return None
         chains = set()
         for image in client.images(all=True, quiet=True):

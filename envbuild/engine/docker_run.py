@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from envbuild.engine.docker_attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
+from envbuild.engine.docker_podman import exit_code, exit_code_asked
 from envbuild.engine.endpoint import is_rootless
 from envbuild.engine.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.protocol import ContainerExit, ContainerRun
@@ -23,7 +25,8 @@ _NO_DETACH = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
 """The default sequence would swallow Ctrl-P, a key of every shell."""
 
 
-_INIT = "docker-init"
+_NO_INIT = re.compile(r"docker-init|container-init binary not found")
+"""How Docker says it when the container starts, and podman when it is created."""
 
 
 class _NoInitError(Exception):
@@ -52,6 +55,7 @@ def _run(
             stream = stack.enter_context(attached)
             wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": "removed"})
             pending = stack.enter_context(wait)
+            asked = stack.enter_context(exit_code_asked(client, identity)) if client.podman else None
         relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
         _start(client, identity, wants_gpus=bool(devices))
         mark_started()
@@ -66,6 +70,8 @@ def _run(
         write = request.watcher.write if request.watcher else None
         copy_output(stream, request.tty, lambda: relay.send("SIGHUP"), write, request.tap)
         code = int(pending.result()["StatusCode"])
+        if asked is not None:
+            code = exit_code(asked)
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 
 
@@ -141,6 +147,8 @@ def _create(client: EngineClient, request: ContainerRun, devices: Sequence[Mappi
     try:
         return str(client.call("POST", "/containers/create", body=config)["Id"])
     except ApiError as error:
+        if init and _NO_INIT.search(error.message):
+            raise _NoInitError from None
         if error.status == 404 and "image" in error.message.lower():
             raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build") from None
         raise _refusal("create the container", error.message, bool(devices)) from None
@@ -151,7 +159,7 @@ def _start(client: EngineClient, identity: str, *, wants_gpus: bool = False) -> 
     try:
         client.call("POST", f"/containers/{identity}/start")
     except ApiError as error:
-        if _INIT in error.message:
+        if _NO_INIT.search(error.message):
             raise _NoInitError from None
         raise _refusal("start the container", error.message, wants_gpus) from None
 

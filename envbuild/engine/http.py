@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode
@@ -55,6 +55,11 @@ class EngineClient:
         self.api = api
         self.server = server
 
+    @property
+    def podman(self) -> bool:
+        """Whether it is podman behind Docker's API; see ``docker_podman.py`` for what that changes."""
+        return self.server.startswith("Libpod")
+
     def call(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """Send a request and return the JSON answer (None if empty).
 
@@ -77,7 +82,15 @@ class EngineClient:
         with _opened(self.endpoint) as connection:
             with _lost(self.endpoint):
                 response = self._send(connection, method, path, query)
-            yield PendingAnswer(response, self.endpoint)
+            yield PendingAnswer(lambda: response, self.endpoint)
+
+    @contextmanager
+    def asked(self, method: str, path: str, query: Any) -> Iterator[PendingAnswer]:
+        """Send a request whose answer, its head too, comes later; it is on its way when the block begins."""
+        with _opened(self.endpoint) as connection:
+            with _lost(self.endpoint):
+                connection.request(method, self._target(path, query))
+            yield PendingAnswer(lambda: _checked(connection.getresponse()), self.endpoint)
 
     @contextmanager
     def hijacked(self, path: str, query: Mapping[str, Any]) -> Iterator[RawStream]:
@@ -101,26 +114,27 @@ class EngineClient:
         headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
         """Send one request and read the answer's head."""
-        target = f"/v{self.api[0]}.{self.api[1]}{path}" + (f"?{urlencode(query)}" if query else "")
         data = b"" if body is None else json.dumps(body).encode()
-        connection.request(method, target, data, {"Content-Type": "application/json", **(headers or {})})
-        response = connection.getresponse()
-        if response.status >= 400:
-            raise ApiError(response.status, _message(response.read()))
-        return response
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        connection.request(method, self._target(path, query), data, sent)
+        return _checked(connection.getresponse())
+
+    def _target(self, path: str, query: Any) -> str:
+        """Return a call's path with the API's version and its query."""
+        return f"/v{self.api[0]}.{self.api[1]}{path}" + (f"?{urlencode(query)}" if query else "")
 
 
 class PendingAnswer:
-    """An accepted request whose body arrives later."""
+    """A request whose answer arrives later."""
 
-    def __init__(self, response: http.client.HTTPResponse, endpoint: Endpoint) -> None:
+    def __init__(self, response: Callable[[], http.client.HTTPResponse], endpoint: Endpoint) -> None:
         self._response = response
         self._endpoint = endpoint
 
     def result(self) -> Any:
-        """Wait for the JSON body; raises ``EngineError`` if the engine goes away first."""
+        """Wait for the JSON body; raises ``EngineError`` if the engine goes away first, ``ApiError`` if it refuses."""
         with _lost(self._endpoint):
-            return json.loads(self._response.read())
+            return json.loads(self._response().read())
 
 
 def ping(endpoint: Endpoint, timeout: float = 10.0) -> EngineClient:
@@ -170,6 +184,13 @@ def _lost(endpoint: Endpoint) -> Iterator[None]:
             f"the connection to the engine at {endpoint.url} broke: {reason}",
             "is it still running? systemctl status docker",
         ) from error
+
+
+def _checked(response: http.client.HTTPResponse) -> http.client.HTTPResponse:
+    """Return an answer that is none of an error; else raise ``ApiError``."""
+    if response.status >= 400:
+        raise ApiError(response.status, _message(response.read()))
+    return response
 
 
 def _message(body: bytes) -> str:
