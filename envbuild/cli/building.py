@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -43,11 +43,17 @@ class BuildOptions:
     sources: tuple[Path, ...] = ()
 
 
-def build_image(path: Path | None, options: BuildOptions, console: Console) -> dict[str, Any]:
+Verify = Callable[[Opened, BuildOptions, "Engine | None", Identity, Console], None]
+"""Checks an image that was built, given the engine that holds it and what is recorded of it."""
+
+
+def build_image(
+    path: Path | None, options: BuildOptions, console: Console, verify: Verify | None = None
+) -> dict[str, Any]:
     """Assemble a lock's image and load it, or write it to a file; returns what is recorded beside the lock.
 
     Raises:
-        NotReproducibleError: the image is not the one recorded beside the lock.
+        NotReproducibleError: the image is not the one recorded beside the lock, or ``verify`` found it to be another.
     """
     from envbuild.cli.loading import Loading
     from envbuild.image.plan import plan
@@ -62,6 +68,8 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
         assert recorded is not None  # noqa: S101 - or it would not be there
         note_lock(Store(), opened.path, lock)
         console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
+        if verify is not None:
+            verify(opened, options, engine, recorded, console)
         console.result(recorded)
         return recorded
     with Loading(engine, image_tag(lock), planned) if engine is not None else nullcontext() as loading:
@@ -79,6 +87,8 @@ def build_image(path: Path | None, options: BuildOptions, console: Console) -> d
     store = Store()
     note_lock(store, opened.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
     _report(built, lock, recorded == identity, console)
+    if verify is not None:
+        verify(opened, options, engine, identity, console)
     console.result(identity)
     return identity
 
@@ -105,14 +115,16 @@ def assemble_image(
     engine: Engine | None,
     console: Console,
     ready: Callable[[int, Blob], None] | None = None,
+    *,
+    anew: Store | None = None,
 ) -> Built:
-    """Make a lock's image from the store, fetching what is missing first."""
+    """Make a lock's image from the store, fetching what is missing; ``anew``: of its files alone, nothing kept."""
     from envbuild.image.assemble import assemble
     from envbuild.image.plan import plan
     from envbuild.image.rootfs import build_os_layer
     from envbuild.resolve import sharedlibs
 
-    lock, store, steps = opened.lock, Store(), _Steps(engine)
+    lock, store, steps = opened.lock, anew or Store(), _Steps(engine, fresh=anew is not None)
     ensure_files(opened, store, options.sources, offline=options.offline, console=console)
     with naming_damaged_files(lock, store, console):
         built = assemble(
@@ -136,13 +148,14 @@ def assemble_image(
 class _Steps:
     """The engine that runs build steps, connected to for the first one: where all layers are kept, none is needed."""
 
-    def __init__(self, engine: Engine | None) -> None:
+    def __init__(self, engine: Engine | None, *, fresh: bool) -> None:
         self._engine = engine
+        self._fresh = fresh
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
         self._engine = self._engine or _connect()
-        return self._engine.run_step(step)
+        return self._engine.run_step(replace(step, fresh=self._fresh))
 
 
 def write_docker_context(folder: Path, path: Path | None, options: BuildOptions, console: Console) -> None:

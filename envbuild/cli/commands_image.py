@@ -129,6 +129,9 @@ def build(
         str | None,
         typer.Option("--output", "-o", metavar="oci:DIR|oci:FILE.tar", help="Write the image there, load nothing."),
     ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Then rebuild from nothing and compare; exit 16 if one bit differs.")
+    ] = False,
     offline: Offline = False,
     sources: FromFolders = None,
     as_json: Json = False,
@@ -142,7 +145,13 @@ def build(
     from envbuild.cli.building import BuildOptions, build_image
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    build_image(lock, BuildOptions(output=output, offline=offline, sources=tuple(sources or ())), console)
+    options = BuildOptions(output=output, offline=offline, sources=tuple(sources or ()))
+    if verify:
+        from envbuild.cli.rebuilding import verify_build
+
+        build_image(lock, options, console, verify_build)
+    else:
+        build_image(lock, options, console)
 
 
 @app.command()

@@ -10,13 +10,15 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
+from uuid import uuid4
 
 import docker
 import docker.errors
 
-from envbuild.engine.docker_images import engine_errors, import_tar
+from envbuild.engine.docker_images import engine_errors, import_tar, remove_image
 from envbuild.engine.http import engine_refused
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
@@ -34,9 +36,14 @@ _CHUNK = 1 << 20
 
 
 @contextmanager
-def run_step(client: docker.APIClient, step: Step) -> Iterator[BinaryIO]:
-    """Implement ``StepRunner.run_step``; the container is removed on any exit, an interrupt included."""
-    container = _create(client, step)
+def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()) -> Iterator[BinaryIO]:
+    """Implement ``StepRunner.run_step``; the container is removed on any exit, an interrupt included.
+
+    ``through`` is a program with its first arguments that starts the step's command.
+    """
+    if step.fresh:
+        step = replace(step, base_key=f"fresh-{uuid4().hex}")
+    container = _create(client, step, through)
     stream: BufferedReader | None = None
     try:
         if step.inputs is not None:
@@ -51,6 +58,8 @@ def run_step(client: docker.APIClient, step: Step) -> Iterator[BinaryIO]:
             stream.close()
         with suppress(docker.errors.NotFound), engine_errors("remove the step's container"):
             client.remove_container(container, force=True, v=True)
+        if step.fresh:
+            remove_image(client, f"{_REPOSITORY}:{step.base_key}")
 
 
 def _result(client: docker.APIClient, container: str, step: Step) -> Iterator[bytes]:
@@ -66,7 +75,7 @@ def _result(client: docker.APIClient, container: str, step: Step) -> Iterator[by
         raise
 
 
-def _create(client: docker.APIClient, step: Step) -> str:
+def _create(client: docker.APIClient, step: Step, through: tuple[str, ...]) -> str:
     """Create the step's container, importing the base first if the engine lacks it."""
     if not _KEY.fullmatch(step.base_key):
         raise ValueError(f"base_key: expected [a-z0-9_.-], found {step.base_key!r}")
@@ -74,7 +83,7 @@ def _create(client: docker.APIClient, step: Step) -> str:
     for attempt in (1, 2, 3):
         try:
             with engine_errors("create the step's container"):
-                return _create_container(client, reference, step)
+                return _create_container(client, reference, step, (*through, *step.command))
         except EngineError as error:
             # Absent at first, or swept by another build between import and creation.
             if attempt == 3 or not isinstance(error.__cause__, docker.errors.NotFound):
@@ -83,13 +92,13 @@ def _create(client: docker.APIClient, step: Step) -> str:
     raise AssertionError("unreachable")
 
 
-def _create_container(client: docker.APIClient, reference: str, step: Step) -> str:
+def _create_container(client: docker.APIClient, reference: str, step: Step, command: tuple[str, ...]) -> str:
     """Create, not start: no network, no mounts, no log driver, the given environment, root, a constant host name."""
     host = client.create_host_config(network_mode="none", log_config=docker.types.LogConfig(type="none"))
     created = client.create_container(
         reference,
-        entrypoint=[step.command[0]],
-        command=list(step.command[1:]),
+        entrypoint=[command[0]],
+        command=list(command[1:]),
         environment=dict(step.environment),
         hostname="envbuild",
         user="0:0",
@@ -115,6 +124,28 @@ def _import_base(client: docker.APIClient, step: Step) -> None:
         for name in image.get("RepoTags") or [image["Id"]]:
             with suppress(docker.errors.APIError):  # in use by another build
                 client.remove_image(image["Id"] if name == "<none>:<none>" else name)
+
+
+def remove_steps(client: docker.APIClient, *, dry_run: bool = False) -> list[str]:
+    """Remove all imported bases and the containers of killed builds; returns the images' names.
+
+    A build at work keeps its container, and imports its base again if it has none yet.
+    """
+    with engine_errors("list cached steps"):
+        images = client.images(filters={"label": STEP_LABEL})
+        containers = client.containers(all=True, filters={"label": STEP_LABEL})
+    for container in containers:
+        if not dry_run and int(container["Created"]) < time.time() - _ABANDONED:
+            with suppress(docker.errors.APIError):
+                client.remove_container(container["Id"], force=True, v=True)
+    removed = []
+    for image in images:
+        for name in image.get("RepoTags") or [image["Id"]]:
+            with suppress(docker.errors.APIError):  # in use by a build
+                if not dry_run:
+                    client.remove_image(image["Id"] if name == "<none>:<none>" else name)
+                removed.append(str(name))
+    return removed
 
 
 def _execute(client: docker.APIClient, container: str, step: Step) -> None:

@@ -27,6 +27,7 @@ class Step:
         command: argument vector; the first item is an absolute path.
         environment: the complete environment of the command.
         result: absolute path in the container whose tree is the result; ``/`` for the whole file system.
+        fresh: use nothing that was kept for ``base_key``, and keep nothing.
     """
 
     base: Path
@@ -35,6 +36,7 @@ class Step:
     environment: Mapping[str, str]
     inputs: Path | None = None
     result: str = "/"
+    fresh: bool = False
 
 
 class StepRunner(Protocol):

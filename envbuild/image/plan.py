@@ -44,7 +44,8 @@ _TAR_CODE = frozenset({"layer.py", "sink.py"})
 _WHEEL_CODE = _TAR_CODE | {"wheel.py", "environment.py"}
 _BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
 _NOT_OS_CODE = (
-    _BYTECODE_CODE | {"plan.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py", "base.py"}
+    _BYTECODE_CODE
+    | {"plan.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py", "base.py", "compare.py"}
 ) - {"layer.py"}
 
 

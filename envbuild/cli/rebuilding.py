@@ -1,0 +1,85 @@
+"""``build --verify``: the image once more from nothing, compared with the one that is recorded and loaded."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.cli.building import BuildOptions, assemble_image
+from envbuild.cli.console import Console, plural
+from envbuild.cli.identity import Identity, identity_path, is_recorded
+from envbuild.cli.opening import Opened
+from envbuild.errors import NotReproducibleError
+from envbuild.store import Store
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import Engine
+    from envbuild.image.assemble import Built
+    from envbuild.image.compare import Parts
+
+
+class _Anew(Store):
+    """The store's files, and an empty folder of its own for all that is made of them."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def cache_dir(self, kind: str) -> Path:
+        """Return the folder of one kind of derived things, empty at first."""
+        folder = self._folder / kind
+        folder.mkdir(exist_ok=True)
+        return folder
+
+
+def verify_build(
+    opened: Opened, options: BuildOptions, engine: Engine | None, identity: Identity, console: Console
+) -> None:
+    """Make a lock's image again, no layer and no operating system reused, and compare.
+
+    Args:
+        engine: holds the image; None if it was written to a file.
+        identity: the image as it is recorded.
+
+    Raises:
+        NotReproducibleError: one bit differs; the message names layers, paths and fields.
+    """
+    console.line("verify", opened.lock.name, "rebuilding from nothing")
+    with tempfile.TemporaryDirectory(prefix="verify-", dir=Store().cache_dir("rebuilt")) as folder:
+        built = assemble_image(opened, options, engine, console, anew=_Anew(Path(folder)))
+        made = {"config": built.image.config_digest, "manifest": built.image.manifest_digest}
+        if made != {name: identity[name] for name in made}:
+            raise _differs(opened, options, engine, identity, built, console)
+    if engine is not None and not is_recorded(engine.find_image(identity["reference"]), identity):
+        raise NotReproducibleError(
+            f"the rebuilt image is as recorded, but the engine's {identity['reference']} is another",
+            f"remove it and build again: docker rmi {identity['reference']}",
+        )
+    layers = plural(len(built.layers), "layer")
+    console.line("verified", opened.lock.name, f"sha256:{made['config'][:12]}…", f"the same {layers}", elapsed=True)
+
+
+def _differs(
+    opened: Opened, options: BuildOptions, engine: Engine | None, identity: Identity, built: Built, console: Console
+) -> NotReproducibleError:
+    """Explain where the rebuilt image differs from the kept layers, or, if from the record alone, say so."""
+    from envbuild.image.compare import image_differences, report
+
+    kept = assemble_image(opened, options, engine, console)
+    lines = report(image_differences(_parts(kept), _parts(built)))
+    if not lines:
+        lines = [f"  the layers kept on this machine are those of the rebuilt image: {identity_path(opened.path).name}"]
+        lines += ["  is of another machine, or of layers that are kept no more"]
+    return NotReproducibleError(
+        f"{opened.path.name}: rebuilt from nothing, the image is another\n"
+        f"  recorded  sha256:{identity['config']}\n  rebuilt   sha256:{built.image.config_digest}\n" + "\n".join(lines),
+        "report it with these lines: the same lock must give the same image",
+    )
+
+
+def _parts(built: Built) -> Parts:
+    from envbuild.image.compare import Parts
+
+    layers = {blob.layer.diff_id: blob.path for blob in built.image.layers}
+    return Parts(config=built.image.config, layers=layers)
