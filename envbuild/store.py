@@ -20,6 +20,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Literal
 
 from envbuild import leases
 from envbuild.digest import SHA256, canonical_json, sha256_bytes, sha256_stream
@@ -29,6 +30,7 @@ from envbuild.part import Part, copy_into
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SIZES = ".sizes.json"
+Condition = Literal["sound", "damaged", "absent"]
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
 
@@ -84,7 +86,14 @@ class Store:
         return size is None or found.st_size == size
 
     def verify(self, sha256: str) -> bool:
-        """Read the object and compare; a damaged one is removed. False if it is not there (any more).
+        """Read the object and compare; a damaged one is removed. False if it is not there (any more)."""
+        return self.inspect(sha256) == "sound"
+
+    def inspect(self, sha256: str, advance: Callable[[int], None] = lambda amount: None) -> Condition:
+        """Read the object and tell in which condition it was found; a damaged one is removed.
+
+        Args:
+            advance: told of bytes read.
 
         Raises:
             OSError: it cannot be read or, damaged, not be removed.
@@ -92,21 +101,16 @@ class Store:
         path = self.path(sha256)
         try:
             with path.open("rb", buffering=0) as stream:
-                if sha256_stream(stream) == sha256:
-                    return True
+                if sha256_stream(stream, advance) == sha256:
+                    return "sound"
                 with claimed(self._part_path(sha256)) as part:  # nobody puts the right bytes there meanwhile
                     if is_named(stream, path):
                         path.unlink()
                     if part.seek(0, os.SEEK_END) == 0:
                         self._part_path(sha256).unlink()
+                return "damaged"
         except (FileNotFoundError, NotADirectoryError):
-            return False
-        return False
-
-    def discard(self, sha256: str) -> None:
-        """Remove the object if it is there."""
-        with suppress(FileNotFoundError):
-            self.path(sha256).unlink()
+            return "absent"
 
     def add_bytes(self, data: bytes) -> str:
         """Store ``data`` and return its SHA-256."""

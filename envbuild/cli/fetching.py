@@ -62,10 +62,38 @@ def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offli
         console.line("note", warning)
 
 
+def fetch_some(opened: Opened, store: Store, wanted: set[str], console: Console) -> None:
+    """Fetch some of a lock's files, by SHA-256.
+
+    Raises:
+        IntegrityError: files could not be had.
+    """
+    from envbuild.cli import base_image
+
+    system = opened.lock.os
+    if system.image_rootfs in wanted:
+        base_image.bring(system, store, console, offline=False)
+    rest = wanted - {system.image_rootfs}
+    if rest:
+        _fetch(opened, store, (), rest, offline=False, console=console, only=True)
+        console.line("fetch", f"{plural(len(rest), 'file'):<18}", opened.lock.file_name)
+
+
 def _fetch(
-    opened: Opened, store: Store, folders: Sequence[Path], missing: set[str], *, offline: bool, console: Console
+    opened: Opened,
+    store: Store,
+    folders: Sequence[Path],
+    missing: set[str],
+    *,
+    offline: bool,
+    console: Console,
+    only: bool = False,
 ) -> FetchResult:
-    """Fetch from folders, mirrors, and where wheels were when they were locked; else ask the indexes where they are."""
+    """Fetch from folders, mirrors, and where wheels were when they were locked; else ask the indexes where they are.
+
+    Args:
+        only: leave out files that are not in ``missing``, there or not.
+    """
     from envbuild.fetch import fetch, lock_items
     from envbuild.netconfig import network_config
     from envbuild.vendor import vendored_sources
@@ -74,10 +102,15 @@ def _fetch(
     known: list[Mapping[str, Sequence[str]]] = [vendored_sources(lock, folder) for folder in folders]
     wanted = set() if offline else missing - {sha256 for mapping in known for sha256 in mapping}
     known.append(_deb_sources(opened, wanted))
+
+    def items(wheels: Mapping[str, Sequence[str]], *places: Mapping[str, Sequence[str]]) -> list[Item]:
+        found = lock_items(lock, *known, *places, wheels)
+        return [item for item in found if item.sha256 in missing or not only]
+
     remembered = _remembered(lock, store, wanted)
     try:
         wheels = _wheels_now(opened, wanted - remembered.keys())
-        return fetch(lock_items(lock, *known, remembered, wheels), store, console, network)
+        return fetch(items(wheels, remembered), store, console, network)
     except IntegrityError as error:
         # A remembered place may be gone, or have other bytes by now.
         left = {sha256 for sha256 in remembered if not store.has(sha256)}
@@ -87,7 +120,7 @@ def _fetch(
             wheels = _wheels_now(opened, left)
         except IntegrityError:
             raise error from None
-        return fetch(lock_items(lock, *known, wheels), store, console, network)
+        return fetch(items(wheels), store, console, network)
 
 
 @contextmanager

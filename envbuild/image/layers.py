@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from envbuild.digest import canonical_json, sha256_file
+from envbuild.digest import canonical_json, sha256_file, sha256_stream
 from envbuild.files import atomic_write
 from envbuild.image.layer import Layer
 from envbuild.image.oci import Blob
@@ -54,6 +54,20 @@ def cached_layer(cache: Cache, key: str, boot: str) -> Blob | None:
         return None
     atomic_write(folder / _BOOT, boot.ljust(36).encode())
     return blob
+
+
+def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None) -> bool:
+    """Read a kept layer's folder and tell whether it has the bytes it was made with.
+
+    Args:
+        advance: told of bytes read.
+    """
+    try:
+        blob = _read(folder)
+        with blob.path.open("rb", buffering=0) as stream:
+            return sha256_stream(stream, advance) == blob.layer.diff_id
+    except (FileNotFoundError, ValueError, KeyError):
+        return False
 
 
 def make_layer(cache: Cache, key: str, boot: str, make: Callable[[Path], Layer]) -> Blob:
