@@ -1,0 +1,48 @@
+#!/bin/sh
+# Make sure that there is what the tests of engines and exports need beside Docker: podman with its init program, skopeo and
+# umoci; run it as often as you like.
+# Usage: scripts/ensure-image-tools.sh
+# What is there is left as it is. What is missing is installed, as root on Debian and its kin.
+# Exit status: 0 all are there; 1 some are not, and the message says what to install.
+set -eu
+
+say() { printf 'tools     %s\n' "$*"; }
+fail() {
+    printf 'tools     %s\n' "$@" >&2
+    exit 1
+}
+
+missing() {
+    for tool in podman skopeo umoci; do
+        command -v "$tool" >/dev/null || printf '%s ' "$tool"
+    done
+    [ -x /usr/libexec/podman/catatonit ] || command -v catatonit >/dev/null || printf 'catatonit '
+}
+
+packages=$(missing)
+if [ -z "$packages" ]; then
+    say "$(podman --version), skopeo, umoci"
+    exit 0
+fi
+packages=${packages% }
+if [ "$(id -u)" != 0 ]; then
+    fail "not installed: $packages" "get them: sudo apt-get install --no-install-recommends $packages"
+fi
+command -v apt-get >/dev/null ||
+    fail "not installed: $packages, and this is no Debian-like system" "install them with your package manager, then try again"
+say "installing $packages from the distribution"
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+# shellcheck disable=SC2086 # names of packages, separated by blanks
+if ! apt-get install -qq --no-install-recommends $packages >"$log" 2>&1; then
+    apt-get update -qq >>"$log" 2>&1 || true
+    # shellcheck disable=SC2086
+    if ! apt-get install -qq --no-install-recommends $packages >>"$log" 2>&1; then
+        tail -n 8 "$log" >&2
+        fail "apt-get could not install $packages (whole output: $log)" "do it by hand, then try again"
+    fi
+fi
+rm -f "$log"
+packages=$(missing)
+[ -z "$packages" ] || fail "installed and yet not found: $packages"
+say "$(podman --version), skopeo, umoci"
