@@ -117,7 +117,7 @@ class DockerEngine:
         info = self._client.call("GET", "/info")
         name, _, version = self._client.server.partition(" ")[0].partition("/")
         return {
-            "name": name or "unknown",
+            "name": "podman" if self._client.podman else name or "unknown",
             "version": str(info.get("ServerVersion") or version),
             "storage": str(info.get("Driver") or "unknown"),
             "api": ".".join(map(str, self._client.api)),

@@ -93,7 +93,10 @@ def _create(client: docker.APIClient, step: Step, through: tuple[str, ...]) -> s
 
 
 def _create_container(client: docker.APIClient, reference: str, step: Step, command: tuple[str, ...]) -> str:
-    """Create, not start: no network, no mounts, no log driver, the given environment, root, a constant host name."""
+    """Create, not start: no network, no mounts, no log driver, the given environment, a constant host name.
+
+    An imported image's own user is root. Named all the same, podman would write it to ``/etc/passwd`` first.
+    """
     host = client.create_host_config(network_mode="none", log_config=docker.types.LogConfig(type="none"))
     created = client.create_container(
         reference,
@@ -101,7 +104,6 @@ def _create_container(client: docker.APIClient, reference: str, step: Step, comm
         command=list(command[1:]),
         environment=dict(step.environment),
         hostname="envbuild",
-        user="0:0",
         working_dir="/",
         labels={STEP_LABEL: step.base_key},
         host_config=host,
