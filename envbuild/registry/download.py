@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from envbuild.errors import IntegrityError
 from envbuild.net import HttpError, explain
@@ -42,20 +42,23 @@ class Target(Protocol):
         """Append; raises ``OSError``."""
 
 
-class Shelf(Protocol):
+P = TypeVar("P", bound=Target)
+
+
+class Shelf(Protocol[P]):
     """Where blobs go; ``store.Store`` is one."""
 
     def has(self, sha256: str, size: int | None = None) -> bool:
         """Whether the blob is there."""
 
-    def claim(self, sha256: str, check: Callable[[], None] = ...) -> AbstractContextManager[Target]:
+    def claim(self, sha256: str, check: Callable[[], None] = ...) -> AbstractContextManager[P]:
         """Give the exclusive right to bring a blob in."""
 
-    def publish(self, part: Target, sha256: str, size: int | None = None, *, name: str = "") -> None:
+    def publish(self, part: P, sha256: str, size: int | None = None, *, name: str = "") -> None:
         """Turn what is claimed into the blob, checked."""
 
 
-def pull_blobs(repository: Repository, blobs: Sequence[Descriptor], shelf: Shelf, progress: Progress) -> int:
+def pull_blobs(repository: Repository, blobs: Sequence[Descriptor], shelf: Shelf[P], progress: Progress) -> int:
     """Bring blobs to a shelf, several at once; returns the bytes that came over the wire.
 
     Raises:
@@ -72,11 +75,11 @@ def pull_blobs(repository: Repository, blobs: Sequence[Descriptor], shelf: Shelf
         return sum(run_all(jobs, stop, _THREADS))
 
 
-class _Download:
+class _Download(Generic[P]):
     """One blob on its way in."""
 
     def __init__(
-        self, repository: Repository, blob: Descriptor, shelf: Shelf, advance: Advance, stop: threading.Event
+        self, repository: Repository, blob: Descriptor, shelf: Shelf[P], advance: Advance, stop: threading.Event
     ) -> None:
         self._repository, self._blob, self._shelf, self._stop = repository, blob, shelf, stop
         self._advance = advance

@@ -1,0 +1,121 @@
+"""``inspect``: what an image in a registry is, from its manifest, its configuration and its smallest layer."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import TYPE_CHECKING, Any
+
+from envbuild import lock as locks
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.pulling import read_lock
+from envbuild.digest import sha256_bytes
+from envbuild.errors import IntegrityError
+from envbuild.registry.reference import Reference, parse_reference
+
+if TYPE_CHECKING:
+    from envbuild.registry.artifacts import Attachment
+    from envbuild.registry.image import RemoteImage
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_SHOWN = 4
+"""Frameworks named in the line of the lock."""
+
+
+def inspect_image(text: str, lock_only: bool, console: Console) -> None:
+    """Print what an image in a registry is; nothing of it is kept.
+
+    Args:
+        lock_only: print the lock that travels inside, byte for byte, and nothing else.
+
+    Raises:
+        RegistryError: the registry does not answer, or has no such image.
+        IntegrityError: bytes were altered, or the image holds no lock.
+    """
+    from envbuild.netconfig import network_config
+    from envbuild.registry.artifacts import attachments
+    from envbuild.registry.image import read_image
+    from envbuild.registry.repository import Repository
+
+    reference = parse_reference(text)
+    with Repository(reference, network_config()) as repository:
+        machine = platform.machine()
+        remote = read_image(repository, reference.target or "latest", _ARCHITECTURES.get(machine, machine))
+        data = checked_lock(read_lock(repository, remote), remote, reference)
+        if lock_only:
+            sys.stdout.write(data.decode())
+            return
+        attached = attachments(repository, remote.manifest.digest)
+    lock = locks.loads(data, f"the lock inside {reference}")
+    if console.as_json:
+        console.result(_table(reference, remote, data, lock, attached))
+    else:
+        _print(reference, remote, lock, attached, console)
+
+
+def checked_lock(data: bytes, remote: RemoteImage, reference: Reference) -> bytes:
+    """Return the lock if it is the one that the image's label names; raises ``IntegrityError`` otherwise."""
+    named = remote.labels.get("envbuild.lock", "").removeprefix("sha256:")
+    if sha256_bytes(data) != named:
+        raise IntegrityError(
+            f"the lock inside {reference} is not the one that its label names\n"
+            f"  label  sha256:{named or 'none'}\n  found  sha256:{sha256_bytes(data)}",
+            "the image was altered after envbuild made it",
+        )
+    return data
+
+
+def _table(
+    reference: Reference, remote: RemoteImage, data: bytes, lock: locks.Lock, attached: tuple[Attachment, ...]
+) -> dict[str, Any]:
+    """Return what programs read."""
+    return {
+        "reference": str(reference.at(remote.manifest.digest)),
+        "manifest": remote.manifest.digest,
+        "config": remote.config_digest,
+        "platform": remote.platform,
+        "size": sum(layer.blob.size for layer in remote.layers),
+        "labels": dict(remote.labels),
+        "layers": [
+            {"title": layer.title, "size": layer.blob.size, "digest": layer.blob.digest, "diff_id": layer.diff_id}
+            for layer in remote.layers
+        ],
+        "lock": {"name": lock.name, "digest": sha256_bytes(data), "toml": data.decode()},
+        "attached": [
+            {"kind": item.kind, "type": item.type, "digest": item.digest, "place": item.place} for item in attached
+        ],
+    }
+
+
+def _print(
+    reference: Reference, remote: RemoteImage, lock: locks.Lock, attached: tuple[Attachment, ...], console: Console
+) -> None:
+    """Print it for people."""
+    size = sum(layer.blob.size for layer in remote.layers)
+    console.line("image", str(reference.at(remote.manifest.digest)))
+    console.line("config", f"sha256:{remote.config_digest}", remote.platform)
+    console.line("lock", lock.name, f"sha256:{locks.lock_digest(lock)[:12]}…", _contents(lock))
+    console.line("layers", f"{len(remote.layers)}, {human_bytes(size)}")
+    for layer in remote.layers:
+        console.line(
+            "", f"{layer.title[:48]:<48}", f"{human_bytes(layer.blob.size):>7}", f"sha256:{layer.diff_id[:12]}…"
+        )
+    for kind, label in (("sbom", "sbom"), ("signature", "signed"), ("attestation", "attested")):
+        found = [item for item in attached if item.kind == kind]
+        if not found:
+            console.line(label, "no")
+        for item in found:
+            note = "" if kind == "sbom" else "(not checked)"
+            console.line(label, item.type, f"sha256:{item.digest[:12]}…", note)
+    if others := [item for item in attached if item.kind == "other"]:
+        console.line("attached", plural(len(others), "other artifact"))
+    pinned = reference.at(remote.manifest.digest)
+    console.line("rebuild", f"envbuild inspect {pinned} --lock > {lock.file_name} && envbuild build {lock.file_name}")
+
+
+def _contents(lock: locks.Lock) -> str:
+    """Say what the lock holds in a few words."""
+    system = lock.os.image or lock.os.release
+    frameworks = [f"{name} {version}" for name, version in lock.frameworks.items()][:_SHOWN]
+    parts = [system, f"Python {lock.python.version}", plural(len(lock.packages), "wheel"), *frameworks]
+    return ", ".join(parts)

@@ -1,0 +1,255 @@
+"""``pull`` and ``run --image``: an image from a registry into the engine, if and only if it is the lock's.
+
+The order: manifest and configuration are read and compared with the lock first; then only the layers that neither
+store nor engine hold come in, each checked against its digest before it gets its name; the engine gets them last. So
+nothing of an image that is not the lock's is ever in the engine, let alone run.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild import layout
+from envbuild import lock as locks
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
+from envbuild.cli.opening import Opened, open_lock
+from envbuild.cli.published import read_published
+from envbuild.digest import canonical_json
+from envbuild.errors import EngineError, NotReproducibleError, UsageError
+from envbuild.registry.reference import Reference, parse_reference
+from envbuild.store import Store
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import Engine
+    from envbuild.image.oci import Blob, Image
+    from envbuild.registry.image import RemoteImage, RemoteLayer
+    from envbuild.registry.repository import Repository
+
+_LOCK_LIMIT = 16 << 20
+
+
+def pull_image(text: str | None, path: Path | None, console: Console) -> Identity:
+    """Bring a lock's image from a registry into the engine; returns what is recorded of it.
+
+    Args:
+        text: the reference; by default where the lock says that its image was published.
+
+    Raises:
+        NotReproducibleError: it is not the lock's image.
+        IntegrityError: bytes were altered on the way.
+        RegistryError: the registry does not answer or refuses.
+    """
+    from envbuild.engine.docker import connect
+
+    opened = open_lock(path)
+    identity = pulled(opened, _reference(text, opened), connect(), console)
+    console.line("image", opened.lock.name, f"sha256:{identity['config'][:12]}…", "the lock's", elapsed=True)
+    console.result(identity)
+    return identity
+
+
+def image_for_run(text: str, opened: Opened, engine: Engine, console: Console) -> Identity:
+    """Return the image to run: the lock's, by digest, pulled unless the engine has it.
+
+    Raises:
+        UsageError: the reference has no digest.
+        NotReproducibleError: it is not the lock's image.
+    """
+    reference = parse_reference(text)
+    if not reference.digest:
+        raise UsageError(
+            f"--image {text}: a tag may mean something else tomorrow",
+            f"name the image by digest, which envbuild push prints: {reference.name}@sha256:…",
+        )
+    recorded = read_identity(opened.path, opened.lock)
+    known = recorded is not None and recorded["manifest"] == reference.digest
+    if recorded is not None and known and is_recorded(engine.find_image(recorded["reference"]), recorded):
+        return recorded
+    return pulled(opened, reference, engine, console)
+
+
+def pulled(opened: Opened, reference: Reference, engine: Engine, console: Console) -> Identity:
+    """Bring the image in, verified; arguments and errors as for ``pull_image``."""
+    from envbuild.image.plan import plan
+    from envbuild.netconfig import network_config
+    from envbuild.registry.image import read_image
+    from envbuild.registry.repository import Repository
+
+    lock = opened.lock
+    architecture = str(plan(lock).platform["architecture"])
+    with Repository(reference, network_config()) as repository:
+        remote = read_image(repository, reference.target or locks.lock_digest(lock)[:12], architecture)
+        identity = check_is_locks(remote, reference, opened)
+        if is_recorded(engine.find_image(identity["reference"]), identity):
+            console.line("pull", str(reference), "the engine has it", elapsed=True)
+        else:
+            check_lock_inside(repository, remote, reference, lock)
+            _bring(repository, remote, identity, engine, console)
+    if not is_recorded(engine.find_image(identity["reference"]), identity):
+        raise EngineError(
+            f"the engine made another image of {reference} than sha256:{identity['config']}",
+            f"remove it and pull again: docker rmi {identity['reference']}",
+        )
+    if read_identity(opened.path, lock) is None:
+        write_identity(opened.path, identity)
+    return identity
+
+
+def check_is_locks(remote: RemoteImage, reference: Reference, opened: Opened) -> Identity:
+    """Compare an image's identity with what is recorded beside the lock, and what it says of its lock with the lock.
+
+    Raises:
+        NotReproducibleError: it is another image, or of another lock, or nothing says which image the lock gives.
+    """
+    lock, name = opened.lock, identity_path(opened.path).name
+    digest = locks.lock_digest(lock)
+    labelled = remote.labels.get("envbuild.lock", "").removeprefix("sha256:")
+    if labelled != digest:
+        raise NotReproducibleError(
+            f"{reference} is not the image of {opened.path.name} — nothing was pulled\n"
+            f"  this lock     sha256:{digest}\n  image's lock  {f'sha256:{labelled}' if labelled else 'none'}",
+            f"see what it is: envbuild inspect {reference}; or build the lock's own: envbuild build",
+        )
+    recorded = read_identity(opened.path, lock)
+    if recorded is None and not reference.digest:
+        raise NotReproducibleError(
+            f"nothing says which image {opened.path.name} gives: {name} is missing, and {reference} is not by digest",
+            f"commit {name} beside the lock, or name the image by a digest you trust, or build it: envbuild build",
+        )
+    if recorded is not None and recorded["config"] != remote.config_digest:
+        raise NotReproducibleError(
+            f"{reference} is not the image recorded in {name} — nothing was pulled\n"
+            f"  recorded  sha256:{recorded['config']}\n  found     sha256:{remote.config_digest}",
+            "the same lock must give the same image: find out who pushed it, or build your own: envbuild build",
+        )
+    if recorded is None and any(layer.compressed for layer in remote.layers):
+        raise NotReproducibleError(
+            f"{reference} is compressed, and {name} is missing: no digest says what it must be once unpacked",
+            f"commit {name} beside the lock, or pull what envbuild push has made",
+        )
+    return recorded or {
+        "config": remote.config_digest,
+        "layout": lock.layout,
+        "lock": digest,
+        "manifest": remote.manifest.digest,
+        "recipe": "",  # not built here
+        "reference": image_tag(lock),
+    }
+
+
+def check_lock_inside(repository: Repository, remote: RemoteImage, reference: Reference, lock: locks.Lock) -> None:
+    """Read the lock that travels in the image; raises ``NotReproducibleError`` if it is another."""
+    found = read_lock(repository, remote)
+    if found != locks.dumps(lock):
+        raise NotReproducibleError(
+            f"the lock inside {reference} is not {lock.file_name}, though its label says so — nothing was pulled",
+            "find out who pushed it, or build your own: envbuild build",
+        )
+
+
+def read_lock(repository: Repository, remote: RemoteImage) -> bytes:
+    """Return the lock that travels in an image: a file of its topmost, small layer."""
+    from envbuild.registry.image import read_member
+
+    return read_member(repository, remote.layers[-1], layout.LOCK_PATH.lstrip("/"), _LOCK_LIMIT)
+
+
+def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
+    """Return the image with uncompressed layers, as envbuild writes it, whoever pushed it."""
+    from envbuild.image import oci
+    from envbuild.registry.repository import OCI_MANIFEST
+
+    if not any(layer.compressed for layer in remote.layers):
+        return oci.Image(config=remote.config, manifest=remote.manifest.data, layers=tuple(layers))
+    kinds = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar"
+    described = [
+        {"digest": f"sha256:{blob.layer.diff_id}", "mediaType": kinds[1], "size": blob.layer.size} for blob in layers
+    ]
+    config = {"digest": f"sha256:{remote.config_digest}", "mediaType": kinds[0], "size": len(remote.config)}
+    document = {"config": config, "layers": described, "mediaType": OCI_MANIFEST, "schemaVersion": 2}
+    manifest = canonical_json({**document, "annotations": dict(remote.labels)})
+    return oci.Image(config=remote.config, manifest=manifest, layers=tuple(layers))
+
+
+def _reference(text: str | None, opened: Opened) -> Reference:
+    if text is not None:
+        return parse_reference(text)
+    published = read_published(opened.path, opened.lock)
+    if not published:
+        raise UsageError(
+            f"pull from where? nothing says where the image of {opened.path.name} was published",
+            "name it: envbuild pull REFERENCE; envbuild push --write keeps it beside the lock",
+        )
+    return published[0]
+
+
+def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engine: Engine, console: Console) -> None:
+    """Have all layers in store or engine, and the image in the engine."""
+    from envbuild.image import oci
+    from envbuild.image.layer import Layer
+    from envbuild.registry.download import pull_blobs
+
+    store = Store()
+    skip = _held(engine, [layer.diff_id for layer in remote.layers])
+    kept = {} if len(skip) == len(remote.layers) else _kept(store)
+    wanted = [layer for layer in remote.layers if layer.diff_id not in skip and layer.diff_id not in kept]
+    needed = [layer.blob for layer in wanted if not (layer.compressed and store.has(layer.diff_id))]
+    came = pull_blobs(repository, needed, store, console)
+    for layer in wanted:
+        if layer.compressed:
+            _unpack(layer, store)
+    blobs = []
+    for layer in remote.layers:
+        path = kept.get(layer.diff_id) or store.path(layer.diff_id)
+        size = path.stat().st_size if layer.diff_id not in skip else layer.blob.size
+        blobs.append(oci.Blob(layer=Layer(diff_id=layer.diff_id, size=size), path=path))
+    with console.phase("load"):
+        engine.load(oci.docker_archive(uncompressed(remote, blobs), identity["reference"], skip))
+    held = len(remote.layers) - len(wanted)
+    console.line(
+        "pull",
+        str(repository.reference.name),
+        human_bytes(came),
+        f"{held} of {plural(len(remote.layers), 'layer')} held already" if held else "",
+        elapsed=True,
+    )
+
+
+def _held(engine: Engine, diff_ids: list[str]) -> set[str]:
+    """Return the layers that the engine takes from itself: those above the same layers as in the image."""
+    longest = 0
+    for chain in engine.held_layers() or ():
+        same = 0
+        while same < min(len(chain), len(diff_ids)) and chain[same] == diff_ids[same]:
+            same += 1
+        longest = max(longest, same)
+    return set(diff_ids[:longest])
+
+
+def _kept(store: Store) -> dict[str, Path]:
+    """Return the layers that builds have left in the store, by digest."""
+    found: dict[str, Path] = {}
+    for file in store.cache_dir("layers").glob("*/layer.json"):
+        try:
+            table = json.loads(file.read_bytes())
+            tar = file.with_name("layer.tar")
+            if tar.stat().st_size == table["size"]:
+                found[str(table["diff_id"])] = tar
+        except (OSError, ValueError, KeyError):
+            continue
+    return found
+
+
+def _unpack(layer: RemoteLayer, store: Store) -> None:
+    """Have the uncompressed layer in the store in place of the blob."""
+    from envbuild.registry.image import unpacked
+
+    name = f"the layer sha256:{layer.diff_id[:12]}…"
+    if not store.has(layer.diff_id):
+        with store.writer(layer.diff_id, name=name) as part, store.path(layer.blob.digest).open("rb") as stream:
+            for data in unpacked(iter(lambda: stream.read(1 << 20), b""), 1 << 40, name):
+                part.write(data)
+    store.path(layer.blob.digest).unlink(missing_ok=True)

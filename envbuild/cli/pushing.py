@@ -1,0 +1,127 @@
+"""``push``: a lock's image into a registry, straight from the store's layers; no engine takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envbuild import lock as locks
+from envbuild.cli.building import BuildOptions, assemble_image, recipe_of
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.identity import Identity, check_reproduced, make_identity, read_identity, write_identity
+from envbuild.cli.opening import Opened, open_lock
+from envbuild.cli.published import Places, write_published
+from envbuild.errors import UsageError
+from envbuild.registry.reference import Reference, parse_reference
+from envbuild.store import Store
+
+if TYPE_CHECKING:
+    from envbuild.image.oci import Image
+    from envbuild.registry.repository import Repository
+    from envbuild.registry.upload import Pushed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PushOptions:
+    """Options of ``push``; ``write`` records the reference beside the lock."""
+
+    write: bool = False
+    offline: bool = False
+
+
+def push_image(text: str, path: Path | None, options: PushOptions, console: Console) -> dict[str, Any]:
+    """Upload what a registry lacks of a lock's image, building it first if need be; returns what was done.
+
+    Raises:
+        NotReproducibleError: the image is not the one recorded beside the lock.
+        RegistryError: the registry does not answer or refuses.
+    """
+    from envbuild.netconfig import network_config
+    from envbuild.registry.repository import Repository
+
+    reference, opened = push_target(text), open_lock(path)
+    lock = opened.lock
+    if not reference.tag:
+        reference = reference.tagged(locks.lock_digest(lock)[:12])
+    with Repository(reference, network_config()) as repository:
+        identity = _there_already(repository, reference, opened)
+        if identity is not None:
+            result = _result(reference, identity, None)
+            console.line("push", str(reference), "nothing to do", elapsed=True)
+        else:
+            identity, image = _built(opened, options, console)
+            pushed = push_layers(repository, image, reference.tag, console)
+            result = _result(reference, identity, pushed)
+            _report(reference, pushed, console)
+    pinned = reference.at(identity["manifest"])
+    console.line("image", str(pinned))
+    if options.write:
+        console.line("wrote", write_published(opened.path, lock, identity, pinned).name)
+    console.result(result)
+    return result
+
+
+def push_target(text: str) -> Reference:
+    """Read where to push to; raises ``UsageError`` if that is a digest."""
+    reference = parse_reference(text)
+    if reference.digest:
+        raise UsageError(
+            f"push {text}: a digest is what the push gives", f"name a tag or none: envbuild push {reference.name}"
+        )
+    return reference
+
+
+def push_layers(repository: Repository, image: Image, tag: str, console: Console) -> Pushed:
+    """Upload a built image."""
+    from envbuild.registry.repository import OCI_MANIFEST, Manifest
+    from envbuild.registry.upload import Blob, blob_of, push
+
+    places = Places(Store(), repository.reference.registry, repository.reference.repository)
+    layers = [Blob(digest=blob.layer.diff_id, size=blob.layer.size, path=blob.path) for blob in image.layers]
+    blobs = [*layers, blob_of(image.config)]
+    pushed = push(repository, blobs, Manifest(image.manifest, OCI_MANIFEST), console, tag=tag, mounts=places.others)
+    places.note(blob.digest for blob in blobs)
+    return pushed
+
+
+def _there_already(repository: Repository, reference: Reference, opened: Opened) -> Identity | None:
+    """Return the recorded image if the tag is it, and nothing that decides it has changed since; else None."""
+    from envbuild.image.plan import plan
+
+    recorded = read_identity(opened.path, opened.lock)
+    if recorded is None or recorded["recipe"] != recipe_of(opened.lock, plan(opened.lock)):
+        return None
+    return recorded if repository.manifest_digest(reference.tag) == recorded["manifest"] else None
+
+
+def _built(opened: Opened, options: PushOptions, console: Console) -> tuple[Identity, Image]:
+    """Make the image, from kept layers if there are, and record it."""
+    from envbuild.image.plan import plan
+
+    recipe = recipe_of(opened.lock, plan(opened.lock))
+    built = assemble_image(opened, BuildOptions(offline=options.offline), None, console)
+    identity = make_identity(opened.lock, built.image, recipe)
+    check_reproduced(opened.path, read_identity(opened.path, opened.lock), identity)
+    write_identity(opened.path, identity)
+    return identity, built.image
+
+
+def _result(reference: Reference, identity: Identity, pushed: Pushed | None) -> dict[str, Any]:
+    """Return what programs read."""
+    counts = {name: getattr(pushed, name) if pushed else 0 for name in ("uploaded", "mounted", "held")}
+    return {
+        "config": identity["config"],
+        "manifest": identity["manifest"],
+        "reference": str(reference.at(identity["manifest"])),
+        "tag": str(reference),
+        "bytes": pushed.sent if pushed else 0,
+        "blobs": counts,
+    }
+
+
+def _report(reference: Reference, pushed: Pushed, console: Console) -> None:
+    """Say what was moved."""
+    held = f"{pushed.held + pushed.mounted} of {plural(pushed.held + pushed.mounted + pushed.uploaded, 'blob')} held"
+    rate = f"{human_bytes(int(pushed.sent / pushed.seconds))}/s" if pushed.sent and pushed.seconds else ""
+    console.line("push", str(reference), human_bytes(pushed.sent), held, rate, elapsed=True)
