@@ -76,3 +76,48 @@ def gc(
 
     wishes = Wishes(older_than=older_than, max_size=max_size, keep=tuple(keep or ()), dry_run=dry_run, engine=engine)
     collect_garbage(wishes, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+
+
+Place = Annotated[str, typer.Argument(metavar="DIR|oci://HOST/REPO", help="A folder, or a registry's repository.")]
+Everything = Annotated[bool, typer.Option("--all", "-a", help="All locks instead of some.")]
+
+
+@store.command()
+def push(
+    place: Place,
+    locks: Locks = None,
+    everything: Everything = False,
+    layers: Annotated[bool, typer.Option("--layers", help="Copy the layers made of them, too.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Copy what locks need to a folder or a registry, from which other machines fill their stores.
+
+    What is there already is not copied again. The lock is by default the one found upward from here."""
+    from envbuild.cli.exchanging import Copies, push_store
+
+    wishes = Copies(place=place, locks=tuple(locks or ()), everything=everything, layers=layers)
+    push_store(wishes, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+
+
+@store.command()
+def pull(
+    place: Place,
+    locks: Locks = None,
+    everything: Everything = False,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Take layers too, if the digest beside the lock vouches for them.")
+    ] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Fill the store from a folder or a registry.
+
+    Every byte is checked; what the store has already is not copied again. The lock is by default the one found
+    upward from here."""
+    from envbuild.cli.exchanging import Copies, pull_store
+
+    wishes = Copies(place=place, locks=tuple(locks or ()), everything=everything, layers=layers)
+    pull_store(wishes, Console(quiet=quiet, verbose=verbose, as_json=as_json))
