@@ -56,6 +56,10 @@ def run(
         bool,
         typer.Option("--controls/--no-controls", help="Seeds and determinism on, or off to see what they do."),
     ] = True,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="REF@sha256:…", help="Run this image from a registry, if it is the lock's."),
+    ] = None,
     offline: Offline = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -82,6 +86,7 @@ def run(
         allow=tuple(allow or ()),
         guard=guard,
         offline=offline,
+        image=image,
     )
     return run_program(options, Console(quiet=quiet, verbose=verbose))
 

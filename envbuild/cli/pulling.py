@@ -51,7 +51,7 @@ def pull_image(text: str | None, path: Path | None, console: Console) -> Identit
     return identity
 
 
-def image_for_run(text: str, opened: Opened, engine: Engine, console: Console) -> Identity:
+def image_for_run(text: str, opened: Opened, engine: Engine, console: Console, *, offline: bool = False) -> Identity:
     """Return the image to run: the lock's, by digest, pulled unless the engine has it.
 
     Raises:
@@ -68,6 +68,8 @@ def image_for_run(text: str, opened: Opened, engine: Engine, console: Console) -
     known = recorded is not None and recorded["manifest"] == reference.digest
     if recorded is not None and known and is_recorded(engine.find_image(recorded["reference"]), recorded):
         return recorded
+    if offline:
+        raise EngineError(f"the engine lacks {reference}, and --offline forbids to ask the registry", "run it without")
     return pulled(opened, reference, engine, console)
 
 

@@ -43,6 +43,7 @@ class RunOptions:
     allow: tuple[str, ...] = ()
     guard: bool = True
     offline: bool = False
+    image: str | None = None
 
 
 TRACE_VALUES = 256 << 20
@@ -70,12 +71,17 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     path, lock = opened.path, opened.lock
     since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
+    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
     identity = read_identity(path, lock)
-    if identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
+    if options.image is not None:
+        from envbuild.cli.pulling import image_for_run
+
+        _refuse_missing_gpus(lock, options, engine)
+        identity = image_for_run(options.image, opened, engine, beside, offline=options.offline)
+    elif identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
         from envbuild.cli.building import BuildOptions, build_image
 
         _refuse_missing_gpus(lock, options, engine)
-        beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
         identity = build_image(path, BuildOptions(offline=options.offline), beside)
     image = {"image": identity["reference"], "config": identity["config"]}
     request = RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen)
