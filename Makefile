@@ -36,7 +36,7 @@ compiler: ## a C compiler for the libraries that stand in for a driver (installs
 	@scripts/ensure-compiler.sh
 
 integration: venv engine compiler ## tests with the real engine, the real indexes and mirrors
-	$(BIN)/python -m pytest tests/integration -q --durations=10
+	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
 
 lint: venv ## ruff, mypy --strict
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,8 @@ requirements: [tool]
 wheels: [wheels]
 determinism: {{threads: 1}}
 """
-_TOOL = """\
+_TOOL = f"""\
+# {uuid.uuid4()}: no other test process has this image, so that removing it here disturbs nobody
 import json, sys
 def main():
     print(json.dumps(sys.argv))
