@@ -128,21 +128,21 @@ def collecting(root: Path) -> Iterator[frozenset[str]]:
     with (folder / _LOCK).open("a+b", buffering=0) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         names: set[str] = set()
-        for path, alive in _leases(folder):
-            if alive:
-                names.update(path.read_text().splitlines())
-            else:
+        for path, used in _leases(folder):
+            if used is None:
                 path.unlink(missing_ok=True)
+            else:
+                names.update(used)
         yield frozenset(names)
 
 
 def users(root: Path) -> list[int]:
     """Return the process ids of the commands that use a store now; on other machines they mean other processes."""
-    return sorted(int(path.name.partition("-")[0]) for path, alive in _leases(root / _FOLDER) if alive)
+    return sorted(int(path.name.partition("-")[0]) for path, used in _leases(root / _FOLDER) if used is not None)
 
 
-def _leases(folder: Path) -> Iterator[tuple[Path, bool]]:
-    """Give each lease's file, and whether its process lives."""
+def _leases(folder: Path) -> Iterator[tuple[Path, list[str] | None]]:
+    """Give each lease's file and the names in it, or None if its process has ended."""
     for path in sorted(folder.glob("*-*")):
         try:
             stream = path.open("rb")
@@ -152,9 +152,9 @@ def _leases(folder: Path) -> Iterator[tuple[Path, bool]]:
             try:
                 fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                yield path, True
+                yield path, stream.read().decode().splitlines()
             else:
-                yield path, False
+                yield path, None
 
 
 @atexit.register

@@ -1,0 +1,301 @@
+"""What a store holds, for which locks, and what a collection takes of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from envbuild import leases
+from envbuild.digest import sha256_bytes
+from envbuild.errors import IntegrityError
+from envbuild.holdings import register
+from envbuild.holdings.check import check
+from envbuild.holdings.collect import Rules, chosen, collect, forget_locks, sweep
+from envbuild.holdings.inventory import Thing, inventory, kinds_of
+from envbuild.holdings.register import DAY, holders, needed, note_lock
+from envbuild.image.layer import Layer
+from envbuild.image.layers import TAR, is_sound, make_layer
+from envbuild.lock import Lock, dumps
+from envbuild.store import Store
+from tests.support.debs import make_deb
+from tests.support.locks import small_lock
+from tests.support.wheels import wheel_bytes
+
+NOW = 1_700_000_000.0
+KEY = sha256_bytes(b"key")
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "store")
+    yield store
+    leases.end(store.root)
+
+
+def things(store: Store) -> list[Thing]:
+    return inventory(store, kinds_of(holders(store)))
+
+
+def put_lock(folder: Path, lock: Lock) -> Path:
+    path = folder / lock.file_name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(dumps(lock))
+    return path
+
+
+def layer(store: Store, key: str, data: bytes) -> None:
+    def make(folder: Path) -> Layer:
+        (folder / TAR).write_bytes(data)
+        return Layer(diff_id=sha256_bytes(data), size=len(data))
+
+    make_layer(store, key, "boot", make)
+
+
+def age(path: Path, days: float, now: float = NOW) -> None:
+    os.utime(path, (now - days * DAY, now - days * DAY))
+
+
+def test_everything_is_listed_by_kind(store: Store) -> None:
+    """Files are told by the names locks have for them, else by how they begin; derived things by their folder."""
+    wheel = wheel_bytes("a", "1.0")
+    store.add_bytes(wheel)
+    store.add_bytes(b"!<arch>\ndebian")
+    store.add_bytes(b"a file system")
+    layer(store, KEY, b"x" * 500)
+    note = store.cache_dir("locations") / sha256_bytes(wheel)
+    note.write_text("somewhere")
+    (store.cache_dir("debian") / "index").write_bytes(b"12345")
+    with store.claim(KEY) as part:
+        part.write(b"half")
+    found = {(thing.kind, thing.name): thing.size for thing in things(store)}
+    beside = sum(file.stat().st_size for file in (store.root / "derived/layers" / KEY).iterdir())
+    assert found == {
+        ("wheels", sha256_bytes(wheel)): len(wheel),
+        ("os packages", sha256_bytes(b"!<arch>\ndebian")): 14,
+        ("other files", sha256_bytes(b"a file system")): 13,
+        ("layers", f"layers/{KEY}"): beside,
+        ("notes", f"locations/{sha256_bytes(wheel)}"): 9,
+        ("indexes", "debian/index"): 5,
+        ("parts", f"part/{KEY}"): 4,
+    }
+
+
+def test_a_lock_is_noted_once_a_day(store: Store, tmp_path: Path) -> None:
+    """The register's file is written for a new lock, a changed one, and once a day; then things get new time stamps."""
+    store.add_bytes(b"wheel")
+    lock = small_lock({"a-1.0-py3-none-any.whl": b"wheel"})
+    path = put_lock(tmp_path / "p", lock)
+    note_lock(store, path, lock, now=NOW)
+    (holder,) = holders(store)
+    assert (holder.state, holder.entry.path, holder.entry.used) == ("current", str(path), NOW)
+    written = holder.file.stat().st_mtime_ns
+    assert store.path(sha256_bytes(b"wheel")).stat().st_mtime == NOW
+    note_lock(store, path, lock, now=NOW + DAY - 1)
+    assert holder.file.stat().st_mtime_ns == written
+    note_lock(store, path, lock, now=NOW + DAY + 1)
+    assert holders(store)[0].entry.used == NOW + DAY + 1
+    assert store.path(sha256_bytes(b"wheel")).stat().st_mtime == NOW + DAY + 1
+    note_lock(store, path, lock, [f"layers/{KEY}"], now=NOW + DAY + 2)
+    assert holders(store)[0].entry.derived == (f"layers/{KEY}",)
+    note_lock(store, path, lock, now=NOW + DAY + 3)  # a fetch alone knows nothing of layers
+    assert holders(store)[0].entry.derived == (f"layers/{KEY}",)
+    other = small_lock({"b-1.0-py3-none-any.whl": b"other"})
+    put_lock(tmp_path / "p", other)
+    assert holders(store)[0].state == "changed"
+    note_lock(store, path, other, now=NOW + DAY + 4)
+    (holder,) = holders(store)
+    assert [file.name for file in holder.entry.files] == ["b-1.0-py3-none-any.whl"]
+    assert holder.entry.derived == ()
+
+
+def test_a_store_that_cannot_be_written_is_not_noted(tmp_path: Path) -> None:
+    """Noting a lock never fails a command."""
+    store = Store(tmp_path / "store")
+    (tmp_path / "store").write_bytes(b"")
+    lock = small_lock({})
+    note_lock(store, put_lock(tmp_path, lock), lock)
+    assert holders(store) == []
+
+
+def test_nonsense_in_the_register_is_left_out(store: Store) -> None:
+    """A damaged entry neither stops a command nor names paths."""
+    folder = store.root / register.FOLDER
+    folder.mkdir(parents=True)
+    (folder / "a.json").write_bytes(b"{")
+    (folder / "b.json").write_bytes(b'{"path":"/x","name":"x","sha256":"","used":1,"files":[["../../etc","x",1]]}')
+    assert holders(store) == []
+
+
+def test_which_locks_hold_their_things(store: Store, tmp_path: Path) -> None:
+    """A lock that is as it was holds its things for ever; one gone or changed for a while; a changed one its new."""
+    digests = {name: sha256_bytes(name.encode()) for name in ("kept", "changed", "fresh", "gone")}
+    for name in ("kept", "changed", "gone"):
+        lock = small_lock({f"{name}-1.0-py3-none-any.whl": name.encode()}, name=name)
+        note_lock(store, put_lock(tmp_path, lock), lock, now=NOW)
+    (tmp_path / "pylock.gone.toml").unlink()
+    put_lock(tmp_path, small_lock({"fresh-1.0-py3-none-any.whl": b"fresh"}, name="changed"))
+    found = holders(store)
+    assert {holder.entry.name: holder.state for holder in found} == {
+        "kept": "current",
+        "changed": "changed",
+        "gone": "gone",
+    }
+    assert needed(found, NOW) == set(digests.values())
+    assert needed(found, NOW + 1) == {digests["kept"], digests["fresh"]}
+    assert [holder.entry.name for holder in forget_locks(found, NOW + 1)] == ["gone"]
+    assert {holder.entry.name for holder in holders(store)} == {"kept", "changed"}
+
+
+@st.composite
+def _stores(draw: st.DrawFn) -> list[tuple[bool, int, int, bool, bool]]:
+    one = st.tuples(st.booleans(), st.integers(0, 60), st.integers(0, 5000), st.booleans(), st.booleans())
+    return draw(st.lists(one, max_size=8))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    contents=_stores(),
+    older_than=st.integers(0, 60),
+    largest=st.none() | st.integers(0, 20_000),
+)
+def test_a_collection_takes_no_more_and_no_less(
+    tmp_path_factory: pytest.TempPathFactory,
+    contents: list[tuple[bool, int, int, bool, bool]],
+    older_than: int,
+    largest: int | None,
+) -> None:
+    """Whatever a lock needs or a command uses stays; of the rest what is old goes, and more while it is too much."""
+    store = Store(tmp_path_factory.mktemp("gc"))
+    names: list[str] = []
+    for number, (is_object, days, size, _, _) in enumerate(contents):
+        if is_object:
+            names.append(store.add_bytes(number.to_bytes(2, "big") + bytes(size)))
+        else:
+            key = sha256_bytes(bytes([number]))
+            layer(store, key, bytes(size))
+            names.append(f"layers/{key}")
+        age(register.thing_path(store, names[-1]), days)
+    leases.end(store.root)
+    lock = {name for name, (_, _, _, is_needed, _) in zip(names, contents, strict=True) if is_needed}
+    used = {name for name, (_, _, _, _, is_used) in zip(names, contents, strict=True) if is_used}
+    oldest = NOW - older_than * DAY
+    held = things(store)
+    sizes = {thing.name: thing.size for thing in held}
+    rules = Rules(needed=frozenset(lock), oldest=oldest, now=NOW, largest=largest)
+    with ExitStack() as stack:
+        for name in used:
+            lease = leases.Lease(store.root)
+            lease.use(name)
+            stack.callback(lease.end)
+        gone = {thing.name for thing in collect(store, chosen(held, rules))}
+        left = {thing.name for thing in things(store)}
+    assert left == set(names) - gone
+    assert not gone & (lock | used)
+    free = set(names) - lock - used
+    old = {name for name, (_, days, _, _, _) in zip(names, contents, strict=True) if days > older_than}
+    assert free & old <= gone
+    if largest is None:
+        assert gone <= old
+    elif free & left:
+        idle_in_use = sum(sizes[name] for name in used - lock)  # counted as going, but nobody takes it
+        assert sum(sizes[name] for name in left) <= largest + idle_in_use
+    assert not (store.root / "trash").exists()
+
+
+def test_what_is_used_meanwhile_stays(store: Store) -> None:
+    """A thing used between choice and removal stays, though its user has ended."""
+    sha256 = store.add_bytes(b"key")
+    leases.end(store.root)
+    age(store.path(sha256), 60)
+    going = chosen(things(store), Rules(needed=frozenset(), oldest=NOW, now=NOW))
+    register.touch(store, sha256, NOW)
+    assert (len(going), collect(store, going)) == (1, [])
+    assert store.has(sha256)
+
+
+def test_parts_indexes_and_notes_stay_for_a_day(store: Store) -> None:
+    """No lease names them, so age protects them; a part that someone holds stays however old."""
+    with store.claim(KEY) as part:
+        part.write(b"half")
+    index = store.cache_dir("debian") / "index"
+    index.write_bytes(b"")
+    leases.end(store.root)
+    now = time.time()
+    rules = Rules(needed=frozenset(), oldest=now + 1, now=now, largest=0)
+    assert chosen(things(store), rules) == []
+    for path in (index, store.root / "part" / KEY):
+        age(path, 2, now)
+    assert {thing.kind for thing in chosen(things(store), rules)} == {"indexes", "parts"}
+    assert chosen(things(store), Rules(needed=frozenset({KEY}), oldest=0.0, now=now)) == []
+    with store.claim(KEY):
+        age(store.root / "part" / KEY, 2, now)
+        assert [thing.kind for thing in collect(store, chosen(things(store), rules))] == ["indexes"]
+    assert store.part_size(KEY) == 4
+
+
+def test_what_killed_commands_left_is_swept(store: Store) -> None:
+    """Half-made things nobody is at work on go, temporary files after a day; one at work is not disturbed."""
+    dead, busy = sha256_bytes(b"dead"), sha256_bytes(b"busy")
+    folder = store.cache_dir("layers")
+    (folder / f".{dead}.tmp").mkdir()
+    (folder / f".{dead}.tmp" / "layer.tar").write_bytes(bytes(1000))
+    (folder / f".{dead}.lock").touch()
+    old, new = store.cache_dir("python") / ".x.1.tmp", store.cache_dir("python") / ".x.2.tmp"
+    for path in (old, new):
+        path.write_bytes(b"abc")
+    age(old, 2, time.time())
+
+    def make(fresh: Path) -> None:
+        assert sweep(store) == 1003
+        (fresh / "whole").write_bytes(b"x")
+
+    made = store.derive("layers", busy, make)
+    assert sorted(path.name for path in folder.iterdir()) == [busy]
+    assert (made / "whole").is_file()
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+def test_damage_is_found_and_removed(store: Store) -> None:
+    """Every file and layer with other bytes is named and removed, also those of equal size; the rest stays."""
+    good, bad = store.add_bytes(b"good" * 1000), store.add_bytes(b"bad!" * 1000)
+    sound, altered, cut = (sha256_bytes(name) for name in (b"sound", b"altered", b"cut"))
+    for key in (sound, altered, cut):
+        layer(store, key, bytes(3000))
+    held = things(store)
+    for path, data in (
+        (store.path(bad), b"bad?" * 1000),
+        (store.root / "derived/layers" / altered / TAR, bytes(2999) + b"x"),
+        (store.root / "derived/layers" / cut / TAR, b"short"),
+    ):
+        path.unlink()
+        path.write_bytes(data)
+    read: list[int] = []
+    damaged = check(store, held, is_sound, read.append, jobs=3)
+    assert {thing.name for thing in damaged} == {bad, f"layers/{altered}", f"layers/{cut}"}
+    assert sum(read) == 4000 * 2 + 3000 * 2
+    assert {thing.name for thing in things(store)} == {good, f"layers/{sound}"}
+    assert check(store, held, is_sound, read.append) == []
+
+
+def test_kinds_are_told_by_content(store: Store, tmp_path: Path) -> None:
+    """Real wheels and Debian packages are told apart without a lock."""
+    deb = make_deb(tmp_path, "hello").read_bytes()
+    store.add_bytes(deb)
+    store.add_bytes(wheel_bytes("a", "1.0"))
+    assert {thing.kind for thing in things(store)} == {"wheels", "os packages"}
+
+
+def test_a_store_that_cannot_be_written_is_not_collected(tmp_path: Path) -> None:
+    """The error says why, and which store."""
+    (tmp_path / "file").write_bytes(b"")
+    store = Store(tmp_path / "file" / "store")
+    with pytest.raises(IntegrityError) as caught:
+        collect(store, [])
+    assert caught.value.message == f"the store {store.root} cannot be written: Not a directory"

@@ -1,0 +1,125 @@
+"""Leases: what a running command uses is not collected, whatever the clock says."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envbuild import leases
+from envbuild.digest import sha256_bytes
+from envbuild.holdings.collect import collect
+from envbuild.holdings.inventory import Thing
+from envbuild.store import Store
+
+KEY = sha256_bytes(b"key")
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path: Path) -> Iterator[Store]:
+    store = Store(tmp_path / "store")
+    store.root.mkdir()
+    yield store
+    leases.end(store.root)
+
+
+def thing(store: Store, data: bytes) -> Thing:
+    """Describe an object, used at the end of time: no age protects it."""
+    sha256 = sha256_bytes(data)
+    return Thing(kind="other files", name=sha256, path=str(store.path(sha256)), size=len(data), used=2.0**40)
+
+
+def held(root: Path) -> frozenset[str]:
+    with leases.collecting(root) as names:
+        return names
+
+
+def test_what_is_asked_for_is_in_use_until_the_process_gives_it_up(store: Store) -> None:
+    """``has``, ``claim`` and ``derived`` write the name down; ``end`` removes the lease's file."""
+    derived = sha256_bytes(b"derived")
+    with store.claim(KEY):
+        assert held(store.root) == {KEY}
+    store.has(sha256_bytes(b"other"))
+    store.derived("layers", derived)
+    assert held(store.root) == {KEY, sha256_bytes(b"other"), f"layers/{derived}"} == leases.names_used(store.root)
+    assert len(leases.users(store.root)) == 1
+    leases.end(store.root)
+    assert (held(store.root), leases.users(store.root)) == (frozenset(), [])
+    assert [path.name for path in (store.root / "leases").iterdir()] == ["lock"]
+
+
+def test_nothing_is_made_where_no_store_is(tmp_path: Path) -> None:
+    """Asking a store that is not there does not make one."""
+    assert not Store(tmp_path / "store").has(KEY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_that_cannot_be_written_is_read_all_the_same(tmp_path: Path) -> None:
+    """Where leases cannot be written, the store is used without."""
+    store = Store(tmp_path / "store")
+    store.add_bytes(b"key")
+    leases.end(store.root)
+    for path in (store.root / "leases").iterdir():
+        path.unlink()
+    (store.root / "leases").rmdir()
+    (store.root / "leases").write_bytes(b"")  # root may write anywhere, so permissions prove nothing
+    assert store.has(KEY)
+    assert leases.names_used(store.root) == frozenset()
+
+
+@pytest.mark.subprocess
+def test_a_killed_command_holds_nothing(store: Store) -> None:
+    """The lease of a process that was killed is void, and its file is removed."""
+    script = "import sys, time; from envbuild.store import Store; from pathlib import Path\n"
+    script += "print(Store(Path(sys.argv[1])).has(sys.argv[2]), flush=True); time.sleep(60)"
+    process = subprocess.Popen([sys.executable, "-c", script, store.root, KEY], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert (held(store.root), leases.users(store.root)) == ({KEY}, [process.pid])
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert held(store.root) == frozenset()
+    assert [path.name for path in (store.root / "leases").iterdir()] == ["lock"]
+
+
+def test_nothing_vanishes_between_asking_and_use(store: Store) -> None:
+    """Threads that ask for, make and use objects never miss one, while another removes all it can all the time."""
+    stop = time.monotonic() + 1.0
+    contents = [bytes([number]) * 100 for number in range(8)]
+    failures: list[str] = []
+    used = [0]
+
+    def work() -> None:
+        mine = Store(store.root)
+        while time.monotonic() < stop and not failures:
+            lease = leases.Lease(store.root)
+            for data in contents:
+                sha256 = sha256_bytes(data)
+                lease.use(sha256)
+                if not mine.path(sha256).exists():
+                    with mine.writer(sha256) as part:
+                        part.write(data)
+                try:
+                    if mine.path(sha256).read_bytes() != data:
+                        failures.append("other bytes")
+                except OSError as error:
+                    failures.append(str(error))
+                used[0] += 1
+            lease.end()
+            leases.end(store.root)  # what ``writer`` noted for the whole process
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    gone = 0
+    while any(thread.is_alive() for thread in threads):
+        gone += len(collect(store, [thing(store, data) for data in contents]))
+    assert failures == []
+    assert used[0] > 50
+    assert gone > 5
