@@ -113,6 +113,9 @@ def _operations() -> tuple[Operation, ...]:
             why=row.why,
             calls=row.calls,
             ways=row.ways,
+            settled=row.settled,
+            also=row.also,
+            kind=row.kind,
         )
         for row in table()
     )

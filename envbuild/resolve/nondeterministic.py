@@ -7,6 +7,7 @@ runs differ.
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 import msgspec
 
@@ -26,6 +27,9 @@ class Operation(Value, frozen=True, kw_only=True, rename=None):
     source: str
     errors: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    settled: bool = False
+    kind: Literal["order", "numbers"] = "order"
     versions: str = ""
 
 

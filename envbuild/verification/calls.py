@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from envbuild.verification.uses import Use, Uses
+
 SET = "set.__iter__"
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
@@ -22,12 +24,14 @@ class Call:
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it stands inside ``sorted(…)``.
+        use: what becomes of its value.
     """
 
     name: str
     line: int
     bare: bool = False
     ordered: bool = False
+    use: Use = ""
 
 
 def calls(source: str) -> tuple[Call, ...]:
@@ -38,7 +42,7 @@ def calls(source: str) -> tuple[Call, ...]:
         return ()
     names = _imported(tree)
     try:
-        found = [*_calls(tree, names, ordered=False), *_sets_in_order(tree)]
+        found = [*_calls(tree, names, Uses(tree), ordered=False), *_sets_in_order(tree)]
         return tuple(sorted(found, key=lambda call: call.line))
     except RecursionError:
         return ()
@@ -57,14 +61,14 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     return found
 
 
-def _calls(node: ast.AST, names: dict[str, str], *, ordered: bool) -> Iterator[Call]:
+def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
         if name:
-            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=ordered)
+            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=ordered, use=uses.of(node))
         ordered = ordered or name == "sorted"
     for child in ast.iter_child_nodes(node):
-        yield from _calls(child, names, ordered=ordered)
+        yield from _calls(child, names, uses, ordered=ordered)
 
 
 def _sets_in_order(tree: ast.Module) -> Iterator[Call]:

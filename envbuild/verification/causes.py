@@ -21,6 +21,7 @@ from envbuild.lock import Lock
 from envbuild.record import Record
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.first import First
+from envbuild.verification.uses import Use
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,6 +32,7 @@ _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && env
 _SHOWN = 3
 """Lines that are named of one call."""
 
+_OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
@@ -87,6 +89,9 @@ class Operation:
     why: str
     calls: Sequence[str]
     ways: Sequence[str]
+    settled: bool = False
+    also: Sequence[str] = ()
+    kind: str = "order"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -193,37 +198,51 @@ def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Cause]:
 
 def _of_sources(clues: Clues) -> Iterator[Cause]:
     """Yield calls whose outcome no seed and no switch decides."""
-    places: dict[str, list[str]] = {}
-    rows: dict[str, Mapping[str, Any]] = {}
+    found: dict[tuple[str, Use], list[str]] = {}
+    rows: dict[tuple[str, Use], Mapping[str, Any]] = {}
     for path, source in (clues.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            if row is not None:
-                rows[call.name] = row
-                places.setdefault(call.name, []).append(f"{path}:{call.line}")
-    for name, row in rows.items():
-        where = ", ".join(places[name][:_SHOWN]) + (" …" if len(places[name]) > _SHOWN else "")
-        weight = row.get("weight", _WEIGHTS[row["kind"]]) + sum(
-            _SHARPER[fact].get(row["kind"], 0) for fact in _facts(clues)
-        )
+            # What is printed and nothing else makes no parameter another one.
+            if row is not None and not (call.use == "told" and clues.first is not None):
+                key = (call.name, call.use if row["kind"] in ("time", "identity") else "")
+                rows[key] = row
+                found.setdefault(key, []).append(f"{path}:{call.line}")
+    facts = list(_facts(clues))
+    for (name, use), row in rows.items():
+        where = ", ".join(found[name, use][:_SHOWN]) + (" …" if len(found[name, use]) > _SHOWN else "")
         called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
-        yield Cause(weight=weight, what=f"{called} {row['why']}", where=where, attempt=str(row["attempt"]))
+        weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
+        if use == "seed":
+            weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
+        else:
+            weight = _sharpened(row["kind"], weight, facts)
+        yield Cause(weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+
+
+def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
+    return weight + sum(_SHARPER[fact].get(kind, 0) for fact in facts)
 
 
 def _of_operations(clues: Clues) -> Iterator[Cause]:
     """Yield operations of the loaded frameworks that have no deterministic kernel here, by what the sources say.
 
-    One that is refused at level ``ops`` cannot have run there.
+    One that is refused at level ``ops``, or repeats there, cannot be it.
     """
     loaded = {str(name).partition(".")[0] for each in clues.a.processes for name in each.get("frameworks") or ()}
     loaded |= {"tensorflow"} if "keras" in loaded else set()
     strict = clues.lock.determinism.level != "seeds" and clues.a.options.controls
     for row in clues.operations:
         elsewhere = row.device == "gpu" and not clues.a.gpus
-        if row.framework not in loaded - {"python"} or elsewhere or (row.refused and strict):
+        if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
             continue
-        if where := places(row.calls, clues.sources or {}):
-            weight = 60 + sum(_SHARPER[fact].get("order", 0) for fact in _facts(clues))
+        sources = {
+            path: text
+            for path, text in (clues.sources or {}).items()
+            if not row.also or any(part in text for part in row.also)
+        }
+        if where := places(row.calls, sources):
+            weight = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(clues)))
             yield Cause(weight=weight, what=f"{row.name}: {row.why}", where=where, attempt="; or ".join(row.ways[:2]))
 
 

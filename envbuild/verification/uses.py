@@ -1,0 +1,98 @@
+"""What a program does with a value that it got by a call, as far as one file shows it: seeds with it, or tells it.
+
+A time that is only printed makes no number another one, and a time that becomes a seed makes all of them others.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Literal
+
+Use = Literal["", "told", "seed"]
+
+_SEEDING = frozenset(
+    [
+        *("seed", "manual_seed", "manual_seed_all", "set_seed", "set_random_seed", "from_seed", "seed_everything"),
+        *("default_rng", "RandomState", "SeedSequence", "Random", "Generator", "PCG64", "Philox", "MT19937", "SFC64"),
+        *("PRNGKey", "key", "fold_in", "SeedGenerator"),
+    ]
+)
+"""Functions, by the last part of their name, whose argument is a seed."""
+_TELLING = frozenset(
+    ["print", "debug", "info", "warning", "error", "log", "write", "set_postfix", "set_description", "strftime"]
+)
+"""Functions, by the last part of their name, whose arguments are shown to somebody."""
+_THROUGH = frozenset(("round", "int", "float", "str", "abs", "max", "min", "format", "repr", "timedelta"))
+"""Functions that give what they got in another form."""
+_SAME = (
+    ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Tuple, ast.List, ast.Dict, ast.keyword, ast.Attribute,
+    ast.Subscript, ast.Starred, ast.IfExp,
+)  # fmt: skip
+
+
+class Uses:
+    """Where the values of a file go."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._parents: Mapping[ast.AST, ast.AST] = {
+            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
+        }
+        self._loads: dict[str, list[ast.Name]] = {}
+        for node in self._parents:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self._loads.setdefault(node.id, []).append(node)
+
+    def of(self, call: ast.Call) -> Use:
+        """Return what becomes of the value of a call: empty for anything that is neither told nor a seed alone."""
+        if self._seeds(call, set()):
+            return "seed"
+        return "told" if self._told(call, set()) else ""
+
+    def _seeds(self, node: ast.AST, seen: set[str]) -> bool:
+        """Whether a value reaches a seed, through names of the file too."""
+        child, parent = node, self._parents.get(node)
+        while parent is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.Call) and child is not parent.func and _last(parent) in _SEEDING:
+                return True
+            child, parent = parent, self._parents.get(parent)
+        return any(self._seeds(load, seen | {name}) for name in _bound(parent, seen) for load in self._loads_of(name))
+
+    def _told(self, node: ast.AST, seen: set[str]) -> bool:
+        """Whether a value is told and does nothing else."""
+        child, parent = node, self._parents.get(node)
+        while parent is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.JoinedStr):
+                return True
+            if isinstance(parent, ast.Call):
+                if child is parent.func:
+                    pass  # a method of it: (a - b).total_seconds()
+                elif _last(parent) in _TELLING:
+                    return True
+                elif _last(parent) not in _THROUGH:
+                    return False
+            elif not isinstance(parent, _SAME) or (isinstance(parent, ast.IfExp) and child is parent.test):
+                return False
+            child, parent = parent, self._parents.get(parent)
+        loads = [(load, name) for name in _bound(parent, seen) for load in self._loads_of(name)]
+        return bool(loads) and all(self._told(load, seen | {name}) for load, name in loads)
+
+    def _loads_of(self, name: str) -> list[ast.Name]:
+        return self._loads.get(name, [])
+
+
+def _bound(statement: ast.AST | None, seen: set[str]) -> list[str]:
+    """Return the names that an assignment gives its value to; none for other statements, and for names seen before."""
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return names if len(names) == len(targets) and not seen.intersection(names) else []
+
+
+def _last(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Attribute):
+        return call.func.attr
+    return call.func.id if isinstance(call.func, ast.Name) else ""
