@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from envbuild import leases
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.fetching import ensure_files, naming_damaged_files
+from envbuild.cli.fetching import ensure_files, naming_damaged_files, naming_damaged_layers
 from envbuild.cli.identity import (
     Identity,
     check_reproduced,
@@ -28,7 +28,7 @@ from envbuild.holdings.register import note_lock
 from envbuild.store import Store
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import Engine, Step
+    from envbuild.engine.protocol import Delivered, Engine, Step
     from envbuild.image.assemble import Built
     from envbuild.image.oci import Blob
     from envbuild.image.plan import Plan
@@ -72,17 +72,20 @@ def build_image(
             verify(opened, options, engine, recorded, console)
         console.result(recorded)
         return recorded
-    with Loading(engine, image_tag(lock), planned) if engine is not None else nullcontext() as loading:
+    made_now = Loading(engine, image_tag(lock), planned, console) if engine is not None else nullcontext()
+    with naming_damaged_layers(Store(), console), made_now as loading:
         built = assemble_image(opened, options, engine, console, loading.ready if loading else None)
         identity = make_identity(lock, built.image, recipe)
         check_reproduced(opened.path, recorded, identity)
         if target is not None:
             _write_output(built, lock, target)
         if loading is not None and engine is not None:
-            loading.finish(built.image)
-            kept = f"{loading.shared} of {plural(len(built.layers), 'layer')} held already" if loading.shared else ""
-            name = engine.describe().get("name", "engine")
-            console.line("load", f"{name:<18}", f"{loading.seconds:.1f} s more", kept)
+            delivered = loading.finish(built.image)
+            console.line(
+                "load", f"{engine.describe().get('name', 'engine'):<18}", *_said(built, delivered, loading.seconds)
+            )
+            if delivered.why:
+                console.detail(f"loaded, since the engine cannot pull from this process: {delivered.why}")
     write_identity(opened.path, identity)
     store = Store()
     note_lock(store, opened.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
@@ -91,6 +94,14 @@ def build_image(
         verify(opened, options, engine, identity, console)
     console.result(identity)
     return identity
+
+
+def _said(built: Built, delivered: Delivered, seconds: float) -> tuple[str, ...]:
+    """What the engine got: how much, after how long a wait, and what it held already."""
+    sent = sum(blob.layer.size for blob in built.image.layers if blob.layer.diff_id in delivered.sent)
+    held = sum(blob.layer.diff_id not in delivered.sent for blob in built.image.layers)
+    kept = f"{held} of {plural(len(built.layers), 'layer')} held already" if held else ""
+    return human_bytes(sent), f"{seconds:.1f} s more", kept
 
 
 def recipe_of(lock: locks.Lock, planned: Plan) -> str:

@@ -1,7 +1,7 @@
 """Loading: an image travels to the engine while its upper layers are still being made.
 
-An engine that takes layers from itself (``held_layers``) first gets the lower part, operating system and wheels, as an
-image of its own: it unpacks those gigabytes while bytecode is compiled. Then it gets the whole image, without them.
+As soon as the lowest layers are there, they go ahead as an image of their own: the engine unpacks those gigabytes while
+bytecode is compiled. What follows later is only what lies above.
 """
 
 from __future__ import annotations
@@ -9,36 +9,40 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 
-from envbuild.engine.protocol import Engine
-from envbuild.errors import EnvbuildError
+from envbuild.engine.protocol import Delivered, Engine, Parcel
+from envbuild.errors import EngineError
 from envbuild.image import oci
 from envbuild.image.plan import Plan
+from envbuild.progress import Advance, Progress
+
+_WORTH = 16 << 20
+"""A part goes ahead if it brings that many bytes: each costs the engine about a tenth of a second."""
+
+_LAST_WORDS = 10.0
+"""Seconds that an interrupted delivery has to take its names away."""
 
 
 class Loading:
     """Sends layers to an engine as they become ready; use as a context manager around the assembly.
 
-    The names come last: if the assembly fails, or the image is not what it must be, the stream ends early and the
-    engine keeps nothing.
+    The name comes last: if the assembly fails, or the image is not what it must be, the engine keeps nothing.
 
     Attributes:
-        shared: number of layers that need not be sent, because the engine holds them.
         seconds: how long ``finish`` waited.
     """
 
-    def __init__(self, engine: Engine, tag: str, plan: Plan) -> None:
-        self._engine, self._tag, self._plan = engine, tag, plan
-        self._held = engine.held_layers()
+    def __init__(self, engine: Engine, tag: str, plan: Plan, progress: Progress) -> None:
+        self._engine, self._tag, self._plan, self._progress = engine, tag, plan, progress
         self._changed = threading.Condition()
         self._blobs: dict[int, oci.Blob] = {}
-        self._new: set[int] = set()
         self._image: oci.Image | None = None
-        self._given_up = False
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._send, name="load", daemon=True)
+        self._over = False
+        self._outcome: Delivered | BaseException | None = None
+        self._thread = threading.Thread(target=self._deliver, name="delivery", daemon=True)
         self.seconds = 0.0
 
     def __enter__(self) -> Loading:
@@ -47,28 +51,20 @@ class Loading:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """End the stream early unless ``finish`` was called."""
+        """End the delivery early unless ``finish`` has seen its end."""
         with self._changed:
-            self._given_up = self._image is None
+            self._over = True
             self._changed.notify_all()
-        self._thread.join()
-
-    @property
-    def shared(self) -> int:
-        """How many layers the engine held before."""
-        return len(self._blobs) - len(self._new)
+        self._thread.join(_LAST_WORDS)
 
     def ready(self, index: int, blob: oci.Blob) -> None:
-        """Take a layer (0 is the bottom); one that the engine holds on the same layers below is not sent."""
+        """Take a layer; 0 is the bottom."""
         with self._changed:
             self._blobs[index] = blob
-            chain = [self._blobs[number].layer.diff_id for number in range(index + 1) if number in self._blobs]
-            if not any(list(held[: index + 1]) == chain for held in self._held or ()):
-                self._new.add(index)
             self._changed.notify_all()
 
-    def finish(self, image: oci.Image) -> None:
-        """Send what is left and the names, and wait for the engine.
+    def finish(self, image: oci.Image) -> Delivered:
+        """Send what is left and the name, and wait for the engine.
 
         Raises:
             EngineError: the engine refused the image.
@@ -80,57 +76,77 @@ class Loading:
             self._changed.notify_all()
         self._thread.join()
         self.seconds = time.monotonic() - began
-        if self._failure is not None:
-            raise self._failure
+        if isinstance(self._outcome, Delivered):
+            return self._outcome
+        if isinstance(self._outcome, EngineError):
+            for blob in image.layers:
+                oci.check(blob)
+        assert self._outcome is not None  # noqa: S101 - the thread has ended
+        raise self._outcome
 
-    def _send(self) -> None:
-        """Send everything, in one stream or two."""
-        kinds = [layer.kind for layer in self._plan.layers]
-        lower = kinds.index("bytecode") if "bytecode" in kinds and self._held is not None else 0
-        part = f"envbuild-part:{self._plan.lock[:12]}"
+    def _deliver(self) -> None:
         try:
-            if lower and self._has_new(lower):
-                self._engine.load(oci.growing_archive(self._stream(0, lower), lambda: self._part(lower), part))
-            self._engine.load(oci.growing_archive(self._stream(lower, len(kinds)), self._whole, self._tag))
+            self._outcome = self._engine.deliver(self._parcels(), self._tag, _Stopping(self._progress, self._stop))
         except BaseException as error:
-            self._failure = error
-        finally:
-            if lower:
-                with suppress(EnvbuildError):
-                    self._engine.remove_image(part)
+            self._outcome = error
 
-    def _stream(self, begin: int, end: int) -> Iterator[oci.Blob]:
-        """Give the layers from ``begin`` to ``end`` that the engine lacks, as they come."""
-        waiting = set(range(begin, end))
-        while waiting:
-            self._wait(lambda: not waiting.isdisjoint(self._blobs))
-            for index in sorted(waiting.intersection(self._blobs)):
-                waiting.discard(index)
-                if index in self._new:
-                    yield self._blobs[index]
+    def _parcels(self) -> Iterator[Parcel]:
+        """Give the lowest layers whenever there are enough more of them, then the whole image."""
+        count = 0
+        while self._image is None:
+            self._wait(partial(self._is_worth, count))
+            if self._image is None:
+                count = self._ready()
+                plan = replace(self._plan, layers=self._plan.layers[:count])
+                yield self._parcel(oci.image(plan, [self._blobs[index] for index in range(count)]))
+        yield self._parcel(self._image)
 
-    def _has_new(self, count: int) -> bool:
-        """Wait until it is known whether the engine lacks any of the lowest layers."""
-        lowest = set(range(count))
-        self._wait(lambda: not lowest.isdisjoint(self._new) or lowest.issubset(self._blobs))
-        return not lowest.isdisjoint(self._new)
+    def _ready(self) -> int:
+        """How many of the lowest layers are there."""
+        return next(count for count in range(len(self._blobs) + 1) if count not in self._blobs)
 
-    def _part(self, count: int) -> oci.Image:
-        """Name the lowest layers as an image."""
-        plan = replace(self._plan, layers=self._plan.layers[:count])
-        return oci.image(plan, [self._blobs[index] for index in range(count)])
+    def _is_worth(self, count: int) -> bool:
+        """Whether the image is whole, or enough has become ready above its lowest ``count`` layers."""
+        return (
+            self._image is not None
+            or sum(self._blobs[index].layer.size for index in range(count, self._ready())) >= _WORTH
+        )
 
-    def _whole(self) -> oci.Image:
-        """Wait for the whole image."""
-        self._wait(lambda: self._image is not None)
-        assert self._image is not None  # noqa: S101 - waited for
-        return self._image
+    def _parcel(self, image: oci.Image) -> Parcel:
+        layers = tuple((blob.layer.diff_id, blob.path) for blob in image.layers)
+        archive = partial(oci.docker_archive, image, self._tag)
+        return Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._given_up or condition())
-            if self._given_up:
-                raise _GivenUpError
+            self._changed.wait_for(lambda: self._over or condition())
+        self._stop()
+
+    def _stop(self) -> None:
+        """End the delivery's thread if nobody waits for its end any more."""
+        if self._over:
+            raise _GivenUpError
+
+
+class _Stopping:
+    """A ``Progress`` that ends what tells it of progress."""
+
+    def __init__(self, progress: Progress, stop: Callable[[], None]) -> None:
+        self._progress, self._stop = progress, stop
+
+    def phase(self, name: str, total: int | None = None, *, unit: str = "B") -> AbstractContextManager[Advance]:
+        """Open a phase."""
+        return self._phase(name, total, unit)
+
+    @contextmanager
+    def _phase(self, name: str, total: int | None, unit: str) -> Iterator[Advance]:
+        with self._progress.phase(name, total, unit=unit) as advance:
+
+            def advance_or_stop(amount: int) -> None:
+                self._stop()
+                advance(amount)
+
+            yield advance_or_stop
 
 
 class _GivenUpError(Exception):

@@ -16,8 +16,9 @@ from envbuild.engine.docker_podman import CLEAN
 from envbuild.engine.docker_run import run_container
 from envbuild.engine.endpoint import candidates
 from envbuild.engine.http import ApiError, EngineClient, ping
-from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport, ImageInfo, Step
+from envbuild.engine.protocol import ContainerExit, ContainerRun, Delivered, GpuSupport, ImageInfo, Parcel, Step
 from envbuild.errors import EngineError
+from envbuild.progress import Progress
 
 if TYPE_CHECKING:
     import docker
@@ -56,6 +57,12 @@ class DockerEngine:
             architecture=str(found.get("Architecture") or ""),
             environment=dict(entry.split("=", 1) for entry in variables if "=" in entry),
         )
+
+    def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
+        """Bring an image into the engine; see ``ImageStore``."""
+        from envbuild.engine.docker_delivery import deliver
+
+        return deliver(self._client, parcels, tag, progress, self.load, self.held_layers)
 
     def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
         """List layer chains that need not be sent; see ``ImageStore``."""

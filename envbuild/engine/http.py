@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import http.client
 import json
-from collections.abc import Callable, Iterator, Mapping
+import select
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode
@@ -31,6 +32,10 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.message = message
+
+
+class SilenceError(Exception):
+    """The engine has said nothing for too long."""
 
 
 def engine_refused(doing: str, reason: str, hint: str = "") -> EngineError:
@@ -91,6 +96,27 @@ class EngineClient:
             with _lost(self.endpoint):
                 connection.request(method, self._target(path, query))
             yield PendingAnswer(lambda: _checked(connection.getresponse()), self.endpoint)
+
+    def events(
+        self, path: str, query: Mapping[str, Any], patient: Callable[[], bool]
+    ) -> Generator[dict[str, Any], None, None]:
+        """Send a POST and give the JSON objects of its answer as they come; close the iterator to end the call early.
+
+        Args:
+            patient: asked ten times a second until the answer begins, whether to go on waiting.
+
+        Raises:
+            SilenceError: it said no.
+            ApiError, EngineError: as ``call`` does.
+        """
+        with _opened(self.endpoint) as connection, _lost(self.endpoint):
+            connection.request("POST", self._target(path, query))
+            while not select.select([connection.sock], [], [], 0.1)[0]:
+                if not patient():
+                    raise SilenceError
+            for line in _checked(connection.getresponse()):
+                if line.strip():
+                    yield json.loads(line)
 
     @contextmanager
     def hijacked(self, path: str, query: Mapping[str, Any]) -> Iterator[RawStream]:

@@ -7,13 +7,14 @@ streams, so that a remote engine works like a local one and no host path is ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol
 
 from envbuild.errors import EngineError
+from envbuild.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,8 +82,53 @@ class ImageFinder(Protocol):
         """Look an image up by tag, ``repository@sha256:…`` or ``sha256:`` identity; None if the engine lacks it."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parcel:
+    """An image, or the lower part of one, on its way into an engine.
+
+    Attributes:
+        manifest: OCI image manifest.
+        config: OCI image configuration.
+        layers: digest (hex) and file of each layer, bottom first; uncompressed, so the digest is the diff-ID too.
+        archive: makes a docker archive of it that names it, without the layers whose digests it is given.
+    """
+
+    manifest: bytes
+    config: bytes
+    layers: tuple[tuple[str, Path], ...]
+    archive: Callable[[Collection[str]], Iterator[bytes]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Delivered:
+    """How an image got into an engine.
+
+    Attributes:
+        how: ``pull``, or ``load``.
+        sent: layers that the engine lacked.
+        why: what spoke against a pull.
+    """
+
+    how: Literal["pull", "load"]
+    sent: frozenset[str]
+    why: str = ""
+
+
 class ImageStore(ImageFinder, Protocol):
     """Holds images."""
+
+    def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
+        """Bring an image into the engine under a tag, as far as the engine lacks it.
+
+        Args:
+            parcels: ever longer lower parts of the image as they are made, then the whole image. Raises to give up;
+                the engine then keeps nothing under any name.
+            tag: ``name:tag``.
+            progress: told of bytes; what it raises ends the delivery too.
+
+        Raises:
+            EngineError: the engine refused or went away.
+        """
 
     def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
         """The diff-ID chains (hex, bottom first) the engine need not be sent again; None if it wants all of them."""

@@ -13,7 +13,7 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -95,24 +95,12 @@ def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterat
         BuildError: the tag is not one, or a layer's file is not as it was made (said at its end, since it is hashed
             while it is sent).
     """
-    layers = (blob for blob in image.layers if blob.layer.diff_id not in skip)
-    return growing_archive(layers, lambda: image, tag)
-
-
-def growing_archive(layers: Iterable[Blob], finish: Callable[[], Image], tag: str) -> Iterator[bytes]:
-    """Stream an image while it is being made: layers as they come, then what names them.
-
-    Args:
-        layers: the layers to send, in any order; those the engine holds may be left out.
-        finish: called after the last layer; returns the whole image, or raises, which ends the stream too early for an
-            engine to have loaded anything.
-        tag: as for ``docker_archive``.
-    """
     yield _directory("blobs")
     yield _directory("blobs/sha256")
-    for blob in layers:
-        yield from _member(_blob(blob.layer.diff_id), blob)
-    for path, content in sorted(_documents(finish(), tag).items()):
+    for blob in image.layers:
+        if blob.layer.diff_id not in skip:
+            yield from _member(_blob(blob.layer.diff_id), blob)
+    for path, content in sorted(_documents(image, tag).items()):
         entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
         yield header(entry) + content + bytes(-len(content) % BLOCK)
     yield bytes(2 * BLOCK)
@@ -215,6 +203,12 @@ def _member(path: str, blob: Blob) -> Iterator[bytes]:
     yield header(Entry(path=path, kind="file", mode=0o644, size=blob.layer.size))
     yield from _content(blob)
     yield bytes(-blob.layer.size % BLOCK)
+
+
+def check(blob: Blob) -> None:
+    """Read a layer's file; raises ``BuildError`` if it is not as it was made."""
+    for _ in _content(blob):
+        pass
 
 
 def _content(blob: Blob) -> Iterator[bytes]:

@@ -1,0 +1,207 @@
+"""A read-only registry on loopback, from which an engine on this machine pulls only the layers it lacks.
+
+It knows one repository, whose name nobody can guess, and serves the documents and files it was given under their
+digests, nothing else; the engine checks every byte against the digest it asked for. Engines speak plain HTTP to
+loopback addresses, after a TLS hello that must be answered with a well-formed refusal. Source: OCI distribution
+specification 1.1, sections "Pulling manifests" and "Pulling blobs".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingTCPServer
+from typing import BinaryIO
+
+Content = bytes | Path
+"""A document, or the file that holds a layer."""
+
+_TLS_HELLO = b"\x16"
+_RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+
+
+class BlobServer:
+    """Serves while the context is open; leaving it closes every connection and ends every thread.
+
+    Attributes:
+        repository: what an engine pulls from: ``127.0.0.1:PORT/NAME``.
+        asked: set as soon as somebody has asked for a manifest of this repository: whoever was given the name is there.
+        requested: digests (hex) of the files that were asked for.
+    """
+
+    def __init__(self) -> None:
+        """Bind a free port of 127.0.0.1."""
+        self._manifests: dict[str, bytes] = {}
+        self._blobs: dict[str, Content] = {}
+        self._server = _Server(self)
+        self.name = f"envbuild-{secrets.token_hex(16)}"
+        self.repository = f"127.0.0.1:{self._server.server_address[1]}/{self.name}"
+        self.asked = threading.Event()
+        self.requested: set[str] = set()
+
+    def __enter__(self) -> BlobServer:
+        """Begin to serve."""
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="blobs", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Cut every connection and wait for the threads."""
+        self._server.shutdown()
+        self._server.cut()
+        self._server.server_close()
+        self._thread.join()
+
+    def offer(self, manifest: tuple[str, bytes], blobs: Mapping[str, Content]) -> str:
+        """Serve an image too: its manifest and everything that names, by digest (hex); returns its reference."""
+        self._blobs |= blobs
+        self._manifests[manifest[0]] = manifest[1]
+        return f"{self.repository}@sha256:{manifest[0]}"
+
+    def find(self, path: str) -> tuple[str, Content] | None:
+        """Return media type and content of what a request's path names, or None."""
+        match path.split("/"):
+            case ["", "v2", ""] | ["", "v2"]:
+                return "application/json", b"{}"
+            case ["", "v2", self.name, "manifests", digest]:
+                self.asked.set()
+                manifest = self._manifests.get(digest.removeprefix("sha256:"))
+                return None if manifest is None else (_MANIFEST, manifest)
+            case ["", "v2", self.name, "blobs", digest]:
+                content = self._blobs.get(digest.removeprefix("sha256:"))
+                return None if content is None else ("application/octet-stream", content)
+        return None
+
+    def send(self, digest: str, stream: BinaryIO, begin: int, count: int, sock: socket.socket) -> None:
+        """Let the kernel copy a part of a file to a connection."""
+        self.requested.add(digest)
+        while count > 0:
+            done = os.sendfile(sock.fileno(), stream.fileno(), begin, count)
+            if not done:
+                raise ConnectionAbortedError  # the file is shorter than it was: the engine sees an answer cut off
+            begin, count = begin + done, count - done
+
+
+class _Server(ThreadingTCPServer):
+    """Accepts connections on loopback, one thread each."""
+
+    daemon_threads = False  # closing waits for them
+    block_on_close = True
+    request_queue_size = 64
+
+    def __init__(self, blobs: BlobServer) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.blobs = blobs
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closing = False
+
+    def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
+        """Remember the connection until it is closed."""
+        assert isinstance(request, socket.socket)  # noqa: S101 - TCP
+        with self._lock:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
+        """Forget and close a connection."""
+        with self._lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def cut(self) -> None:
+        """Wake every thread that reads or sends."""
+        with self._lock:
+            for request in self._open:
+                with suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: what goes wrong with a connection is told by the engine, which was promised more bytes."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def handle_one_request(self) -> None:
+        """Refuse TLS, whose hello is no line of text, so that the engine goes on in plain HTTP."""
+        if self.connection.recv(1, socket.MSG_PEEK) == _TLS_HELLO:
+            self.connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            self.close_connection = True
+        else:
+            super().handle_one_request()
+
+    def do_GET(self) -> None:
+        """Answer with head and body."""
+        self._answer(with_body=True)
+
+    def do_HEAD(self) -> None:
+        """Answer with the head of the same answer."""
+        self._answer(with_body=False)
+
+    def _answer(self, *, with_body: bool) -> None:
+        """Answer a request for a document or a file, or for a part of it."""
+        path = self.path.partition("?")[0]
+        found = self.server.blobs.find(path)
+        if found is None:
+            body = b'{"errors":[{"code":"NAME_UNKNOWN","message":"no such thing here"}]}'
+            self._head(HTTPStatus.NOT_FOUND, {"Content-Type": "application/json", "Content-Length": str(len(body))})
+            self.wfile.write(body if with_body else b"")
+            return
+        kind, content = found
+        digest = path.rpartition(":")[2]
+        if isinstance(content, bytes):
+            begin, end = self._span(len(content), kind, digest)
+            self.wfile.write(content[begin:end] if with_body else b"")
+            return
+        with content.open("rb", buffering=0) as stream:
+            begin, end = self._span(os.fstat(stream.fileno()).st_size, kind, digest)
+            if with_body:
+                self.server.blobs.send(digest, stream, begin, end - begin, self.connection)
+
+    def _span(self, size: int, kind: str, digest: str) -> tuple[int, int]:
+        """Send the head, and return which bytes are to follow."""
+        headers = {"Content-Type": kind, "Accept-Ranges": "bytes"}
+        if re.fullmatch(r"[0-9a-f]{64}", digest):
+            headers["Docker-Content-Digest"] = f"sha256:{digest}"
+        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
+        begin, end = 0, size
+        if asked is None:
+            status = HTTPStatus.OK
+        else:
+            begin, end = int(asked[1]), min(int(asked[2]) + 1 if asked[2] else size, size)
+            status = HTTPStatus.PARTIAL_CONTENT
+            headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
+            if begin >= end:
+                begin = end = 0
+                status = HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
+                headers["Content-Range"] = f"bytes */{size}"
+        self._head(status, {**headers, "Content-Length": str(end - begin)})
+        return begin, end
+
+    def _head(self, status: HTTPStatus, headers: Mapping[str, str]) -> None:
+        """Send the head of an answer."""
+        self.send_response(status)
+        self.send_header("Docker-Distribution-Api-Version", "registry/2.0")
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def version_string(self) -> str:
+        """Name the server without its versions."""
+        return "envbuild"
+
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
