@@ -1,0 +1,323 @@
+"""One build step in namespaces of the kernel: the part that runs in a process of its own and enters them.
+
+Standard library only: it runs as a script (``python -I -S -B namespace_step.py``) under envbuild's own interpreter,
+which it has left behind once it has gone into the step's root file system.
+
+Descriptor 0 gives one line of JSON, the request; with ``unshare`` then a line as soon as this process's identities are
+mapped. Descriptor 2 takes lines of JSON: ``{"map": true}`` asks for the mapping; ``{"failed": what, "reason": errno}``
+says that the kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
+whether it left no result. After code 0 the result follows on descriptor 1 as a tar stream. SIGKILL ends all of it.
+
+What the command may do is what Docker lets it by default: the same capabilities, ``/proc/sys`` and its like read-only,
+no network but a loopback device, no device but null, zero, full, random, urandom and tty. It sees no ``/sys``.
+Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7); moby, oci/caps/defaults.go and oci/defaults.go.
+"""
+
+# Paths here are those of system calls, most of them below another root:
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH110, PTH112, PTH114, PTH119, PTH120, PTH208, PTH211
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import struct
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from typing import Any
+
+_CLONE = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000 | 0x40000000
+"""Mounts, host name, System V objects, processes, network."""
+_CLONE_NEWUSER = 0x10000000
+_RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
+_DETACH = 2
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+_DEATH_SIGNAL, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 24, 38
+_KEPT = (0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31)
+"""Docker's capabilities without CAP_MKNOD: ownership, modes, signals, identities, ports, raw sockets, chroot, audit."""
+_CAPABILITIES_3 = 0x20080522
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs")
+_HIDDEN = ("kcore", "keys", "timer_list", "acpi", "scsi", "sched_debug")
+_ENGINES = ("dev", "proc", "sys")
+"""Folders of the root file system whose content is no part of a result."""
+_TAIL = 16 << 10
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_STATUS = 2
+_XATTR = "SCHILY.xattr."
+
+
+class _RefusedError(Exception):
+    """The kernel refused a call; the arguments are what it was for and the error's number."""
+
+
+def main() -> None:
+    """Run the step that descriptor 0 describes; see the module's description."""
+    request = json.loads(sys.stdin.buffer.readline())
+    os.umask(0o022)
+    try:
+        if request["unshare"]:
+            _call("make a user namespace", _LIBC.unshare, _CLONE_NEWUSER)
+            _say(map=True)
+            sys.stdin.buffer.readline()
+        _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if remove := request.get("remove"):
+            shutil.rmtree(remove)
+            return
+        _run(request)
+    except _RefusedError as refused:
+        _say(failed=refused.args[0], reason=refused.args[1])
+    except OSError as error:
+        _say(failed=error.strerror or str(error), reason=error.errno or 0)
+
+
+def _run(request: dict[str, Any]) -> None:
+    """Enter, unpack, run, give the result, clean up."""
+    _call("make namespaces", _LIBC.unshare, _CLONE)
+    with ExitStack() as stack:
+        tars = [stack.enter_context(open(path, "rb")) for path in request["tars"]]
+        _mount(None, "/", None, _REC | _PRIVATE)
+        _mount(request["root"], request["root"], None, _BIND)
+        _mount(None, request["root"], None, _BIND | _REMOUNT | _NODEV)
+        command = _Command(request["root"], request["command"], request["environment"])
+        _enter(request["root"])
+        for tar in tars:
+            _unpack(tar, strict=request["owners"])
+    code, output = command.run()
+    missing = not os.path.lexists(request["result"])
+    _say(code=code, output=output, missing=missing)
+    if code == 0 and not missing:
+        with open(1, "wb", buffering=1 << 20, closefd=False) as stream:
+            _pack(request["result"], stream)
+        os.close(1)
+    for folder in (b"/proc", b"/dev"):
+        _LIBC.umount2(folder, _DETACH)
+    for entry in list(os.scandir("/")):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)
+
+
+def _enter(root: str) -> None:
+    """Make ``root`` this process's root file system, with devices, a host name and a loopback device."""
+    devices = f"{root}/dev"
+    os.mkdir(devices)
+    _mount("tmpfs", devices, "tmpfs", _NOSUID | _NOEXEC, "mode=755")
+    for name in _DEVICES:
+        os.close(os.open(f"{devices}/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
+        _mount(f"/dev/{name}", f"{devices}/{name}", None, _BIND)
+    for name, target in _LINKS.items():
+        os.symlink(target, f"{devices}/{name}")
+    os.mkdir(f"{devices}/shm")
+    os.chmod(f"{devices}/shm", 0o1777)  # noqa: S103 - as everywhere
+    _call("set the host name", _LIBC.sethostname, b"envbuild", 8)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control, suppress(OSError):
+        fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+    os.chdir(root)
+    number = _PIVOT_ROOT.get(os.uname().machine)
+    if number is None:
+        raise _RefusedError(f"change the root on {os.uname().machine}", errno.ENOSYS)
+    _call("change the root", _LIBC.syscall, number, b".", b".")
+    _call("leave the old root", _LIBC.umount2, b".", _DETACH)
+    os.chdir("/")
+
+
+def _unpack(stream: Any, *, strict: bool) -> None:
+    """Unpack a tar over ``/``; unless ``strict``, owners that are not mapped do not matter."""
+    late = []
+    with tarfile.open(fileobj=stream, mode="r:") as tar:
+        for member in tar:
+            path = "/" + member.name.strip("/").removeprefix("./")
+            if path in ("/", "/.") or path.split("/")[1] in _ENGINES:
+                continue
+            if member.isdir() and os.path.isdir(path) and not os.path.islink(path):
+                pass
+            elif member.isdir():
+                os.mkdir(path)
+            else:
+                if os.path.lexists(path):
+                    os.unlink(path)
+                _make(tar, member, path)
+            if member.islnk():
+                continue
+            try:
+                os.chown(path, member.uid, member.gid, follow_symlinks=False)
+            except OSError as error:
+                if strict or error.errno != errno.EINVAL:
+                    raise _RefusedError(f"give {path} to {member.uid}:{member.gid}", error.errno) from None
+            if not member.issym():
+                os.chmod(path, member.mode)
+                for key, value in member.pax_headers.items():
+                    if key.startswith(_XATTR):
+                        os.setxattr(path, key[len(_XATTR) :], value.encode("utf-8", "surrogateescape"))
+            if member.isdir():
+                late.append((path, member.mtime))
+            else:
+                os.utime(path, (member.mtime, member.mtime), follow_symlinks=False)
+    for path, time in reversed(late):
+        os.utime(path, (time, time))
+
+
+def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+    """Make what is no folder, without owner and mode."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if member.issym():
+        os.symlink(member.linkname, path)
+    elif member.islnk():
+        os.link("/" + member.linkname.strip("/").removeprefix("./"), path, follow_symlinks=False)
+    elif member.isfifo():
+        os.mkfifo(path)
+    elif member.isreg():
+        content = tar.extractfile(member)
+        assert content is not None  # noqa: S101 - of a regular file
+        with open(path, "xb", buffering=0) as target:
+            shutil.copyfileobj(content, target, 1 << 20)
+    else:
+        raise _RefusedError(f"make the device {path}", errno.EPERM)
+
+
+class _Command:
+    """The command, as process 1 of a new process namespace, which waits to be run.
+
+    It exists before the root changes: the kernel gives a user namespace a new ``/proc`` only where an old one is seen.
+    """
+
+    def __init__(self, root: str, command: list[str], environment: dict[str, str]) -> None:
+        self._output, writer = os.pipe()
+        self._fault, fault = os.pipe()
+        waiting, self._go = os.pipe()
+        self._process = os.fork()
+        if self._process == 0:
+            try:
+                os.close(self._go)
+                _mount_proc(f"{root}/proc")
+                os.write(fault, b"\n")
+                if os.read(waiting, 1):
+                    _become(writer)
+                    os.execve(command[0], command, environment)  # noqa: S606 - the step's command
+            except _RefusedError as refused:
+                os.write(fault, json.dumps(refused.args).encode() + b"\n")
+            except OSError as error:
+                os.write(fault, json.dumps([f"start {command[0]}", error.errno or 0]).encode() + b"\n")
+            finally:
+                os._exit(127)
+        for descriptor in (writer, fault, waiting):
+            os.close(descriptor)
+        self._check(os.read(self._fault, 1 << 12))
+
+    def run(self) -> tuple[int, str]:
+        """Run it to its end; returns its exit code and the end of what it printed."""
+        os.write(self._go, b"\n")
+        tail = b""
+        while chunk := os.read(self._output, 1 << 16):
+            tail = (tail + chunk)[-_TAIL:]
+        code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
+        self._check(os.read(self._fault, 1 << 12))
+        return (code if code >= 0 else 128 - code), tail.decode(errors="replace")
+
+    def _check(self, told: bytes) -> None:
+        if told.strip():
+            raise _RefusedError(*json.loads(told))
+
+
+def _mount_proc(place: str) -> None:
+    """Mount the process namespace's ``/proc``; what concerns the whole machine is read-only or hidden."""
+    os.mkdir(place)
+    _mount("proc", place, "proc", _NOSUID | _NODEV | _NOEXEC)
+    for path in (f"{place}/{name}" for name in _READ_ONLY if os.path.exists(f"{place}/{name}")):
+        _mount(path, path, None, _BIND | _REC)
+        _mount(None, path, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+    for path in (f"{place}/{name}" for name in _HIDDEN):
+        if os.path.isdir(path):
+            _mount("tmpfs", path, "tmpfs", _RDONLY)
+        elif os.path.exists(path):
+            _mount("/dev/null", path, None, _BIND)
+
+
+def _become(writer: int) -> None:
+    """Turn the child into what the command may be."""
+    _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+    os.setsid()
+    null = os.open("/dev/null", os.O_RDONLY)
+    for number, source in enumerate((null, writer, writer)):
+        os.dup2(source, number)
+    with suppress(PermissionError):  # one identity alone: there are no other groups to leave
+        os.setgroups([])
+    for number in range(64):
+        if number not in _KEPT:
+            _LIBC.prctl(_DROP_BOUND, number, 0, 0, 0)  # the last ones do not exist
+    _call("give up privileges", _LIBC.prctl, _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    kept = sum(1 << number for number in _KEPT)
+    head = struct.pack("Ii", _CAPABILITIES_3, 0)
+    _call("give up capabilities", _LIBC.capset, head, struct.pack("6I", kept, kept, 0, 0, 0, 0))
+    for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
+        signal.signal(signal_number, signal.SIG_DFL)
+    os.chdir("/")
+
+
+def _pack(result: str, stream: Any) -> None:
+    """Write the result's tree as a tar, as the engine protocol has it."""
+    links: dict[tuple[int, int], str] = {}
+    with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
+        for path, name in _walk(result):
+            status = os.lstat(path)
+            if stat.S_ISSOCK(status.st_mode):
+                continue
+            member = tar.gettarinfo(path, name)
+            if member.isreg() and (first := links.setdefault((status.st_dev, status.st_ino), name)) != name:
+                member.type, member.linkname, member.size = tarfile.LNKTYPE, first, 0
+            elif member.islnk():  # known to tarfile under another name of its own bookkeeping
+                member.type, member.size = tarfile.REGTYPE, status.st_size
+            attributes: dict[str, str] = {}
+            for key in () if member.issym() else os.listxattr(path):
+                value = os.getxattr(path, key)
+                attributes[_XATTR + key] = value.decode("utf-8", "surrogateescape")
+            member.pax_headers = attributes
+            member.uname = member.gname = ""
+            if member.isreg():
+                with open(path, "rb", buffering=0) as content:
+                    tar.addfile(member, content)
+            else:
+                tar.addfile(member)
+            tar.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
+
+
+def _walk(result: str) -> Iterator[tuple[str, str]]:
+    """Give every path of the result with its name in the tar, folders before what they hold."""
+    top = "" if result == "/" else os.path.basename(result.rstrip("/"))
+    waiting = [(result.rstrip("/") or "/", top)]
+    while waiting:
+        path, name = waiting.pop()
+        if name:
+            yield path, name
+        if os.path.isdir(path) and not os.path.islink(path) and not (not top and name in _ENGINES):
+            below = sorted(os.listdir(path), reverse=True)
+            waiting += [(f"{path.rstrip('/')}/{entry}", f"{name}/{entry}" if name else entry) for entry in below]
+
+
+def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    words = [word.encode() if word is not None else None for word in (source, target, kind)]
+    _call(f"mount {target}", _LIBC.mount, *words, ctypes.c_ulong(flags), data.encode() if data else None)
+
+
+def _call(what: str, function: Any, *arguments: Any) -> None:
+    if function(*arguments) != 0:
+        raise _RefusedError(what, ctypes.get_errno())
+
+
+def _say(**fields: Any) -> None:
+    os.write(_STATUS, json.dumps(fields).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
