@@ -1,7 +1,8 @@
-"""An image registry on a loopback port: Debian's docker-registry, without TLS, as engines accept there."""
+"""An image registry on a loopback port: Debian's docker-registry, with TLS and a password, or without either."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import shutil
@@ -15,15 +16,39 @@ from typing import Any
 
 import docker
 
+from tests.support.server import make_certificate
+
 _PROGRAM = "docker-registry"
+
+USER = "builder"
+PASSWORD = "correct horse"
+_HTPASSWD = f"{USER}:$2y$05$abcdefghijklmnopqrstuuHNbAKRhpaujgo33bRWs.NLUTJO3lOy2\n"
+"""Made once by ``htpasswd -B``: the registry takes bcrypt only, which Python has not."""
 
 
 class Registry:
-    """A running registry: its host name with port, and the folder of its blobs."""
+    """A running registry: its host name with port, the folder of its blobs, and its certificate if it speaks TLS."""
 
-    def __init__(self, host: str, folder: Path) -> None:
+    def __init__(self, host: str, folder: Path, certificate: Path | None = None) -> None:
         self.host = host
         self.folder = folder
+        self.certificate = certificate
+
+    @property
+    def blob_bytes(self) -> int:
+        """How many bytes all blobs take."""
+        return sum(path.stat().st_size for path in self.folder.glob("docker/registry/v2/blobs/sha256/*/*/data"))
+
+    def docker_config(self, folder: Path, password: str = PASSWORD, host: str = "") -> Path:
+        """Write a docker configuration that knows user and password, and trusts the certificate; returns ``folder``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        entry = {"auth": base64.b64encode(f"{USER}:{password}".encode()).decode()}
+        (folder / "config.json").write_text(json.dumps({"auths": {host or self.host: entry}}))
+        if self.certificate is not None:
+            trusted = folder / "certs.d" / (host or self.host)
+            trusted.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.certificate, trusted / "ca.crt")
+        return folder
 
     def push(self, tar: Path, name: str, changes: list[str]) -> str:
         """Make an image of a root file system, push it, drop it from the engine; return it by digest."""
@@ -63,22 +88,42 @@ def _has(image: dict[str, Any], reference: str) -> bool:
 
 
 @contextmanager
-def running_registry(folder: Path) -> Iterator[Registry]:
-    """Run a registry that keeps its blobs below ``folder``."""
+def running_registry(folder: Path, *, secure: bool = False, size: int = 0) -> Iterator[Registry]:
+    """Run a registry that keeps its blobs below ``folder``, made if need be.
+
+    Args:
+        secure: with TLS and a password (``USER``, ``PASSWORD``).
+        size: bytes of its disk, a file system in memory that nobody else sees; 0 for no limit.
+    """
     _install()
+    folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{probe.getsockname()[1]}"
+    disk = folder / "disk" if size else folder
+    disk.mkdir(exist_ok=True)
+    document: dict[str, Any] = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(disk)}}}
+    document["http"] = {"addr": host, "secret": "tests"}
+    certificate = None
+    if secure:
+        make_certificate(folder)
+        certificate = folder / "certificate.pem"
+        (folder / "htpasswd").write_text(_HTPASSWD)
+        document["http"]["tls"] = {"certificate": str(certificate), "key": str(folder / "key.pem")}
+        document["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "htpasswd")}}
     config = folder / "config.json"
-    config.write_text(
-        json.dumps({"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(folder)}}, "http": {"addr": host}})
-    )
+    config.write_text(json.dumps(document))
+    command = [_PROGRAM, "serve", str(config)]
+    if size:
+        user = [] if os.geteuid() == 0 else ["--map-root-user"]
+        script = f'mount -t tmpfs -o size={size} tmpfs "$0" && exec "$@"'
+        command = ["unshare", *user, "--mount", "sh", "-c", script, str(disk), *command]
     log = folder / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen([_PROGRAM, "serve", str(config)], stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         _wait(host, process, log)
-        yield Registry(host, folder)
+        yield Registry(host, disk, certificate)
     finally:
         process.terminate()
         process.wait(10)
@@ -97,10 +142,10 @@ def _wait(host: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _install() -> None:
-    if shutil.which(_PROGRAM):
+    if shutil.which(_PROGRAM) and shutil.which("openssl"):
         return
     if os.geteuid() != 0:
-        raise RuntimeError("these tests need a registry: apt-get install docker-registry")
+        raise RuntimeError("these tests need a registry: apt-get install docker-registry openssl")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "-y", "--no-install-recommends", _PROGRAM]):
+    for command in (["update"], ["install", "-y", "--no-install-recommends", _PROGRAM, "openssl"]):
         subprocess.run(["apt-get", *command], check=True, env=environment, capture_output=True)
