@@ -127,10 +127,10 @@ def check_is_locks(remote: RemoteImage, reference: Reference, opened: Opened) ->
             f"  recorded  sha256:{recorded['config']}\n  found     sha256:{remote.config_digest}",
             "the same lock must give the same image: find out who pushed it, or build your own: envbuild build",
         )
-    if recorded is None and any(layer.compressed for layer in remote.layers):
+    if recorded is None and not remote.plain:
         raise NotReproducibleError(
-            f"{reference} is compressed, and {name} is missing: no digest says what it must be once unpacked",
-            f"commit {name} beside the lock, or pull what envbuild push has made",
+            f"{reference} was not pushed by envbuild, and {name} is missing: no digest says what it must be",
+            f"commit {name} beside the lock, or name what envbuild push has made",
         )
     return recorded or {
         "config": remote.config_digest,
@@ -164,7 +164,7 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
     from envbuild.image import oci
     from envbuild.registry.repository import OCI_MANIFEST
 
-    if not any(layer.compressed for layer in remote.layers):
+    if remote.plain:
         return oci.Image(config=remote.config, manifest=remote.manifest.data, layers=tuple(layers))
     kinds = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar"
     described = [

@@ -46,8 +46,8 @@ class RemoteLayer:
 
     @property
     def compressed(self) -> bool:
-        """Whether the blob is not the tar itself."""
-        return self.blob.media_type in _GZIP
+        """Whether the blob is not the tar itself; Docker calls blobs compressed that are not."""
+        return self.blob.digest != self.diff_id
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,11 @@ class RemoteImage:
         """The image's labels."""
         found = (self.document.get("config") or {}).get("Labels") or {}
         return {str(key): str(value) for key, value in found.items()}
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is as envbuild pushes images: OCI layers, uncompressed."""
+        return all(layer.blob.media_type == _TAR[0] for layer in self.layers)
 
     @property
     def platform(self) -> str:
@@ -188,6 +193,6 @@ def _layers(manifest: Manifest, config: bytes, name: str) -> tuple[RemoteLayer, 
                 f"{name} has a layer of a kind that envbuild does not read: {layer.blob.media_type[:80]!r}",
                 "push it uncompressed or with gzip: envbuild push does",
             )
-        if not layer.compressed and layer.blob.digest != layer.diff_id:
+        if layer.compressed and layer.blob.media_type in _TAR:
             raise IntegrityError(f"{name}: a layer's digest is not the one that its configuration names")
     return layers
