@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from envbuild import leases
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.engines import step_runner
+from envbuild.cli.exporting import parse_target
 from envbuild.cli.fetching import ensure_files, naming_damaged_files, naming_damaged_layers
 from envbuild.cli.identity import (
     Identity,
@@ -23,12 +25,11 @@ from envbuild.cli.identity import (
 )
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.digest import sha256_bytes, sha256_json
-from envbuild.errors import UsageError
 from envbuild.holdings.register import note_lock
 from envbuild.store import Store
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import Delivered, Engine, Step
+    from envbuild.engine.protocol import Delivered, Engine, Step, StepRunner
     from envbuild.image.assemble import Built
     from envbuild.image.oci import Blob
     from envbuild.image.plan import Plan
@@ -58,7 +59,7 @@ def build_image(
     from envbuild.cli.loading import Loading
     from envbuild.image.plan import plan
 
-    target = None if options.output is None else _target(options.output)
+    target = None if options.output is None else parse_target(options.output)
     opened = open_lock(path)
     lock, planned = opened.lock, plan(opened.lock)
     recipe = recipe_of(lock, planned)
@@ -78,7 +79,7 @@ def build_image(
         identity = make_identity(lock, built.image, recipe)
         check_reproduced(opened.path, recorded, identity)
         if target is not None:
-            _write_output(built, lock, target)
+            target.write(built.image, image_tag(lock))
         if loading is not None and engine is not None:
             delivered = loading.finish(built.image)
             console.line(
@@ -135,7 +136,8 @@ def assemble_image(
     from envbuild.image.rootfs import build_os_layer
     from envbuild.resolve import sharedlibs
 
-    lock, store, steps = opened.lock, anew or Store(), _Steps(engine, fresh=anew is not None)
+    lock, store = opened.lock, anew or Store()
+    steps = _Steps(engine, store, console, fresh=anew is not None)
     ensure_files(opened, store, options.sources, offline=options.offline, console=console)
     with naming_damaged_files(lock, store, console):
         built = assemble(
@@ -157,16 +159,17 @@ def assemble_image(
 
 
 class _Steps:
-    """The engine that runs build steps, connected to for the first one: where all layers are kept, none is needed."""
+    """What runs build steps, looked for with the first one: where all layers are kept, none is needed."""
 
-    def __init__(self, engine: Engine | None, *, fresh: bool) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine | None, store: Store, console: Console, *, fresh: bool) -> None:
+        self._runner: StepRunner | None = engine
+        self._store, self._console = store, console
         self._fresh = fresh
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
-        self._engine = self._engine or _connect()
-        return self._engine.run_step(replace(step, fresh=self._fresh))
+        self._runner = self._runner or step_runner(self._store, self._console)
+        return self._runner.run_step(replace(step, fresh=self._fresh))
 
 
 def write_docker_context(folder: Path, path: Path | None, options: BuildOptions, console: Console) -> None:
@@ -179,21 +182,6 @@ def write_docker_context(folder: Path, path: Path | None, options: BuildOptions,
         write_context(render(opened.lock), store.path, folder, console)
     console.line("context", str(folder), elapsed=True)
     console.line("next", f"docker build --network=none {folder}")
-
-
-def _target(output: str) -> Path:
-    """Return the place that ``--output`` names."""
-    scheme, _, place = output.partition(":")
-    if scheme != "oci" or not place:
-        raise UsageError(f"--output {output}: expected oci:DIR or oci:FILE.tar", "e.g. --output oci:image.tar")
-    return Path(place)
-
-
-def _write_output(built: Built, lock: locks.Lock, target: Path) -> None:
-    from envbuild.image.oci import write_layout_dir, write_tar
-
-    write = write_tar if target.suffix == ".tar" else write_layout_dir
-    write(built.image, image_tag(lock), target)
 
 
 def _report(built: Built, lock: locks.Lock, reproduced: bool, console: Console) -> None:

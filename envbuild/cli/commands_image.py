@@ -127,7 +127,12 @@ def build(
     lock: LockArgument = None,
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", metavar="oci:DIR|oci:FILE.tar", help="Write the image there, load nothing."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="oci:DIR|oci:FILE.tar|docker-archive:FILE",
+            help="Write the image there, load nothing.",
+        ),
     ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Then rebuild from nothing and compare; exit 16 if one bit differs.")

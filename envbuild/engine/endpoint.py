@@ -1,8 +1,10 @@
 """Where the container engine is: the address the docker command would use, found without starting anything.
 
 Order, as the docker command has it: ``DOCKER_HOST``, ``DOCKER_CONTEXT``, the current context of
-``~/.docker/config.json``, the system's socket; then the sockets of a rootless engine and of podman.
-Sources: https://docs.docker.com/engine/manage-resources/contexts/ and https://docs.docker.com/engine/security/rootless/.
+``~/.docker/config.json``, the system's socket; then the sockets of a rootless engine and of podman. podman's own
+``CONTAINER_HOST`` comes after ``DOCKER_HOST``. ``ENVBUILD_ENGINE`` (``docker``, ``podman``) leaves out the other one's.
+Sources: https://docs.docker.com/engine/manage-resources/contexts/, https://docs.docker.com/engine/security/rootless/,
+https://docs.podman.io/en/latest/markdown/podman.1.html.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild.errors import EngineError
+from envbuild.errors import EngineError, UsageError
 
 _SCHEMES = ("unix", "tcp", "ssh")
+_KINDS = ("auto", "docker", "podman", "none")
 _DEFAULT_CONTEXT = "default"
 
 
@@ -52,13 +55,26 @@ def candidates(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
     """List the endpoints to try, best first; an explicit choice stands alone.
 
     Raises:
-        EngineError: the choice cannot be read: an unknown scheme, or a context that does not exist.
+        EngineError: the choice cannot be read: an unknown scheme, or a context that does not exist; or it is none.
+        UsageError: ``ENVBUILD_ENGINE`` names no kind of engine.
     """
+    kind = environment.get("ENVBUILD_ENGINE") or "auto"
+    if kind not in _KINDS:
+        raise UsageError(f"ENVBUILD_ENGINE is {kind!r}; expected {', '.join(_KINDS)}", "unset ENVBUILD_ENGINE")
+    if kind == "none":
+        raise EngineError(
+            "this needs a container engine, and ENVBUILD_ENGINE=none forbids one",
+            "unset ENVBUILD_ENGINE; or build without one, into a file: envbuild build --output oci:image.tar",
+        )
     folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
+    if kind == "podman":
+        return _of_podman(environment)
     if host := environment.get("DOCKER_HOST"):
         secure = environment.get("DOCKER_TLS_VERIFY", "") != ""
         paths = Path(environment.get("DOCKER_CERT_PATH") or folder) if secure else None
         return (_endpoint(host, "DOCKER_HOST", paths),)
+    if kind == "auto" and environment.get("CONTAINER_HOST"):
+        return _of_podman(environment)
     name, source = environment.get("DOCKER_CONTEXT", ""), "DOCKER_CONTEXT"
     if not name:
         config = _read_json(folder / "config.json")
@@ -68,8 +84,24 @@ def candidates(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
     sockets = [("/var/run/docker.sock", "the system's engine")]
     if runtime := environment.get("XDG_RUNTIME_DIR"):
         sockets.append((f"{runtime}/docker.sock", "a rootless engine"))
-        sockets.append((f"{runtime}/podman/podman.sock", "podman of this user"))
-    sockets.append(("/run/podman/podman.sock", "podman of the system"))
+    found = tuple(Endpoint(url=f"unix://{path}", source=source) for path, source in sockets)
+    return found if kind == "docker" else (*found, *_of_podman(environment))
+
+
+def _of_podman(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
+    """Where podman is: as its own variable says, else at the sockets that systemd makes for it."""
+    if host := environment.get("CONTAINER_HOST"):
+        found = _endpoint(host, "CONTAINER_HOST")
+        if found.scheme == "ssh":
+            raise EngineError(
+                f"CONTAINER_HOST names podman at {host}; envbuild reaches podman by unix:// or tcp:// only",
+                "forward its socket: ssh -nNT -L /tmp/podman.sock:PATH-THERE HOST, then: "
+                "export CONTAINER_HOST=unix:///tmp/podman.sock",
+            )
+        return (found,)
+    sockets = [("/run/podman/podman.sock", "podman of the system")]
+    if runtime := environment.get("XDG_RUNTIME_DIR"):
+        sockets.insert(0, (f"{runtime}/podman/podman.sock", "podman of this user"))
     return tuple(Endpoint(url=f"unix://{path}", source=source) for path, source in sockets)
 
 

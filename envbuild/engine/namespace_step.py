@@ -274,10 +274,10 @@ def _pack(result: str, stream: Any) -> None:
             if stat.S_ISSOCK(status.st_mode):
                 continue
             member = tar.gettarinfo(path, name)
-            if member.isreg() and (first := links.setdefault((status.st_dev, status.st_ino), name)) != name:
-                member.type, member.linkname, member.size = tarfile.LNKTYPE, first, 0
-            elif member.islnk():  # known to tarfile under another name of its own bookkeeping
-                member.type, member.size = tarfile.REGTYPE, status.st_size
+            if stat.S_ISREG(status.st_mode):
+                first = links.setdefault((status.st_dev, status.st_ino), name)
+                member.type = tarfile.REGTYPE if first == name else tarfile.LNKTYPE
+                member.linkname, member.size = ("", status.st_size) if first == name else (first, 0)
             attributes: dict[str, str] = {}
             for key in () if member.issym() else os.listxattr(path):
                 value = os.getxattr(path, key)
