@@ -21,6 +21,7 @@ _SPEC = f"""\
 name: {_NAME}
 os: debian-12
 python: "3.11"
+packages: [libstdc++6, libgomp1]  # for frameworks that a test mounts
 requirements: [tool]
 wheels: [wheels]
 determinism: {{threads: 1}}

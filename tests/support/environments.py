@@ -21,16 +21,22 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envb
 """What tests keep outside the clone; all of it may be deleted."""
 
 
-def environment(name: str) -> Path:
-    """Return a folder to put on ``sys.path`` that holds the packages of one of ``NAMES``, for this interpreter."""
+def environment(name: str, version: str = "") -> Path:
+    """Return a folder to put on ``sys.path`` that holds the packages of one of ``NAMES``.
+
+    Args:
+        name: which.
+        version: of the Python that they are for, such as ``3.11``; this interpreter's by default.
+    """
     pins = PINS / f"{name}.txt"
-    version = sysconfig.get_python_version()
+    version = version or sysconfig.get_python_version()
     folder = CACHE / f"python{version}-{name}-{hashlib.sha256(pins.read_bytes()).hexdigest()[:12]}"
     if (folder / ".complete").exists():
         return folder
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not (folder / ".complete").exists():
             command = ["uv", "pip", "install", "--quiet", "--python", sys.executable, "--target", str(folder)]
+            command += ["--python-version", version] if version != sysconfig.get_python_version() else []
             subprocess.run([*command, *_find_links(), "-r", str(pins)], check=True)
             (folder / ".complete").touch()
     return folder
