@@ -8,6 +8,7 @@ nothing of an image that is not the lock's is ever in the engine, let alone run.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,6 +135,7 @@ def check_is_locks(remote: RemoteImage, reference: Reference, opened: Opened) ->
         )
     return recorded or {
         "config": remote.config_digest,
+        "layers": [layer.diff_id for layer in remote.layers],
         "layout": lock.layout,
         "lock": digest,
         "manifest": remote.manifest.digest,
@@ -208,8 +210,7 @@ def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engi
         path = kept.get(layer.diff_id) or store.path(layer.diff_id)
         size = path.stat().st_size if layer.diff_id not in skip else layer.blob.size
         blobs.append(oci.Blob(layer=Layer(diff_id=layer.diff_id, size=size), path=path))
-    with console.phase("load"):
-        engine.load(oci.docker_archive(uncompressed(remote, blobs), identity["reference"], skip))
+    _hand_over(engine, uncompressed(remote, blobs), identity["reference"], skip, console)
     held = len(remote.layers) - len(wanted)
     console.line(
         "pull",
@@ -218,6 +219,21 @@ def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engi
         f"{held} of {plural(len(remote.layers), 'layer')} held already" if held else "",
         elapsed=True,
     )
+
+
+def _hand_over(engine: Engine, image: Image, tag: str, skip: set[str], console: Console) -> None:
+    """Give the image to the engine; layers in ``skip`` have no file, since it takes them from itself."""
+    from envbuild.engine.protocol import Parcel
+    from envbuild.image import oci
+
+    archive = partial(oci.docker_archive, image, tag)
+    if skip:
+        with console.phase("load"):
+            engine.load(archive(skip))
+        return
+    layers = tuple((blob.layer.diff_id, blob.path) for blob in image.layers)
+    parcel = Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
+    engine.deliver(iter((parcel,)), tag, console)
 
 
 def _held(engine: Engine, diff_ids: list[str]) -> set[str]:

@@ -18,6 +18,7 @@ _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+_USER = re.compile(r"[^/@]*:[^/@]*@(?!sha256:)")
 _HUB = "docker.io"
 
 
@@ -82,7 +83,8 @@ def parse_reference(text: str) -> Reference:
         hint = "e.g. registry.example.com/team/digits:1, or …@sha256: with 64 lower-case hexadecimal digits"
         if "://" in text:
             hint = "leave out the scheme: registry.example.com/team/digits"
-        raise UsageError(f"not the name of an image in a registry: {text!r}", hint)
+        shown = _USER.sub("***@", text)
+        raise UsageError(f"not the name of an image in a registry: {shown!r}", hint)
     return Reference(registry=registry, repository=repository, tag=tag, digest=found[1] if found else "")
 
 

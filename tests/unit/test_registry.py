@@ -1,0 +1,250 @@
+"""Names of images, challenges, credentials and error answers of registries: what needs no registry."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from envbuild import lock as locks
+from envbuild.cli.published import Places, published_path, read_published, write_published
+from envbuild.errors import IntegrityError, RegistryError, UsageError
+from envbuild.registry.authorization import Authorization, parse_challenge
+from envbuild.registry.credentials import Credentials, certificates
+from envbuild.registry.errors import answer_error, refused
+from envbuild.registry.image import unpacked
+from envbuild.registry.reference import Reference, api_host, is_loopback, parse_reference
+from envbuild.registry.repository import OCI_MANIFEST, Manifest, descriptors
+from envbuild.store import Store
+from tests.support.locks import small_lock
+
+DIGEST = "ab" * 32
+HOST = "registry.example.invalid"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"{HOST}/team/digits", Reference(registry=HOST, repository="team/digits")),
+        (f"{HOST}:5000/a:1.0", Reference(registry=f"{HOST}:5000", repository="a", tag="1.0")),
+        (f"localhost/a/b:x@sha256:{DIGEST}", Reference(registry="localhost", repository="a/b", tag="x", digest=DIGEST)),
+        (f"[::1]:5000/a@sha256:{DIGEST}", Reference(registry="[::1]:5000", repository="a", digest=DIGEST)),
+        ("digits", Reference(registry="docker.io", repository="library/digits")),
+        ("team/digits:2", Reference(registry="docker.io", repository="team/digits", tag="2")),
+    ],
+)
+def test_references(text: str, expected: Reference) -> None:
+    """Registry, repository, tag and digest are told apart as docker does."""
+    assert parse_reference(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "/a", f"{HOST}/", f"{HOST}/A", f"{HOST}/a:", f"{HOST}/a@", f"{HOST}/a@sha256:{'AB' * 32}",
+        f"{HOST}/a@sha512:{DIGEST}", f"https://{HOST}/a", f"{HOST}/../a", f"{HOST}/a b", 
+        f"{HOST}:port/a", f"{HOST}/a:-x", f"{HOST}/{'a/' * 130}a", f"{HOST}/a?x=1", f"{HOST}/a\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_reference(text: str) -> None:
+    """Anything else is refused before it gets into an address."""
+    with pytest.raises(UsageError) as caught:
+        parse_reference(text)
+    assert caught.value.message == f"not the name of an image in a registry: {text!r}"
+
+
+@pytest.mark.parametrize("text", [f"me:hush@{HOST}/a", f"https://me:hush@{HOST}/a"])
+def test_a_password_in_a_name_is_not_repeated(text: str) -> None:
+    """Passwords belong to docker login: one in a name is refused, and not shown."""
+    with pytest.raises(UsageError) as caught:
+        parse_reference(text)
+    assert "hush" not in caught.value.message + caught.value.hint
+
+
+def test_pinning() -> None:
+    """By digest the tag is left out, since it may move; a tag leaves the digest out."""
+    reference = parse_reference(f"{HOST}/a:1")
+    assert str(reference.at(DIGEST)) == f"{HOST}/a@sha256:{DIGEST}"
+    assert str(reference.at(DIGEST).tagged("2")) == f"{HOST}/a:2"
+    assert (reference.target, reference.at(DIGEST).target) == ("1", f"sha256:{DIGEST}")
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:5000", "127.0.0.1:1", "127.8.8.8", "[::1]:5000", "LOCALHOST"])
+def test_loopback_by_name(host: str) -> None:
+    """These hosts are this machine."""
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host", [HOST, "localhost.example.invalid", "10.0.0.1:5000", "2130706433:80", "[::2]", "docker.io"]
+)
+def test_not_loopback_by_name(host: str) -> None:
+    """No other host gets anything in the clear, whatever it resolves to."""
+    assert not is_loopback(host)
+
+
+def test_docker_hub_answers_elsewhere() -> None:
+    """Docker Hub's registry has another name than its images."""
+    assert (api_host("docker.io"), api_host(HOST)) == ("registry-1.docker.io", HOST)
+
+
+def test_challenges() -> None:
+    """Basic and Bearer are read, quoted commas too; anything else is no challenge that we can meet."""
+    text = 'Bearer realm="https://auth.example.invalid/token",service="r",scope="repository:a/b:pull,push"'
+    assert parse_challenge(text) == {
+        "scheme": "bearer", "realm": "https://auth.example.invalid/token", "service": "r",
+        "scope": "repository:a/b:pull,push",
+    }  # fmt: skip
+    assert parse_challenge('basic realm="x"') == {"scheme": "basic", "realm": "x"}
+    assert parse_challenge("Negotiate abc") == parse_challenge("") == {}
+
+
+class Asked:
+    """A token server that keeps what it was asked."""
+
+    def __init__(self, answer: bytes = b'{"token": "t"}') -> None:
+        self.answer, self.calls = answer, list[tuple[str, str, Mapping[str, str], bytes | None]]()
+
+    def __call__(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> bytes:
+        """Take a request."""
+        self.calls.append((method, url, headers, data))
+        return self.answer
+
+
+BEARER = 'Bearer realm="https://auth.example.invalid/token",service="r"'
+SCOPE = "repository:a/b:pull,push"
+
+
+def test_a_token_for_a_password() -> None:
+    """The token server gets user and password, and what the token is for; the token is asked for once."""
+    ask = Asked()
+    found = Authorization(HOST, lambda: Credentials(username="u", password="p"), ask, plain=False)
+    assert found.header(SCOPE) == ""
+    assert found.refused(BEARER, SCOPE, "")
+    assert found.header(SCOPE) == found.header(SCOPE) == "Bearer t"
+    ((method, url, headers, data),) = ask.calls
+    assert (method, data) == ("GET", None)
+    assert url == "https://auth.example.invalid/token?service=r&scope=repository%3Aa%2Fb%3Apull%2Cpush"
+    assert headers == {"Authorization": f"Basic {base64.b64encode(b'u:p').decode()}"}
+
+
+def test_a_token_for_a_token() -> None:
+    """An identity token is exchanged as OAuth2 has it: in the body, never in the address."""
+    ask = Asked(b'{"access_token": "t"}')
+    found = Authorization(HOST, lambda: Credentials(token="refresh"), ask, plain=False)
+    assert found.refused(BEARER, SCOPE, "")
+    ((method, url, _, data),) = ask.calls
+    assert (method, url) == ("POST", "https://auth.example.invalid/token")
+    assert b"grant_type=refresh_token&refresh_token=refresh" in (data or b"")
+
+
+def test_a_password_is_not_sent_in_the_clear() -> None:
+    """A token server without TLS gets nothing."""
+    ask = Asked()
+    found = Authorization(HOST, lambda: Credentials(username="u", password="p"), ask, plain=False)
+    with pytest.raises(RegistryError) as caught:
+        found.refused(BEARER.replace("https", "http"), SCOPE, "")
+    assert caught.value.message == (
+        f"{HOST} wants the password sent to 'http://auth.example.invalid/token', which is not encrypted"
+    )
+    assert ask.calls == []
+
+
+def test_a_refused_password_is_not_tried_again() -> None:
+    """The same header twice is of no use."""
+    found = Authorization(HOST, lambda: Credentials(username="u", password="p"), Asked(), plain=False)
+    assert found.refused('Basic realm="x"', SCOPE, "")
+    assert not found.refused('Basic realm="x"', SCOPE, found.header(SCOPE))
+    nobody = Authorization(HOST, lambda: None, Asked(), plain=False)
+    assert not nobody.refused('Basic realm="x"', SCOPE, "")
+    assert not nobody.known
+
+
+def test_secrets_are_not_shown() -> None:
+    """Credentials may be printed by mistake: their secrets are not."""
+    assert "hush" not in repr(Credentials(username="u", password="hush", token="hush"))
+
+
+def test_certificates_of_one_registry(tmp_path: Path) -> None:
+    """Authorities beside docker's configuration are trusted for the registry they are named after."""
+    folder = tmp_path / "certs.d" / f"{HOST}:5000"
+    folder.mkdir(parents=True)
+    (folder / "ca.crt").touch()
+    environ = {"DOCKER_CONFIG": str(tmp_path)}
+    assert certificates(f"{HOST}:5000", environ) == (folder / "ca.crt",)
+    assert certificates(HOST, environ) == ()
+
+
+def test_error_answers() -> None:
+    """The registry's own words are shown, without control characters and secrets; rubbish is passed over."""
+    body = json.dumps({"errors": [{"code": "DENIED", "message": "no\x1b[31m", "detail": "ghp_" + "a" * 30}]}).encode()
+    error = answer_error(403, "Forbidden", body, "")
+    assert (error.codes, error.reason) == (("DENIED",), "403 Forbidden (no [31m: ***)")
+    said = refused("push x", HOST, error, known=True)
+    assert said.message == f"cannot push x: {HOST} answered 403 Forbidden (no [31m: ***)"
+    assert said.hint.endswith(f"docker login {HOST}")
+    assert answer_error(500, "", b"<html>", "").reason == "500"
+    assert answer_error(429, "", b"[]", "7").delay == 7.0
+    assert answer_error(503, "", b"", "").transient
+    full = answer_error(500, "", b'{"errors": [{"message": "write: no space left on device"}]}', "")
+    assert full.full
+    assert not full.transient
+
+
+def test_descriptors_are_checked() -> None:
+    """A manifest that lists something without SHA-256 and size is refused."""
+    good = {"mediaType": "m", "digest": f"sha256:{DIGEST}", "size": 3}
+    for wrong in ({**good, "digest": "sha256:../x"}, {**good, "size": -1}, {**good, "size": "3"}, "x"):
+        with pytest.raises(IntegrityError):
+            descriptors(Manifest(json.dumps({"layers": [wrong]}).encode(), OCI_MANIFEST), "layers")
+    assert descriptors(Manifest(json.dumps({"layers": [good]}).encode(), OCI_MANIFEST), "layers")[0].size == 3
+    with pytest.raises(IntegrityError):
+        descriptors(Manifest(b"[]", OCI_MANIFEST), "layers")
+
+
+def test_gzip_is_unpacked_within_limits() -> None:
+    """Several members, any slicing; damaged, cut off and endless ones are refused."""
+    data = bytes(range(256)) * 400
+    packed = gzip.compress(data[:1000]) + gzip.compress(data[1000:])
+    for step in (1, 7, len(packed)):
+        chunks = (packed[start : start + step] for start in range(0, len(packed), step))
+        assert b"".join(unpacked(chunks, len(data), "x")) == data
+    for wrong, limit, said in (
+        (packed[:-3], 1 << 20, "x ends too early"),
+        (b"no gzip at all", 1 << 20, "x cannot be decompressed"),
+        (gzip.compress(bytes(1 << 20)), 1000, "x holds more than 1000 bytes"),
+    ):
+        with pytest.raises(IntegrityError) as caught:
+            list(unpacked(iter((wrong,)), limit, "x"))
+        assert caught.value.message.startswith(said)
+
+
+def test_where_an_image_was_published(tmp_path: Path) -> None:
+    """The file beside the lock keeps all places of one image, sorted, and forgets those of another."""
+    lock, path = small_lock(), tmp_path / "pylock.t.toml"
+    identity = {"config": "c" * 64, "manifest": DIGEST, "lock": locks.lock_digest(lock)}
+    places = [parse_reference(f"{HOST}/{name}").at(DIGEST) for name in ("b", "a")]
+    for place in places:
+        write_published(path, lock, identity, place)
+    assert read_published(path, lock) == tuple(sorted(places, key=str))
+    other = parse_reference(f"{HOST}/b").at("cd" * 32)
+    write_published(path, lock, {**identity, "manifest": "cd" * 32}, other)
+    assert read_published(path, lock) == (other,)
+    assert read_published(path, small_lock(name="other")) == ()
+    published_path(path).write_text("{")
+    assert read_published(path, lock) == ()
+
+
+def test_where_blobs_were_seen(tmp_path: Path) -> None:
+    """Another repository that had a blob is remembered for one registry; the one asked for is no answer."""
+    store = Store(tmp_path)
+    Places(store, HOST, "team/one").note([DIGEST])
+    assert Places(store, HOST, "team/two").others(DIGEST) == ("team/one",)
+    assert Places(store, HOST, "team/one").others(DIGEST) == ()
+    assert Places(store, "other.example.invalid", "team/two").others(DIGEST) == ()
+    next((tmp_path / "derived" / "registries").iterdir()).write_text("{")
+    assert Places(store, HOST, "team/two").others(DIGEST) == ()
