@@ -46,7 +46,7 @@ def test_references(text: str, expected: Reference) -> None:
     "text",
     [
         "", "/a", f"{HOST}/", f"{HOST}/A", f"{HOST}/a:", f"{HOST}/a@", f"{HOST}/a@sha256:{'AB' * 32}",
-        f"{HOST}/a@sha512:{DIGEST}", f"https://{HOST}/a", f"{HOST}/../a", f"{HOST}/a b", 
+        f"{HOST}/a@sha512:{DIGEST}", f"https://{HOST}/a", f"{HOST}/../a", f"{HOST}/a b",
         f"{HOST}:port/a", f"{HOST}/a:-x", f"{HOST}/{'a/' * 130}a", f"{HOST}/a?x=1", f"{HOST}/a\n",
     ],
 )  # fmt: skip
