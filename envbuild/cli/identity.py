@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from envbuild.image.oci import Image
 
 Identity = dict[str, Any]
-"""``config`` and ``manifest``: the image's digests (hex). ``lock``: the lock's digest. ``recipe``: digest of all that
-decides the layers, envbuild's own code included. ``reference``: the tag in the engine. ``layout``: its version."""
+"""``config`` and ``manifest``: the image's digests (hex). ``layers``: its layers' (diff IDs), bottom first. ``lock``: the
+lock's digest. ``recipe``: digest of all that decides the layers, envbuild's own code included. ``reference``: the tag in
+the engine. ``layout``: its version."""
 
 
 def image_tag(lock: locks.Lock) -> str:
@@ -51,6 +52,7 @@ def make_identity(lock: locks.Lock, image: Image, recipe: str) -> Identity:
     """Describe a built image."""
     return {
         "config": image.config_digest,
+        "layers": [blob.layer.diff_id for blob in image.layers],
         "layout": lock.layout,
         "lock": locks.lock_digest(lock),
         "manifest": image.manifest_digest,

@@ -43,6 +43,7 @@ LAYERS = {
     "hostprobe": "probe",
     "difference": "difference",
     "report": "report",
+    "sbom": "sbom",
     "hostcheck": "wiring",
     "cli": "wiring",
     "__main__": "wiring",
@@ -66,6 +67,7 @@ ALLOWED = {
     "probe": {"values", "runtime"},
     "difference": {"values", "runtime"},
     "report": {"values", "difference"},
+    "sbom": {"values"},
     "wiring": {*LAYERS.values()},
 }
 """Layers that each layer may import besides its own: no stage another stage, no stage an adapter."""

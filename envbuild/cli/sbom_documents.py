@@ -1,0 +1,166 @@
+"""From a lock and the store to a bill of materials: what files say of themselves is read here."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import sys
+import zipfile
+import zlib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from envbuild.cli.identity import Identity, image_tag, read_identity
+from envbuild.cli.opening import open_lock
+from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.files import atomic_write
+from envbuild.image.deb import open_deb
+from envbuild.image.plan import plan
+from envbuild.lock import Lock, OsPackage
+from envbuild.resolve.debian_relations import Group, parse_relations
+from envbuild.sbom import cyclonedx, spdx
+from envbuild.sbom.bill import bill
+from envbuild.sbom.licences import debian_licence, wheel_licence
+from envbuild.sbom.values import Document, Evidence, Image, Layer
+from envbuild.store import Store
+
+_RENDER = {"cyclonedx": cyclonedx.render, "spdx": spdx.render}
+_DOC = "usr/share/doc/"
+_LINKS = 8
+
+
+def write_sbom(path: Path | None, kind: str, output: Path | None) -> None:
+    """Write a lock's bill of materials to a file or to standard output."""
+    opened = open_lock(path)
+    document = sbom_document(opened.lock, read_identity(opened.path, opened.lock), kind, Store())
+    if output is None:
+        sys.stdout.buffer.write(document.data)
+        sys.stdout.flush()
+        return
+    try:
+        atomic_write(output, document.data)
+    except OSError as error:
+        raise UsageError(f"cannot write {output}: {error.strerror}", "choose another place: -o FILE") from None
+
+
+def sbom_document(lock: Lock, recorded: Identity | None, kind: str, store: Store) -> Document:
+    """Return a lock's bill of materials.
+
+    Args:
+        recorded: what is recorded of the lock's image; without it layers have titles and no digests.
+        kind: ``cyclonedx`` or ``spdx``.
+        store: where wheels and packages are looked for; what is not there is described by the lock alone.
+    """
+    return _RENDER[kind](bill(lock, _image(lock, recorded), read_evidence(lock, store)))
+
+
+def read_evidence(lock: Lock, store: Store) -> dict[str, Evidence]:
+    """Return what each of a lock's files in the store says of itself, by SHA-256.
+
+    Raises:
+        IntegrityError: a file in the store is damaged.
+    """
+    wheels = [(item.wheel.sha256, item.wheel.name) for item in lock.packages if store.has(item.wheel.sha256)]
+    found = {sha256: _wheel_evidence(store.path(sha256), name) for sha256, name in wheels}
+    debs = [package for package in lock.os.packages if store.has(package.sha256)]
+    with ThreadPoolExecutor(max_workers=4) as pool:  # the decompressors let other threads run
+        contents = dict(
+            zip((item.sha256 for item in debs), pool.map(lambda it: _read_deb(it, store), debs), strict=True)
+        )
+    documents: dict[str, str] = {}
+    for content in contents.values():
+        documents |= content.documents
+    for package in debs:
+        content = contents[package.sha256]
+        text = _follow(f"{_DOC}{package.name}/copyright", documents)
+        found[package.sha256] = replace(content.evidence, licence=debian_licence(text)) if text else content.evidence
+    return found
+
+
+def _image(lock: Lock, recorded: Identity | None) -> Image:
+    planned = plan(lock).layers
+    digests: list[str] = recorded.get("layers", []) if recorded else []
+    if len(digests) != len(planned):
+        digests = [""] * len(planned)
+    layers = [
+        Layer(
+            title=spec.title,
+            digest=digest,
+            wheels=tuple(wheel.sha256 for wheel in spec.wheels) if spec.kind in ("wheel", "environment") else (),
+        )
+        for spec, digest in zip(planned, digests, strict=True)
+    ]
+    return Image(tag=image_tag(lock), layers=tuple(layers), config=recorded["config"] if recorded else "")
+
+
+def _wheel_evidence(path: Path, name: str) -> Evidence:
+    """Read a wheel's METADATA."""
+    from packaging.metadata import parse_email
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [item for item in archive.namelist() if item.count("/") == 1]
+            metadata = archive.read(next(item for item in members if item.endswith(".dist-info/METADATA")))
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, StopIteration, NotImplementedError) as error:
+        raise IntegrityError(f"{name}: not a readable wheel: {error}", "bring it in again: envbuild fetch") from None
+    fields, _ = parse_email(metadata)
+    return Evidence(licence=wheel_licence(metadata), requires=tuple(fields.get("requires_dist", [])))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Content:
+    """What one package file holds: ``documents`` are copyright files by path; links begin with a zero byte."""
+
+    evidence: Evidence
+    documents: Mapping[str, str] = field(default_factory=dict)
+
+
+def _read_deb(package: OsPackage, store: Store) -> _Content:
+    """Read a package's control fields and the copyright files in it."""
+    deb = open_deb(store.path(package.sha256), package.file)
+    fields = deb.fields()
+    groups = [group for name in ("Pre-Depends", "Depends") for group in _relations(fields.get(name, ""), package)]
+    source, _, version = fields.get("Source", package.name).partition(" ")
+    evidence = Evidence(
+        depends=tuple(tuple(item.name for item in group) for group in groups),
+        provides=tuple(group[0].name for group in _relations(fields.get("Provides", ""), package)),
+        source=(source, version.strip("() ") or package.version),
+    )
+    unpacked = io.BytesIO()
+    deb.unpack_data(unpacked)
+    unpacked.seek(0)
+    documents = {}
+    for entry, stream in deb.members(unpacked):
+        if not entry.path.startswith(_DOC):
+            continue
+        if entry.kind == "symlink":
+            documents[entry.path] = "\0" + posixpath.join("/", posixpath.dirname(entry.path), entry.target)
+        elif entry.kind == "hardlink":
+            documents[entry.path] = "\0/" + entry.target
+        elif stream is not None and entry.path.endswith("/copyright"):
+            documents[entry.path] = stream.read().decode("utf-8", "replace")
+    return _Content(evidence=evidence, documents=documents)
+
+
+def _relations(text: str, package: OsPackage) -> tuple[Group, ...]:
+    try:
+        return parse_relations(text.replace("\n", " "))
+    except ValueError as error:
+        raise BuildError(f"{package.file}: {error}", "bring it in again: envbuild fetch") from None
+
+
+def _follow(path: str, documents: Mapping[str, str]) -> str:
+    """Return the text of a copyright file, through links of any of its folders; empty if there is none."""
+    for _ in range(_LINKS):
+        text = documents.get(path)
+        if text is not None and not text.startswith("\0"):
+            return text
+        parts = path.split("/")
+        heads = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+        head = next((head for head in heads if documents.get(head, "").startswith("\0")), None)
+        if head is None:
+            return ""
+        path = posixpath.normpath(documents[head][1:] + path[len(head) :]).lstrip("/")
+    return ""

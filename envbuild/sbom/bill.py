@@ -1,0 +1,120 @@
+"""From a lock to its bill of materials: every locked file once, with its layer and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from envbuild.lock import Lock, OsPackage, PythonPackage, lock_digest
+from envbuild.sbom import graph
+from envbuild.sbom.values import Bill, Component, Evidence, Image
+
+_SUPPLIERS = {"debian": "Debian", "ubuntu": "Ubuntu"}
+
+
+def bill(lock: Lock, image: Image, evidence: Mapping[str, Evidence]) -> Bill:
+    """Describe a lock.
+
+    Args:
+        image: its image: layers as planned, with digests where it is recorded.
+        evidence: what files say of themselves, by SHA-256; nothing is said about those that are not there.
+    """
+    debs = [_deb(lock, package, evidence.get(package.sha256)) for package in lock.os.packages]
+    at = {sha256: index for index, layer in enumerate(image.layers) for sha256 in layer.wheels}
+    wheels = [
+        _wheel(package, at[package.wheel.sha256], evidence.get(package.wheel.sha256)) for package in lock.packages
+    ]
+    components = sorted([*_base(lock), *debs, *wheels], key=lambda item: item.ref)
+    needs = _needs(lock, evidence, components)
+    distribution, _, release = lock.os.release.partition("-")
+    return Bill(
+        name=lock.name,
+        version=lock_digest(lock)[:12],
+        lock=lock_digest(lock),
+        layout=lock.layout,
+        image=image,
+        system=(distribution, release),
+        components=tuple(components),
+        needs=needs,
+        top=graph.top((item.ref for item in components), needs),
+    )
+
+
+def _deb(lock: Lock, package: OsPackage, evidence: Evidence | None) -> Component:
+    """Describe a Debian package (purl type ``deb``; the qualifier ``upstream`` is what scanners match sources by)."""
+    distribution = lock.os.release.partition("-")[0]
+    ref = f"pkg:deb/{distribution}/{_encoded(package.name)}@{_encoded(package.version)}?arch={package.architecture}"
+    source = evidence.source if evidence else ("", "")
+    upstream = source[0] if source[0] != package.name or source[1] != package.version else ""
+    if upstream and source[1] != package.version:
+        upstream = f"{upstream}@{source[1]}"
+    return Component(
+        kind="deb",
+        ref=ref,
+        name=package.name,
+        version=package.version,
+        purl=f"{ref}&distro={lock.os.release}" + (f"&upstream={_encoded(upstream)}" if upstream else ""),
+        sha256=package.sha256,
+        size=package.size,
+        file=package.file,
+        layer=0,
+        licence=evidence.licence if evidence else None,
+        supplier=_SUPPLIERS.get(distribution, ""),
+    )
+
+
+def _wheel(package: PythonPackage, layer: int, evidence: Evidence | None) -> Component:
+    """Describe a wheel (purl type ``pypi``: the name is the normalised one)."""
+    ref = f"pkg:pypi/{package.name}@{_encoded(package.version)}"
+    return Component(
+        kind="wheel",
+        ref=ref,
+        name=package.name,
+        version=package.version,
+        purl=ref,
+        sha256=package.wheel.sha256,
+        size=package.wheel.size,
+        file=package.wheel.name,
+        layer=layer,
+        licence=evidence.licence if evidence else None,
+    )
+
+
+def _base(lock: Lock) -> list[Component]:
+    """Describe the base image, if there is one (purl type ``oci``: the version is the image's digest)."""
+    name, _, digest = lock.os.image.partition("@")
+    if not digest:
+        return []
+    path, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        path, tag = name, ""
+    ref = f"pkg:oci/{_encoded(path.rpartition('/')[2].lower())}@{_encoded(digest)}"
+    qualifiers = f"repository_url={_encoded(path)}" + (f"&tag={_encoded(tag)}" if tag else "")
+    return [
+        Component(
+            kind="base",
+            ref=ref,
+            name=path,
+            version=digest,
+            purl=f"{ref}?{qualifiers}",
+            sha256=digest.removeprefix("sha256:"),
+            size=lock.os.image_size,
+            file="",
+            layer=0,
+        )
+    ]
+
+
+def _needs(lock: Lock, evidence: Mapping[str, Evidence], components: list[Component]) -> dict[str, tuple[str, ...]]:
+    by_sha256 = {item.sha256: item.ref for item in components}
+    by_name = {package.name: by_sha256[package.wheel.sha256] for package in lock.packages}
+    debs = graph.deb_needs(lock.os.packages, evidence)
+    needs = {by_sha256[one]: tuple(sorted(by_sha256[other] for other in others)) for one, others in debs.items()}
+    for name, others in graph.wheel_needs(lock, evidence).items():
+        needs[by_name[name]] = tuple(sorted(by_name[other] for other in others))
+    return dict(sorted(needs.items()))
+
+
+def _encoded(text: str) -> str:
+    """Percent-encode a part of a package URL; a colon stays, as the specification wants it."""
+    return quote(text, safe=":~")
