@@ -62,7 +62,16 @@ class DockerEngine:
         """Bring an image into the engine; see ``ImageStore``."""
         from envbuild.engine.docker_delivery import deliver
 
-        return deliver(self._client, parcels, tag, progress, self.load, self.held_layers)
+        fitting = self._fitting(parcels) if self.is_local() else parcels
+        return deliver(self._client, fitting, tag, progress, self.load, self.held_layers)
+
+    def _fitting(self, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
+        """Pass on what the engine's disk has room for."""
+        from envbuild.engine.docker_limits import refuse_full_disk
+
+        for parcel in parcels:
+            refuse_full_disk(parcel, self._info("room"), self.held_layers)
+            yield parcel
 
     def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
         """List layer chains that need not be sent; see ``ImageStore``."""
@@ -116,12 +125,14 @@ class DockerEngine:
         return self._gpu_ways().support
 
     def is_local(self) -> bool:
-        """Tell whether the engine is on this machine; see ``ContainerRunner``."""
-        return self._client.endpoint.scheme == "unix"
+        """Tell whether the engine is on this machine, not in a virtual one; see ``ContainerRunner``."""
+        from envbuild.engine.docker_limits import is_desktop
+
+        return self._client.endpoint.scheme == "unix" and not is_desktop(self._client.endpoint)
 
     def describe(self) -> Mapping[str, str]:
         """Tell the engine's name, version, storage driver and API version."""
-        info = self._client.call("GET", "/info")
+        info = self._info("itself")
         name, _, version = self._client.server.partition(" ")[0].partition("/")
         return {
             "name": "podman" if self._client.podman else name or "unknown",
@@ -135,12 +146,15 @@ class DockerEngine:
         if self._ways is None:
             from envbuild.engine.docker_gpus import gpu_ways
 
-            try:
-                info = self._client.call("GET", "/info")
-            except ApiError as error:
-                raise EngineError(f"cannot ask the engine about GPUs: {error.message}") from None
-            self._ways = gpu_ways(info, self._client.server, local=self.is_local())
+            self._ways = gpu_ways(self._info("GPUs"), self._client.server, local=self.is_local())
         return self._ways
+
+    def _info(self, about: str) -> Any:
+        """Ask the engine what it says of itself; ``about`` is what the question is about."""
+        try:
+            return self._client.call("GET", "/info")
+        except ApiError as error:
+            raise EngineError(f"cannot ask the engine about {about}: {error.message}") from None
 
     def _sdk_client(self) -> docker.APIClient:
         """Open the SDK's client once."""
@@ -161,7 +175,10 @@ def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
         EngineError: none answers; the message lists what was tried and the hint says how to get one.
     """
     tried = []
-    hint = "get one: make demo, or: apt-get install docker.io && systemctl start docker"
+    hint = (
+        "get one: make demo, or: apt-get install docker.io && systemctl start docker, "
+        "or: apt-get install podman && systemctl --user start podman.socket"
+    )
     for endpoint in candidates(os.environ if environment is None else environment):
         try:
             return DockerEngine(ping(endpoint))

@@ -37,6 +37,10 @@ def run_container(
     client: EngineClient, request: ContainerRun, devices: Sequence[Mapping[str, Any]] = ()
 ) -> ContainerExit:
     """Implement ``ContainerRunner.run_container``; ``devices`` are the GPUs in the engine's words."""
+    if client.endpoint.scheme == "ssh" and request.mounts:
+        from envbuild.engine.docker_limits import not_here
+
+        raise not_here(client.endpoint, str(request.mounts[0].source))
     try:
         return _run(client, request, devices, init=True)
     except _NoInitError:
@@ -151,7 +155,7 @@ def _create(client: EngineClient, request: ContainerRun, devices: Sequence[Mappi
             raise _NoInitError from None
         if error.status == 404 and "image" in error.message.lower():
             raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build") from None
-        raise _refusal("create the container", error.message, bool(devices)) from None
+        raise _refusal(client, "create the container", error.message, bool(devices)) from None
 
 
 def _start(client: EngineClient, identity: str, *, wants_gpus: bool = False) -> None:
@@ -161,17 +165,19 @@ def _start(client: EngineClient, identity: str, *, wants_gpus: bool = False) -> 
     except ApiError as error:
         if _NO_INIT.search(error.message):
             raise _NoInitError from None
-        raise _refusal("start the container", error.message, wants_gpus) from None
+        raise _refusal(client, "start the container", error.message, wants_gpus) from None
 
 
-def _refusal(doing: str, message: str, wants_gpus: bool) -> EngineError:
-    """Say why the engine refused, in words about GPUs if that is what it is about."""
+def _refusal(client: EngineClient, doing: str, message: str, wants_gpus: bool) -> EngineError:
+    """Say why the engine refused: in words about GPUs or where it is, if that is what it is about."""
     if wants_gpus:
         from envbuild.engine.docker_gpus import refused
 
         if found := refused(message):
             return found
-    return engine_refused(doing, message)
+    from envbuild.engine.docker_limits import explained
+
+    return explained(message, client.endpoint) or engine_refused(doing, message)
 
 
 @contextmanager

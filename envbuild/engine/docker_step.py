@@ -164,6 +164,10 @@ def _execute(client: docker.APIClient, container: str, step: Step) -> None:
     text = tail.decode(errors="replace").strip() or "(it printed nothing)"
     if "no space left on device" in text.lower():
         raise engine_refused("run the step", text.splitlines()[-1])
+    if "exec format error" in text.lower():
+        from envbuild.engine.docker_limits import foreign
+
+        raise foreign(str(client.version().get("Arch", "")))
     shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
     raise BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
 

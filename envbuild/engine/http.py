@@ -42,7 +42,7 @@ def engine_refused(doing: str, reason: str, hint: str = "") -> EngineError:
     """Name what the engine refused ("cannot …") and why; a full disk gets its own hint."""
     message = f"cannot {doing}: {reason.strip()}"
     if "no space left on device" in reason.lower():
-        hint = "the engine's disk is full; see docker system df, then make room: docker system prune"
+        hint = "the engine's disk is full; see docker (or podman) system df, then make room: docker system prune"
     return EngineError(message, hint)
 
 
@@ -184,6 +184,11 @@ def ping(endpoint: Endpoint, timeout: float = 10.0) -> EngineClient:
         raise EngineError(
             f"the engine at {endpoint.url} speaks API {'.'.join(words)}; expected 1.41 (Docker 20.10) or newer",
             "update the engine: apt-get install --only-upgrade docker.io",
+        )
+    if (system := headers.get("Ostype", "linux").lower()) != "linux":
+        raise EngineError(
+            f"the engine at {endpoint.url} runs {system} containers; expected linux, which envbuild's images are for",
+            "on Docker Desktop: switch to Linux containers; or name another engine: export DOCKER_HOST=…",
         )
     return EngineClient(endpoint, api, headers.get("Server", ""))
 

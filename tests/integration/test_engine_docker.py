@@ -199,7 +199,10 @@ def test_no_engine_says_what_was_tried_and_how_to_get_one(tmp_path: Path) -> Non
     assert caught.value.message == (
         f"no container engine answers; tried\n  unix://{absent} (DOCKER_HOST): No such file or directory"
     )
-    assert caught.value.hint == "get one: make demo, or: apt-get install docker.io && systemctl start docker"
+    assert caught.value.hint == (
+        "get one: make demo, or: apt-get install docker.io && systemctl start docker, "
+        "or: apt-get install podman && systemctl --user start podman.socket"
+    )
     dead = tmp_path / "dead.sock"
     with closing(socket.socket(socket.AF_UNIX)) as listener:
         listener.bind(str(dead))
@@ -230,7 +233,9 @@ def test_a_full_disk_gets_its_own_advice(tmp_path: Path) -> None:
         with pytest.raises(EngineError) as caught:
             engine.load(iter([b"data"]))
     assert caught.value.message == "cannot load the image: write /x: no space left on device"
-    assert caught.value.hint == "the engine's disk is full; see docker system df, then make room: docker system prune"
+    assert caught.value.hint == (
+        "the engine's disk is full; see docker (or podman) system df, then make room: docker system prune"
+    )
 
 
 def config(layers: list[bytes]) -> bytes:
