@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from envbuild.errors import LockError
 
-VERSION = 1
+VERSION = 2
 """The newest layout version, which new locks get."""
 
 OLDEST = 1
@@ -37,7 +37,16 @@ WORKSPACE = "/workspace"
 INPUTS = "/inputs"
 
 LARGE_WHEEL = 4 << 20
-"""Wheels of at least this many bytes (packed) get a layer of their own; the others share one."""
+"""In layout 1 wheels of at least this many bytes (packed) get a layer of their own; the others share one."""
+
+SIZE_CLASS = 4
+"""Since layout 2 wheels are sorted by the power of this number that their packed size in bytes reaches."""
+
+OWN_LAYER = 11
+"""Since layout 2 wheels of at least this power, 4 MiB, get a layer of their own."""
+
+SHARED_LAYER = 10
+"""Since layout 2 wheels of at least this power, 1 MiB, share a layer with others of their class."""
 
 
 def check(version: int, lock: str) -> None:

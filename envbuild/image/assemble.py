@@ -36,7 +36,8 @@ from envbuild.image.environment import (
 )
 from envbuild.image.layer import Layer
 from envbuild.image.layers import TAR, Cache, boot_id, cached_layer, make_layer
-from envbuild.image.plan import LayerKind, LayerSpec, Plan, bytecode_key
+from envbuild.image.orders import LayerKind, LayerSpec, skipped
+from envbuild.image.plan import Plan, bytecode_key
 from envbuild.lock import Lock, Wheel
 from envbuild.progress import Advance, Progress
 
@@ -134,9 +135,10 @@ class _Assembly:
         """Make all layers and put them together."""
 
         checks: list[Future[None]] = []
+        system = next(spec for spec in self.plan.layers if spec.kind == "os")
 
         def os_layer() -> oci.Blob:
-            blob = self._make(self.plan.layers[0], lambda folder: build_os(folder / TAR))
+            blob = self._make(system, lambda folder: build_os(folder / TAR))
             if check is not None and not checks:
                 checks.append(pool.submit(self._check, check, blob))
             return blob
@@ -245,8 +247,7 @@ class _Assembly:
         return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
 
     def _runtime_key(self) -> str:
-        modules = {path: sha256_bytes(data) for path, data in _runtime_modules().items()}
-        return bytecode_key(self.plan, sha256_json(modules))
+        return runtime_key(self.plan)
 
     def _compile(self, pool: ThreadPoolExecutor, os_layer: Callable[[], oci.Blob]) -> None:
         """Compile all missing groups in one step, and keep each group's bytecode by itself.
@@ -263,7 +264,7 @@ class _Assembly:
                 base=blob.path,
                 base_key=f"layer-{blob.layer.diff_id}",
                 inputs=folder / _INPUTS,
-                command=compile_command(self.plan.executable),
+                command=compile_command(self.plan.executable, skipped(self.plan.layout)),
                 environment=_STEP_ENVIRONMENT,
                 result=COMPILE_OUT,
             )
@@ -313,6 +314,28 @@ class _StoppedError(Exception):
 def _link(source: Path, folder: Path) -> None:
     """Put a file into a folder as ``_BYTECODE``, without moving it away from another build that reads it."""
     (folder / _BYTECODE).hardlink_to(source)
+
+
+def runtime_key(plan: Plan) -> str:
+    """Return the cache key of the bytecode of envbuild's own modules in the image."""
+    modules = {path: sha256_bytes(data) for path, data in _runtime_modules().items()}
+    return bytecode_key(plan, sha256_json(modules))
+
+
+def adopt_runtime(plan: Plan, lock: Lock, cache: Cache, top: Path) -> None:
+    """Take the bytecode of envbuild's own modules from the topmost layer of an image whose digest is known.
+
+    Args:
+        top: the layer's tar, its digest checked.
+    """
+    own = {name.lstrip("/") for name in runtime.runtime_files(lock)}
+    found = {path: Made(data=data) for path, data in read_archive(top).items() if path not in own}
+
+    def make(folder: Path) -> None:
+        with (folder / _BYTECODE).open("wb") as stream:
+            pack_tree(stream, found, [], "the runtime's bytecode")
+
+    cache.derive("bytecode", runtime_key(plan), make)
 
 
 def _runtime_modules() -> dict[str, bytes]:

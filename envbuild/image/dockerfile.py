@@ -24,6 +24,7 @@ from envbuild.errors import BuildError, IntegrityError, LockError, UsageError
 from envbuild.files import clone
 from envbuild.image import runtime, seed
 from envbuild.image.environment import Made, pack_tree
+from envbuild.image.orders import skipped
 from envbuild.image.plan import labels as image_labels
 from envbuild.image.plan import plan as image_plan
 from envbuild.lock import Lock, lock_digest
@@ -156,6 +157,7 @@ def _dockerfile(lock: Lock, wheels: tuple[str, ...]) -> bytes:
         prefix=layout.ENV_PREFIX,
         python=lock.python.executable,
         wheels=wheels,
+        skipped=skipped(lock.layout),
         labels=list(labels.items()),
         environment=environment,
         config=config,

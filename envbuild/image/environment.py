@@ -176,9 +176,15 @@ def pack_sources(output: BinaryIO, groups: Sequence[WheelFile | Mapping[str, byt
                 _add_tree(writer, {path: Made(data=data) for path, data in group.items()}, prefix=f"{top}/")
 
 
-def compile_command(executable: str) -> tuple[str, ...]:
-    """Return the compile step's command; its results are ``<number>.tar`` in ``/build/out``."""
-    return (executable, "-s", "-S", "-B", f"/{COMPILE_DIR}/compile.py", f"/{COMPILE_DIR}/in", "--archive", COMPILE_OUT)
+def compile_command(executable: str, skip: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the compile step's command; its results are ``<number>.tar`` in ``/build/out``.
+
+    Args:
+        executable: the interpreter.
+        skip: names of folders whose modules get no bytecode.
+    """
+    script, places = f"/{COMPILE_DIR}/compile.py", (f"/{COMPILE_DIR}/in", "--archive", COMPILE_OUT)
+    return (executable, "-s", "-S", "-B", script, *places, *(word for name in skip for word in ("--skip", name)))
 
 
 def unpack_bytecode(stream: BinaryIO, count: int, folder: Path) -> list[Path]:

@@ -72,16 +72,17 @@ def add_constants(tree: Tree) -> None:
         tree.add(Entry(path=path, kind="symlink", mode=0o777, target=target))
 
 
-def normalise(stream: BinaryIO, output: Path, label: str = "root file system") -> Layer:
+def normalise(stream: BinaryIO, output: Path, label: str = "root file system", reserved: str = "") -> Layer:
     """Turn a file system's tar into a layer file; the output is whole or absent.
 
     Args:
         stream: tar in any order with members relative to the root; read once, to its end.
         output: the layer, an uncompressed tar.
         label: what it is, for error messages.
+        reserved: a path relative to the root that belongs to other layers.
 
     Raises:
-        BuildError: the stream is no sound tar, or holds names that cannot be in a layer.
+        BuildError: the stream is no sound tar, or holds names that cannot be in a layer, or something at ``reserved``.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
     with Tree(output.parent, label) as tree:
@@ -90,6 +91,7 @@ def normalise(stream: BinaryIO, output: Path, label: str = "root file system") -
                 while (member := archive.next()) is not None:
                     archive.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
                     _take(archive, member, tree, label)
+                    _refuse_reserved(_relative(member.name), member, reserved, label)
         except tarfile.TarError as error:
             raise BuildError(f"{label}: the container engine gave a damaged tar: {error}", "run it again") from None
         while stream.read(1 << 20):  # engines want their stream read to the end
@@ -120,6 +122,16 @@ def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: Tree, label: 
         minor=member.devminor if kind in ("char", "block") else 0,
     )
     tree.add(entry, cast("BinaryIO | None", archive.extractfile(member)) if kind == "file" else None)
+
+
+def _refuse_reserved(path: str, member: tarfile.TarInfo, reserved: str, label: str) -> None:
+    """Refuse what would hide files of other layers, or replace a folder above them."""
+    inside = path == reserved or path.startswith(f"{reserved}/")
+    if reserved and path and (inside or (reserved.startswith(f"{path}/") and not member.isdir())):
+        raise BuildError(
+            f"{label}: a package installs /{path}, where the Python environment lies",
+            "leave this package out of the spec's os.packages",
+        )
 
 
 def _relative(name: str) -> str:

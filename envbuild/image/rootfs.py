@@ -79,7 +79,7 @@ def build_os_layer(
             environment={},
         )
         with progress.phase("os: configure"), _naming_the_package(), runner.run_step(step) as stream:
-            return normalise(stream, output, "the OS layer")
+            return normalise(stream, output, "the OS layer", layout.ENV_PREFIX.strip("/"))
 
 
 def image_layer_from_export(stream: BinaryIO, output: Path) -> Layer:

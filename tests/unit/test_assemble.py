@@ -85,9 +85,9 @@ def test_what_was_made_is_reused(tmp_path: Path) -> None:
     third, steps = build(tmp_path, changed, build_os=never)
     assert len(steps.steps) == 1
     assert [(layer.title, layer.reused) for layer in third.layers] == [
-        ("debian-12, 0 packages", True),
         ("big 1.0", True),
-        ("bytecode of large wheels", True),
+        ("bytecode of wheels from 4 MiB", True),
+        ("debian-12, 0 packages", True),
         ("Python 3.11 environment, 2 small wheels", False),
         ("bytecode of small wheels", False),
         ("guard and lock", False),

@@ -119,3 +119,16 @@ def test_unpack_refuses_nothing_it_made(tmp_path: Path) -> None:
     unpack(tmp_path / "out.tar", str(tmp_path / "root"))
     for path, data in contents(tmp_path / "out.tar").items():
         assert (tmp_path / "root" / path).read_bytes() == data
+
+
+def test_modules_in_skipped_folders_get_no_bytecode(tmp_path: Path) -> None:
+    """What lies in a folder of that name is left out; a file or another folder of a like name is not."""
+    for path in ("a/tests/one.py", "a/tests.py", "a/latests/two.py", "tests/three.py"):
+        (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / path).write_text("x = 1\n")
+    compile_tree(str(tmp_path / "in"), str(tmp_path / "out.tar"), ["tests"])
+    with tarfile.open(tmp_path / "out.tar") as tar:
+        assert [name.replace(f".{sys.implementation.cache_tag}", "") for name in tar.getnames()] == [
+            "a/__pycache__/tests.pyc",
+            "a/latests/__pycache__/two.pyc",
+        ]

@@ -114,3 +114,23 @@ def test_a_cut_stream_leaves_no_layer(tmp_path: Path) -> None:
     with pytest.raises(BuildError):
         normalise(io.BytesIO(data[: data.index(b"y" * 4096) + 100]), tmp_path / "layer.tar")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        Member(name="opt/env/bin/tool"),
+        Member(name="opt/env", kind="dir"),
+        Member(name="opt", kind="symlink", target="srv"),
+    ],
+)
+def test_nothing_of_the_os_hides_the_environment(tmp_path: Path, member: Member) -> None:
+    """The OS layer may lie above the wheels: a package that installs there is refused, a neighbour is not."""
+    with pytest.raises(BuildError) as caught:
+        normalise(io.BytesIO(tar_bytes([member])), tmp_path / "layer.tar", "the OS layer", "opt/env")
+    assert caught.value.message == (
+        f"the OS layer: a package installs /{member.name}, where the Python environment lies"
+    )
+    assert list(tmp_path.iterdir()) == []
+    around = [Member(name="opt", kind="dir"), Member(name="opt/envy"), Member(name="opt/a", kind="symlink", target="b")]
+    normalise(io.BytesIO(tar_bytes(around)), tmp_path / "layer.tar", "the OS layer", "opt/env")

@@ -13,7 +13,8 @@ import pytest
 from envbuild.errors import BuildError
 from envbuild.image import oci
 from envbuild.image.layer import Entry, LayerWriter
-from envbuild.image.plan import CREATED, LayerSpec, Plan
+from envbuild.image.orders import LayerSpec
+from envbuild.image.plan import CREATED, Plan
 
 
 def blob(path: Path, name: str) -> oci.Blob:
@@ -29,6 +30,7 @@ def image(tmp_path: Path) -> oci.Image:
     plan = Plan(
         name="t",
         lock="0" * 64,
+        layout=2,
         python="3.11",
         executable="/usr/bin/python3.11",
         interpreter="1" * 64,

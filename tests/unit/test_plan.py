@@ -59,6 +59,63 @@ def test_layers_of_layout_1_are_in_order_of_stability() -> None:
     ]
 
 
+def test_layers_of_layout_2_are_in_order_of_size_class() -> None:
+    """Wheels lie lowest, class by class with their bytecode; the OS and what is small and changes lie above."""
+    packages = (
+        package("small", (1 << 20) - 1),
+        package("medium2", 1 << 20),
+        package("medium1", LARGE - 1),
+        package("large", 4 * LARGE - 1),
+        package("zhuge", 64 << 20),
+        package("ahuge", (256 << 20) - 1),
+    )
+    assert [
+        (layer.kind, layer.title, [wheel.name.split("-")[0] for wheel in layer.wheels])
+        for layer in plan(lock(layout=2, packages=packages)).layers
+    ] == [
+        ("wheel", "ahuge 1.0", ["ahuge"]),
+        ("wheel", "zhuge 1.0", ["zhuge"]),
+        ("bytecode", "bytecode of wheels from 64 MiB", ["ahuge", "zhuge"]),
+        ("wheel", "large 1.0", ["large"]),
+        ("bytecode", "bytecode of wheels from 4 MiB", ["large"]),
+        ("wheel", "wheels from 1 MiB", ["medium1", "medium2"]),
+        ("bytecode", "bytecode of wheels from 1 MiB", ["medium1", "medium2"]),
+        ("os", "debian-12, 2 packages", []),
+        ("environment", "Python 3.11 environment, 1 small wheels", ["small"]),
+        ("bytecode", "bytecode of small wheels", ["small"]),
+        ("runtime", "guard and lock", []),
+    ]
+
+
+def test_projects_share_layers_from_the_bottom_up() -> None:
+    """Other OS packages and other smaller wheels leave every layer of the framework where it is."""
+    framework = (package("framework", 300 << 20), package("library", 70 << 20))
+    other = Os(release="debian-12", architecture="amd64", packages=(deb("curl"), deb("libc6"), deb("python3.11")))
+    one = plan(lock(packages=(*framework, package("a", 20 << 20), package("b", 5)))).layers
+    two = plan(lock(name="two", os=other, packages=(*framework, package("c", 5 << 20), package("d", 7)))).layers
+    shared = [layer for layer in one if layer in two]
+    assert [layer.title for layer in shared] == [
+        "framework 1.0",
+        "bytecode of wheels from 256 MiB",
+        "library 1.0",
+        "bytecode of wheels from 64 MiB",
+    ]
+    assert two[: len(shared)] == one[: len(shared)]
+
+
+def test_a_base_image_lies_at_the_bottom() -> None:
+    """A foreign file system may hold anything anywhere; what envbuild installs wins."""
+    base = Os(
+        release="debian-12",
+        architecture="amd64",
+        packages=(),
+        image=f"debian@sha256:{'1' * 64}",
+        image_rootfs="2" * 64,
+        image_size=1,
+    )
+    assert plan(lock(os=base)).layers[0].kind == "os"
+
+
 def test_an_environment_without_wheels() -> None:
     """Even without a wheel there is an environment to run in."""
     assert [layer.kind for layer in plan(lock(packages=())).layers] == ["os", "environment", "runtime"]
@@ -83,7 +140,7 @@ def test_a_plan_is_a_function_of_the_lock() -> None:
         ),
         (
             {"packages": (PACKAGES[0], package("big", LARGE, "f" * 64), *PACKAGES[2:])},
-            {"big 1.0", "bytecode of large wheels", "guard and lock"},
+            {"big 1.0", "bytecode of wheels from 4 MiB", "guard and lock"},
         ),
         (
             {"os": Os(release="debian-12", architecture="amd64", packages=(deb("libc6", "1" * 64), deb("python3.11")))},
@@ -93,7 +150,7 @@ def test_a_plan_is_a_function_of_the_lock() -> None:
             {"os": Os(release="debian-12", architecture="amd64", packages=(deb("libc6"), deb("python3.11", "1" * 64)))},
             {
                 "debian-12",
-                "bytecode of large wheels",
+                "bytecode of wheels from 4 MiB",
                 "bytecode of small wheels",
                 "guard and lock",
             },
@@ -144,7 +201,7 @@ def test_labels() -> None:
 
 def test_installation_order_ends_with_small_wheels() -> None:
     """Where two wheels ship one path, the order says who wins: as the layers lie."""
-    assert [wheel.name.split("-")[0] for wheel in plan(lock()).wheels] == ["bigger", "big", "a", "b"]
+    assert [wheel.name.split("-")[0] for wheel in plan(lock()).wheels] == ["big", "bigger", "a", "b"]
 
 
 def test_newer_layouts_are_refused() -> None:
