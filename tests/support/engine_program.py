@@ -1,31 +1,64 @@
-"""Programs that tests start as processes of their own: ``run JSON`` and ``step JSON``.
+"""Programs that tests start as processes of their own: ``run JSON``, ``step JSON`` and ``deliver JSON``.
 
-The JSON holds the fields of ``ContainerRun`` (mounts as pairs) or of ``Step``.
+The JSON holds the fields of ``ContainerRun`` (mounts as pairs) or of ``Step``; or ``layers``, the tars of an image, its
+``tag``, ``counts`` (the parts that go ahead), ``hang``, to wait for a signal after those, and ``alter``, to change a
+byte of the lowest layer after its digest was taken.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from envbuild.engine.docker import connect
-from envbuild.engine.protocol import ContainerRun, Mount, Step
+from envbuild.engine.protocol import ContainerRun, Mount, Parcel, Step
+from envbuild.errors import EngineError
+from envbuild.progress import Silent
+from tests.support.parcels import parts
 
 
 def main() -> int:
     """Do what the arguments say."""
     verb, fields = sys.argv[1], json.loads(sys.argv[2])
-    fields["command"] = tuple(fields["command"])
+    if "command" in fields:
+        fields["command"] = tuple(fields["command"])
     if verb == "run":
         fields["mounts"] = tuple(Mount(source=Path(s), target=t) for s, t in fields.get("mounts", ()))
         code = connect().run_container(ContainerRun(**fields))
         if code.out_of_memory:
             print("out of memory", file=sys.stderr)
         return code
+    if verb == "deliver":
+        return deliver(**fields)
     with connect().run_step(Step(**{**fields, "base": Path(fields["base"])})) as stream:
         while stream.read(1 << 20):
             pass
+    return 0
+
+
+def deliver(layers: list[str], tag: str, counts: list[int], hang: bool, alter: bool) -> int:
+    """Deliver an image, and print how, or what the engine said against it."""
+    ready = list(parts([Path(layer) for layer in layers], tag, counts))
+    if alter:
+        data = bytearray(Path(layers[0]).read_bytes())
+        data[600] ^= 1
+        Path(layers[0]).write_bytes(data)
+
+    def parcels() -> Iterator[Parcel]:
+        for number, found in enumerate(ready):
+            if hang and number == len(counts):
+                print("waiting", flush=True)
+                time.sleep(600)
+            yield found
+
+    try:
+        delivered = connect().deliver(parcels(), tag, Silent())
+        print(json.dumps({"how": delivered.how, "sent": sorted(delivered.sent), "why": delivered.why}))
+    except EngineError as error:
+        print(json.dumps({"error": error.message}))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,3 +71,18 @@ def _start(users: TextIO) -> str:
     name, _, host = line.strip().partition("=")
     assert name == "DOCKER_HOST"
     return host
+
+
+def where_it_is() -> list[str]:
+    """Return the words before a command that let it run in the engine's network namespace, whose loopback is up."""
+    pid = int((FOLDER / "dockerd.pid").read_text())
+    words = ["nsenter", f"--net=/proc/{pid}/ns/net"]
+    subprocess.run([*words, sys.executable, "-c", _LOOPBACK_UP], check=True)
+    return words
+
+
+_LOOPBACK_UP = """\
+import fcntl, socket, struct
+with socket.socket() as control:
+    fcntl.ioctl(control, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+"""

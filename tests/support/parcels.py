@@ -1,0 +1,53 @@
+"""Small images on their way into an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from envbuild.digest import canonical_json, sha256_bytes, sha256_file
+from envbuild.engine.protocol import Parcel
+from envbuild.image.layer import Layer
+from envbuild.image.oci import Blob, Image, docker_archive
+
+_KIND = "application/vnd.oci.image"
+
+
+def small_image(layers: Sequence[Path]) -> Image:
+    """An image over tars."""
+    blobs = tuple(Blob(layer=Layer(diff_id=sha256_file(path), size=path.stat().st_size), path=path) for path in layers)
+    config = canonical_json(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{blob.layer.diff_id}" for blob in blobs]},
+        }
+    )
+    manifest = canonical_json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_KIND}.manifest.v1+json",
+            "config": _descriptor(f"{_KIND}.config.v1+json", sha256_bytes(config), len(config)),
+            "layers": [_descriptor(f"{_KIND}.layer.v1.tar", blob.layer.diff_id, blob.layer.size) for blob in blobs],
+        }
+    )
+    return Image(config=config, manifest=manifest, layers=blobs)
+
+
+def parcel(image: Image, tag: str) -> Parcel:
+    """An image ready to be delivered."""
+    layers = tuple((blob.layer.diff_id, blob.path) for blob in image.layers)
+    archive = partial(docker_archive, image, tag)
+    return Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
+
+
+def parts(layers: Sequence[Path], tag: str, counts: Sequence[int] = ()) -> Iterator[Parcel]:
+    """The lowest layers of an image, as many as each count says, then the whole image."""
+    for count in (*counts, len(layers)):
+        yield parcel(small_image(layers[:count]), tag)
+
+
+def _descriptor(media_type: str, digest: str, size: int) -> dict[str, object]:
+    return {"mediaType": media_type, "digest": f"sha256:{digest}", "size": size}
