@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from envbuild.image.oci import Image
 
 Identity = dict[str, Any]
-"""``config`` and ``manifest``: the image's digests (hex). ``layers``: its layers' (diff IDs), bottom first. ``lock``: the
-lock's digest. ``recipe``: digest of all that decides the layers, envbuild's own code included. ``reference``: the tag in
-the engine. ``layout``: its version."""
+"""``config`` and ``manifest``: the image's digests (hex). ``layers``: its layers' (diff IDs), bottom first.
+``lock``: the lock's digest. ``recipe``: digest of all that decides the layers, envbuild's own code included.
+``reference``: the tag in the engine. ``layout``: its version."""
 
 
 def image_tag(lock: locks.Lock) -> str:

@@ -66,9 +66,8 @@ def read_evidence(lock: Lock, store: Store) -> dict[str, Evidence]:
     found = {sha256: _wheel_evidence(store.path(sha256), name) for sha256, name in wheels}
     debs = [package for package in lock.os.packages if store.has(package.sha256)]
     with ThreadPoolExecutor(max_workers=4) as pool:  # the decompressors let other threads run
-        contents = dict(
-            zip((item.sha256 for item in debs), pool.map(lambda it: _read_deb(it, store), debs), strict=True)
-        )
+        read = pool.map(lambda package: _read_deb(package, store), debs)
+        contents = {package.sha256: content for package, content in zip(debs, read, strict=True)}
     documents: dict[str, str] = {}
     for content in contents.values():
         documents |= content.documents

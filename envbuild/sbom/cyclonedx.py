@@ -44,7 +44,7 @@ def _root(bill: Bill, ref: str) -> dict[str, Any]:
         properties[f"envbuild:layer:{index}:title"] = layer.title
         if layer.digest:
             properties[f"envbuild:layer:{index}:digest"] = f"sha256:{layer.digest}"
-    root = {"type": "container", "bom-ref": ref, "name": bill.name, "version": bill.version}
+    root: dict[str, Any] = {"type": "container", "bom-ref": ref, "name": bill.name, "version": bill.version}
     if bill.image.config:
         root |= {"hashes": _hashes(bill.image.config)}
     return root | {"properties": _properties(properties)}

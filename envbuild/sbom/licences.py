@@ -91,24 +91,27 @@ def debian_licence(copyright_file: str) -> Licence | None:
     if not synopses or "" in synopses:
         return None
     named: dict[str, tuple[str, str]] = {}
-    parts = sorted({_debian_expression(synopsis, texts, named) for synopsis in synopses})
-    expression = _joined(parts, " AND ")
-    try:
-        return Licence(expression=str(canonicalize_license_expression(expression)), texts=dict(sorted(named.items())))
-    except InvalidLicenseExpression:
-        return None
+    parts = sorted({part for synopsis in synopses for part in _debian_parts(synopsis, texts, named)})
+    if expression := _expression(_joined(parts, " AND ")):
+        return Licence(expression=expression, texts=dict(sorted(named.items())))
+    return None
 
 
-def _debian_expression(synopsis: str, texts: Mapping[str, str], named: dict[str, tuple[str, str]]) -> str:
-    """Translate a synopsis such as ``GPL-1+ or Artistic, and Expat``: a comma before ``and`` binds less than ``or``."""
-    groups = []
+def _debian_parts(synopsis: str, texts: Mapping[str, str], named: dict[str, tuple[str, str]]) -> list[str]:
+    """Translate a synopsis such as ``GPL-1+ or Artistic, and Expat`` into expressions that all apply.
+
+    A comma before ``and`` binds less than ``or``; ``and`` alone binds more.
+    """
+    parts: list[str] = []
     for group in re.split(r",\s*and\s+", synopsis):
-        either = []
+        choices = []
         for alternative in re.split(r",?\s+(?:and/or|or)\s+", group):
-            names = [_debian_name(name.strip(), texts, named) for name in re.split(r"\s+and\s+", alternative)]
-            either.append(_joined(names, " AND "))
-        groups.append(_joined(either, " OR "))
-    return _joined(groups, " AND ")
+            choices.append([_debian_name(name.strip(), texts, named) for name in re.split(r"\s+and\s+", alternative)])
+        if len(choices) == 1:
+            parts += choices[0]
+        else:
+            parts.append(_joined((_joined(names, " AND ") for names in choices), " OR "))
+    return parts
 
 
 def _debian_name(name: str, texts: Mapping[str, str], named: dict[str, tuple[str, str]]) -> str:

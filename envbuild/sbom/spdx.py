@@ -19,7 +19,7 @@ _NOT_AN_ID = re.compile(r"[^A-Za-z0-9.-]+")
 def render(bill: Bill) -> Document:
     """Write a bill as SPDX; equal bills give equal bytes."""
     packages = [_root(bill), *_system(bill)]
-    packages += [_layer(index, layer) for index, layer in enumerate(bill.image.layers)]
+    packages += [_layer(bill, index, layer) for index, layer in enumerate(bill.image.layers)]
     packages += [_package(item) for item in bill.components]
     texts = {ref: text for item in bill.components if item.licence for ref, text in item.licence.texts.items()}
     body: dict[str, Any] = {
@@ -66,11 +66,11 @@ def _root(bill: Bill) -> dict[str, Any]:
 
 def _system(bill: Bill) -> list[dict[str, Any]]:
     name, version = bill.system
-    return [_entry(_SYSTEM, name, version, "OPERATING-SYSTEM")] if name else []
+    return [_entry(_SYSTEM, name, version, "OPERATING_SYSTEM")] if name else []
 
 
-def _layer(index: int, layer: Layer) -> dict[str, Any]:
-    version = f"sha256:{layer.digest}" if layer.digest else ""
+def _layer(bill: Bill, index: int, layer: Layer) -> dict[str, Any]:
+    version = f"sha256:{layer.digest}" if layer.digest else bill.version
     return _entry(_layer_id(index), layer.title, version, "ARCHIVE", layer.digest)
 
 

@@ -1,0 +1,140 @@
+"""Bills of materials as other programs see them: the official schemas, and scanners that look into the image itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.lock import Lock, load
+from tests.support.cli import Project
+from tests.support.environments import environment
+
+docker = pytest.importorskip("docker")
+
+_VALIDATE = """
+import json, pathlib, sys
+import jsonschema, lib4sbom
+from cyclonedx.model.bom import Bom
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from spdx_tools.spdx.parser.parse_anything import parse_file
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+cdx, spdx = sys.argv[1:]
+problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(pathlib.Path(cdx).read_text())
+schema = pathlib.Path(lib4sbom.__file__).parent / "schemas/spdx/2.3-schema.json"
+document = json.loads(pathlib.Path(spdx).read_text())
+jsonschema.Draft7Validator(json.loads(schema.read_text())).validate(document)
+messages = [message.validation_message for message in validate_full_spdx_document(parse_file(spdx))]
+bom = Bom.from_json(json.loads(pathlib.Path(cdx).read_text()))
+purls = sorted(str(item.purl) for item in bom.components if item.purl)
+print(json.dumps({"cyclonedx": problem and str(problem), "spdx": messages, "purls": purls}))
+"""
+_INSTALLED = """
+import importlib.metadata, json
+print(json.dumps({item.metadata["Name"].lower(): item.version for item in importlib.metadata.distributions()}))
+"""
+
+
+@pytest.fixture(name="client")
+def _client() -> Iterator[Any]:
+    client = docker.from_env(timeout=600)
+    yield client
+    client.close()
+
+
+def _lock(project: Project) -> Lock:
+    return load(next(project.folder.glob("pylock.*.toml")))
+
+
+def _image(project: Project) -> str:
+    return str(json.loads(next(project.folder.glob("*.image.json")).read_bytes())["reference"])
+
+
+def _python(*arguments: str) -> str:
+    """Run a program of the scanners' environment."""
+    variables = {**os.environ, "PYTHONPATH": str(environment("scanners"))}
+    done = subprocess.run([sys.executable, *arguments], env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.engine
+@pytest.mark.network
+def test_documents_are_valid(project: Project) -> None:
+    """Both formats keep to the official schemas, SPDX's own library has no objection, and all package URLs are read."""
+    for kind in ("cyclonedx", "spdx"):
+        project.must("sbom", "--format", kind, "-o", f"{kind}.json")
+        assert project.must("sbom", "--format", kind).out == (project.folder / f"{kind}.json").read_text()
+    names = [str(project.folder / f"{kind}.json") for kind in ("cyclonedx", "spdx")]
+    found = json.loads(_python("-c", _VALIDATE, *names))
+    assert (found["cyclonedx"], found["spdx"]) == (None, [])
+    lock = _lock(project)
+    assert len(found["purls"]) == len(lock.os.packages) + len(lock.packages)
+
+
+@pytest.mark.engine
+@pytest.mark.network
+def test_minimum_elements(project: Project) -> None:
+    """The NTIA's checker finds names, versions, identifiers, author, time and relations; a wheel's supplier is unknown."""
+    project.must("sbom", "--format", "spdx", "-o", "a.spdx.json")
+    variables = {**os.environ, "PYTHONPATH": str(environment("scanners"))}
+    command = [sys.executable, "-m", "ntia_conformance_checker.main", "-r", "json", str(project.folder / "a.spdx.json")]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+    found = json.loads(done.stdout)
+    assert found["componentNames"]["allProvided"], found
+    assert found["componentVersions"]["allProvided"], found
+    assert found["componentIdentifiers"]["allProvided"], found
+    assert found["authorNameProvided"], found
+    assert found["timestampProvided"], found
+    assert found["dependencyRelationshipsProvided"], found
+
+
+@pytest.mark.engine
+@pytest.mark.network
+def test_scanners_find_the_same_in_the_image(project: Project, client: Any, tmp_path: Path) -> None:
+    """Debian's debsbom, reading the image's files, lists the packages of our bill by the same package URLs."""
+    project.must("sbom", "-o", "a.cdx.json")
+    container = client.api.create_container(_image(project))
+    try:
+        with (tmp_path / "root.tar").open("wb") as stream:
+            for chunk in client.api.export(container["Id"]):
+                stream.write(chunk)
+    finally:
+        client.api.remove_container(container["Id"])
+    scan = ["-r", str(tmp_path / "root.tar"), "-t", "cdx", "-o", str(tmp_path / "found")]
+    _python("-m", "debsbom", "generate", *scan)
+    found = {item["purl"] for item in json.loads((tmp_path / "found.cdx.json").read_bytes())["components"]}
+    ours = json.loads((project.folder / "a.cdx.json").read_bytes())["components"]
+    expected = {item["bom-ref"] for item in ours if item["bom-ref"].startswith("pkg:deb/")}
+    assert {purl.partition("&")[0] for purl in found if "arch=source" not in purl} == expected
+    sources = {purl.partition("?")[0] for purl in found if "arch=source" in purl}
+    upstream = [item["purl"].partition("&upstream=")[2] for item in ours if "&upstream=" in item["purl"]]
+    assert upstream
+    assert all(any(f"/{name.partition('%40')[0]}@" in purl for purl in sources) for name in upstream)
+
+
+@pytest.mark.engine
+def test_the_image_lists_what_is_locked(project: Project, client: Any) -> None:
+    """In the image dpkg's database is sound and lists exactly the locked packages, Python exactly the locked wheels."""
+    lock, image = _lock(project), _image(project)
+
+    def inside(*command: str, entry: str | None = None) -> str:
+        options = {"network_mode": "none", "remove": True, "entrypoint": entry}
+        return str(client.containers.run(image, list(command), **options).decode())
+
+    listed = inside(
+        "-W", "-f", "${Package} ${Version} ${Architecture} ${db:Status-Abbrev}\n", entry="/usr/bin/dpkg-query"
+    )
+    expected = {f"{item.name} {item.version} {item.architecture} ii" for item in lock.os.packages}
+    assert {line.strip() for line in listed.splitlines()} == expected
+    assert inside("--audit", entry="/usr/bin/dpkg") == ""
+    changed = [line for line in inside("--verify", entry="/usr/bin/dpkg").splitlines() if line.split()[0][2:3] == "5"]
+    assert changed == []
+    assert json.loads(inside("python", "-c", _INSTALLED)) == {item.name: item.version for item in lock.packages}

@@ -1,0 +1,255 @@
+"""Bills of materials: every locked file once, the same bytes each time, nothing guessed."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_STORED
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbuild import __version__
+from envbuild.cli.identity import image_tag
+from envbuild.cli.sbom_documents import read_evidence, sbom_document
+from envbuild.errors import IntegrityError
+from envbuild.image.plan import plan
+from envbuild.lock import Lock, Os
+from envbuild.sbom import cyclonedx, graph, spdx
+from envbuild.sbom.bill import bill
+from envbuild.sbom.licences import debian_licence, wheel_licence
+from envbuild.sbom.values import Bill, Evidence, Image, Layer
+from envbuild.store import Store
+from tests.support.debs import Member, make_deb
+from tests.support.locks import small_lock
+from tests.support.wheels import wheel_bytes
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+RENDER = {"cyclonedx": cyclonedx.render, "spdx": spdx.render}
+COPYRIGHT = """\
+Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+
+Files: *
+Copyright: 2020 A
+License: GPL-2+ or Artistic, and Expat
+
+Files: debian/*
+Copyright: 2020 B
+License: GPL-3+
+
+License: Artistic
+ Its own
+ .
+ words.
+"""
+
+
+def _wheel(name: str, **fields: Any) -> bytes:
+    """Return a wheel whose bytes no compressor has a part in."""
+    return wheel_bytes(name, compression=ZIP_STORED, **fields)
+
+
+@pytest.fixture(name="case")
+def _case(tmp_path: Path) -> tuple[Lock, Store]:
+    """A lock over two packages and three wheels, all of them in a store."""
+    files = {"/usr/share/doc/liba/copyright": COPYRIGHT}
+    fields = {"Source": "a (2:1.0-1)", "Provides": "virtual (= 1)"}
+    liba = make_deb(tmp_path, "liba", "1.0", files, fields=fields, compression="none")
+    link = Member(name="./usr/share/doc/bb", kind="symlink", target="liba")
+    relations = "missing | virtual, nowhere"
+    bb = make_deb(tmp_path, "bb", "1.0", {}, depends=relations, members=[link], compression="none")
+    wheels = {
+        "tool-1.0-py3-none-any.whl": _wheel(
+            "tool", requires=["part[more]>=1", "absent", 'part2; sys_platform == "win32"']
+        ),
+        "part-1.0-py3-none-any.whl": _wheel(
+            "part", requires=['part2; extra == "more"'], metadata={"License-Expression": "mit OR apache-2.0"}
+        ),
+        "part2-1.0-py3-none-any.whl": _wheel("part2", metadata={"License": "BSD"}),
+    }
+    debs = {path.name: path.read_bytes() for path in (liba, bb)}
+    store = Store(tmp_path / "store")
+    for data in (*wheels.values(), *debs.values()):
+        store.add_bytes(data)
+    return small_lock(wheels, debs), store
+
+
+def _bill(lock: Lock, evidence: dict[str, Evidence]) -> Bill:
+    layers = (
+        Layer(title="os", digest="0" * 64),
+        Layer(title="env", wheels=tuple(p.wheel.sha256 for p in lock.packages)),
+    )
+    return bill(lock, Image(tag="envbuild/t:0", layers=layers, config="1" * 64), evidence)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("cyclonedx", "bill.cdx.json"), ("spdx", "bill.spdx.json")])
+def test_the_bytes_are_a_promise(case: tuple[Lock, Store], kind: str, name: str) -> None:
+    """The same lock and files give the bytes of the golden file, whatever the clock, the store's place and the day."""
+    lock, store = case
+    made = replace(_bill(lock, read_evidence(lock, store)), lock="2" * 64, version="2" * 12, layout=1)
+    data = RENDER[kind](made).data
+    assert data == RENDER[kind](made).data
+    shown = json.loads(data)
+    for text in ("serialNumber", "documentNamespace"):  # follow from the rest, envbuild's version included
+        shown.pop(text, None)
+    text = json.dumps(shown, indent=2, ensure_ascii=False).replace(__version__, "VERSION") + "\n"
+    assert text == (GOLDEN / name).read_text()
+
+
+def test_a_document_names_itself_by_what_it_says(case: tuple[Lock, Store]) -> None:
+    """Two documents share serial number and namespace exactly if they say the same."""
+    lock, store = case
+    with_store, without = _bill(lock, read_evidence(lock, store)), _bill(lock, {})
+    for kind, key in (("cyclonedx", "serialNumber"), ("spdx", "documentNamespace")):
+        first, again, less = (json.loads(RENDER[kind](one).data)[key] for one in (with_store, with_store, without))
+        assert first == again != less
+        assert first[-36:][14] == "8", "a UUID of version 8"
+
+
+@given(st.sets(st.from_regex(r"[a-z][a-z0-9]{1,8}\Z"), max_size=8), st.sets(st.from_regex(r"[a-z][a-z0-9]{1,8}\Z")))
+def test_every_locked_file_is_there_once(wheels: set[str], debs: set[str]) -> None:
+    """Whatever is locked appears exactly once in both formats, by its digest and by its package URL."""
+    lock = small_lock(
+        {f"{name}-1.0-py3-none-any.whl": f"w{name}".encode() for name in wheels},
+        {f"{name}_1.0~rc1+b1_amd64.deb": f"d{name}".encode() for name in debs},
+    )
+    expected = Counter([*(p.wheel.sha256 for p in lock.packages), *(p.sha256 for p in lock.os.packages)])
+    shown = json.loads(sbom_document(lock, None, "cyclonedx", Store(Path("/nowhere"))).data)
+    found = [item for item in shown["components"] if item["type"] == "library"]
+    assert Counter(item["hashes"][0]["content"] for item in found) == expected
+    assert set(Counter(item["purl"] for item in found).values()) <= {1}
+    shown = json.loads(sbom_document(lock, None, "spdx", Store(Path("/nowhere"))).data)
+    found = [item for item in shown["packages"] if item["primaryPackagePurpose"] == "LIBRARY"]
+    assert Counter(item["checksums"][0]["checksumValue"] for item in found) == expected
+    held = Counter(
+        line["relatedSpdxElement"] for line in shown["relationships"] if line["relationshipType"] == "CONTAINS"
+    )
+    assert all(held[item["SPDXID"]] == 1 for item in found), "each is in one layer"
+
+
+def test_the_image_and_its_layers_are_named_once_they_are_recorded(case: tuple[Lock, Store]) -> None:
+    """Digests come from what is recorded beside the lock; a record of another number of layers is not believed."""
+    lock, store = case
+    count = len(plan(lock).layers)
+    digests = [f"{index:064x}" for index in range(count)]
+    for layers, expected in ((digests, f"sha256:{digests[0]}"), (digests[1:], None)):
+        shown = json.loads(sbom_document(lock, {"config": "c" * 64, "layers": layers}, "cyclonedx", store).data)
+        item = next(item for item in shown["components"] if item["name"] == "liba")
+        assert {p["name"]: p["value"] for p in item["properties"]}.get("envbuild:layer:digest") == expected
+        assert shown["metadata"]["component"]["hashes"][0]["content"] == "c" * 64
+        assert shown["metadata"]["component"]["bom-ref"] == f"image:{image_tag(lock)}"
+
+
+def test_dependencies_and_extras(case: tuple[Lock, Store]) -> None:
+    """Markers are judged for the image, an extra counts once it is asked for, what is not locked is left out."""
+    lock, store = case
+    made = _bill(lock, read_evidence(lock, store))
+    debs = {item.name: item.ref for item in made.components}
+    assert made.needs == {
+        debs["bb"]: (debs["liba"],),
+        debs["liba"]: (),
+        "pkg:pypi/part2@1.0": (),
+        "pkg:pypi/part@1.0": ("pkg:pypi/part2@1.0",),
+        "pkg:pypi/tool@1.0": ("pkg:pypi/part@1.0",),
+    }
+    assert made.top == (debs["bb"], "pkg:pypi/tool@1.0")
+
+
+def test_circles_are_reached() -> None:
+    """Packages that need each other are reached from the first of them."""
+    assert graph.top("abcd", {"a": ("b",), "b": ("a",), "c": ("a",), "d": ("d",)}) == ("c", "d")
+
+
+def test_licences_from_the_store(case: tuple[Lock, Store]) -> None:
+    """A copyright file counts for its package, also through a linked folder; other names stay names."""
+    lock, store = case
+    shown = json.loads(RENDER["cyclonedx"](_bill(lock, read_evidence(lock, store))).data)
+    found = {item["name"]: item.get("licenses") for item in shown["components"]}
+    artistic = next(iter(read_evidence(lock, store)[lock.os.packages[0].sha256].licence.texts))  # type: ignore[union-attr]
+    expression = f"(GPL-2.0-or-later OR {artistic}) AND GPL-3.0-or-later AND MIT"
+    assert found["liba"] == found["bb"] == [{"expression": expression, "acknowledgement": "declared"}]
+    assert found["part"] == [{"expression": "MIT OR Apache-2.0", "acknowledgement": "declared"}]
+    assert found["part2"] == [{"license": {"name": "BSD", "acknowledgement": "declared"}}]
+    assert found["tool"] is None
+    shown = json.loads(RENDER["spdx"](_bill(lock, read_evidence(lock, store))).data)
+    texts = {item["licenseId"]: item["extractedText"] for item in shown["hasExtractedLicensingInfos"]}
+    assert texts[artistic] == "\nIts own\n\nwords."
+    declared = {item["name"]: item["licenseDeclared"] for item in shown["packages"]}
+    assert (declared["liba"], declared["tool"]) == (expression, "NOASSERTION")
+    assert declared["part2"] in texts
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("License-Expression: mit and (apache-2.0 or bsd-2-clause)", "MIT AND (Apache-2.0 OR BSD-2-Clause)"),
+        ("License: Apache-2.0\nClassifier: License :: OSI Approved :: Apache Software License", "Apache-2.0"),
+        ("Classifier: License :: OSI Approved :: MIT License", "MIT"),
+        ("License: MPL-2.0", "MPL-2.0"),
+        ("License: UNKNOWN", None),
+        ("License-Expression: \nLicense: ", None),
+        ("", None),
+    ],
+)
+def test_wheel_licences(fields: str, expected: str | None) -> None:
+    """An expression is checked and spelled as SPDX does; a classifier counts where it is unambiguous."""
+    found = wheel_licence(f"Metadata-Version: 2.1\nName: a\nVersion: 1\n{fields}\n".encode())
+    assert (found and found.expression) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ("License: Apache 2.0", "Apache 2.0"),
+        ("Classifier: License :: OSI Approved :: BSD License", "BSD License"),
+        ("Classifier: License :: OSI Approved :: MIT License\nClassifier: License :: OSI Approved :: BSD License",
+         "BSD License; MIT License"),
+    ],
+)  # fmt: skip
+def test_ambiguous_wheel_licences_stay_names(fields: str, name: str) -> None:
+    """What PEP 639 forbids to infer is told in its own words."""
+    found = wheel_licence(f"Metadata-Version: 2.1\nName: a\nVersion: 1\n{fields}\n".encode())
+    assert found is not None
+    assert [given for given, _ in found.texts.values()] == [name]
+    assert list(found.texts) == [found.expression]
+
+
+@pytest.mark.parametrize("text", ["", "This package was debianized by A.\n", COPYRIGHT.replace("License: GPL-3+", "")])
+def test_debian_licences_that_are_not_declared(text: str) -> None:
+    """Free text and files without a licence are not guessed at."""
+    assert debian_licence(text) is None
+
+
+def test_package_urls(case: tuple[Lock, Store]) -> None:
+    """Name, version, architecture, distribution, and the source where it differs, as scanners match them."""
+    lock, store = case
+    purls = {item.name: item.purl for item in _bill(lock, read_evidence(lock, store)).components}
+    assert purls["liba"] == "pkg:deb/debian/liba@1.0?arch=all&distro=debian-12&upstream=a@2:1.0-1".replace(
+        "a@2", "a%402"
+    )
+    assert purls["bb"] == "pkg:deb/debian/bb@1.0?arch=all&distro=debian-12"
+    image = f"registry.example:5000/team/Base:1.2@sha256:{'e' * 64}"
+    over = msgspec.structs.replace(
+        lock, os=Os(release="debian-12", architecture="amd64", image=image, image_rootfs="f" * 64, image_size=7)
+    )
+    base = next(item for item in _bill(over, {}).components if item.kind == "base")
+    assert base.purl == (f"pkg:oci/base@sha256:{'e' * 64}?repository_url=registry.example:5000%2Fteam%2FBase&tag=1.2")
+    shown = json.loads(RENDER["cyclonedx"](_bill(over, {})).data)
+    assert shown["compositions"][0]["aggregate"] == "incomplete"
+
+
+def test_a_damaged_wheel_is_named(case: tuple[Lock, Store]) -> None:
+    """A file in the store that is no wheel any more is refused by name."""
+    lock, store = case
+    path = store.path(lock.packages[0].wheel.sha256)
+    path.chmod(0o644)
+    path.write_bytes(b"no zip")
+    with pytest.raises(IntegrityError) as caught:
+        read_evidence(lock, store)
+    assert str(caught.value) == "tool-1.0-py3-none-any.whl: not a readable wheel: File is not a zip file"
+    assert caught.value.hint == "bring it in again: envbuild fetch"
