@@ -54,6 +54,8 @@ _TAIL = 16 << 10
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STATUS = 2
 _XATTR = "SCHILY.xattr."
+_CAPABILITY = "security.capability"
+"""The one attribute that engines give back with a result."""
 
 
 class _RefusedError(Exception):
@@ -279,9 +281,9 @@ def _pack(result: str, stream: Any) -> None:
                 member.type = tarfile.REGTYPE if first == name else tarfile.LNKTYPE
                 member.linkname, member.size = ("", status.st_size) if first == name else (first, 0)
             attributes: dict[str, str] = {}
-            for key in () if member.issym() else os.listxattr(path):
-                value = os.getxattr(path, key)
-                attributes[_XATTR + key] = value.decode("utf-8", "surrogateescape")
+            with suppress(OSError):  # there is none
+                value = os.getxattr(path, _CAPABILITY, follow_symlinks=False)
+                attributes[_XATTR + _CAPABILITY] = value.decode("utf-8", "surrogateescape")
             member.pax_headers = attributes
             member.uname = member.gname = ""
             if member.isreg():

@@ -1,0 +1,252 @@
+"""Build steps without a container engine: what the kernel's namespaces give is what Docker gives."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.engine.docker import connect
+from envbuild.engine.namespaces import NamespaceSteps
+from envbuild.engine.protocol import Step, StepRunner
+from envbuild.errors import BuildError, EngineError
+from envbuild.image.layer import Layer
+from envbuild.image.normalise import normalise
+from tests.support.cli import ROOT, Project
+from tests.support.rootfs import write_rootfs
+
+NOBODY = "65534"
+AS_NOBODY = ("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups")
+LENT = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@"'
+"""Lends identities in a mount namespace, so that the machine's own files stay as they are."""
+PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
+"""An interpreter that another user may start; that of a virtual environment may lie in root's home."""
+PING = "\x01\0\0\x02\0\x20" + 14 * "\0"
+"""CAP_NET_RAW as an attribute of a file: struct vfs_cap_data of linux/capability.h, revision 2."""
+PROGRAM = """\
+import json, sys
+from pathlib import Path
+from envbuild.engine.namespaces import NamespaceSteps
+from envbuild.engine.protocol import Step
+from envbuild.errors import EnvbuildError
+fields = json.loads(sys.argv[2])
+step = Step(base=Path(fields.pop("base")), command=tuple(fields.pop("command")), **fields)
+try:
+    with NamespaceSteps(Path(sys.argv[1])).run_step(step) as stream:
+        sys.stdout.buffer.write(stream.read())
+except EnvbuildError as error:
+    sys.exit(f"{error.message}\\n{error.hint}")
+"""
+
+
+@pytest.fixture(scope="module", name="base")
+def _base() -> Iterator[Path]:
+    """A tiny root file system with owners, modes, links and attributes, in a folder that everybody may look into."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "base.tar"
+        _write_base(path)
+        yield path
+
+
+def _write_base(path: Path) -> None:
+    write_rootfs(path)
+    with tarfile.open(path, "a") as tar:
+        for name, fields in {
+            "etc/shadow": {"gid": 42, "mode": 0o640, "size": 3},
+            "bin/su": {"mode": 0o4755, "size": 3, "pax_headers": {"SCHILY.xattr.security.capability": PING}},
+            "etc/hard": {"type": tarfile.LNKTYPE, "linkname": "etc/shadow", "gid": 42, "mode": 0o640},
+            "etc/soft": {"type": tarfile.SYMTYPE, "linkname": "/etc/shadow", "mode": 0o777, "uid": 7, "gid": 8},
+            "run/pipe": {"type": tarfile.FIFOTYPE},
+            "etc/pipe": {"type": tarfile.FIFOTYPE, "uid": 1000},
+        }.items():
+            member = tarfile.TarInfo(name)
+            for key, value in fields.items():
+                setattr(member, key, value)
+            tar.addfile(member, io.BytesIO(b"abc") if member.isreg() else None)
+    return path
+
+
+def a_step(base: Path, script: str, result: str = "/") -> Step:
+    """A shell script over the root file system."""
+    command = ("/bin/sh", "-c", script)
+    return Step(base=base, base_key=uuid.uuid4().hex, command=command, environment={"PATH": "/bin"}, result=result)
+
+
+def layer_of(runner: StepRunner, step: Step, folder: Path) -> Layer:
+    """The layer that a step's result makes."""
+    with runner.run_step(step) as stream:
+        return normalise(stream, folder / "layer.tar")
+
+
+def as_nobody(scratch: Path, step: Step, *prefix: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a step as a user without rights, after a prefix."""
+    scratch.mkdir(exist_ok=True)
+    os.chown(scratch, int(NOBODY), int(NOBODY))
+    fields: dict[str, Any] = {"base": str(step.base), "base_key": "x", "environment": dict(step.environment)}
+    fields |= {"command": list(step.command), "result": step.result}
+    command = [*prefix, *AS_NOBODY, PYTHON, "-B", "-c", PROGRAM, str(scratch), json.dumps(fields)]
+    return subprocess.run(command, cwd="/", env={"PYTHONPATH": str(ROOT), "PATH": "/bin"}, capture_output=True)
+
+
+SCRIPT = "cat /etc/shadow > /workspace/copy; touch /workspace/made; ls -l /proc/self/fd > /tmp/fds; id > /workspace/id"
+
+
+@pytest.mark.engine
+def test_the_result_is_dockers(base: Path, tmp_path: Path) -> None:
+    """Owners, modes, links, attributes and what the command wrote: the same layer as Docker's, as root."""
+    step, docker = a_step(base, SCRIPT), connect()
+    try:
+        expected = layer_of(docker, step, tmp_path)
+    finally:
+        with suppress(Exception):
+            docker.remove_image(f"envbuild-step:{step.base_key}")
+    assert layer_of(NamespaceSteps(tmp_path / "steps"), step, tmp_path) == expected
+    assert list((tmp_path / "steps").iterdir()) == []
+
+
+def test_a_user_with_lent_identities_makes_the_same(base: Path, tmp_path: Path) -> None:
+    """Where /etc/subuid lends a user identities, that user's result is root's."""
+    lent = base.with_name("lent")
+    lent.write_text(f"nobody:100000:65536\n{NOBODY}:100000:65536\n")
+    prefix = ("unshare", "--mount", "sh", "-c", LENT, str(lent))
+    done = as_nobody(base.with_name("lent-steps"), a_step(base, SCRIPT), *prefix)
+    assert done.returncode == 0, done.stderr.decode()
+    found = normalise(io.BytesIO(done.stdout), tmp_path / "layer.tar")
+    assert found == layer_of(NamespaceSteps(tmp_path / "steps"), a_step(base, SCRIPT), tmp_path)
+    assert list(base.with_name("lent-steps").iterdir()) == []
+
+
+def test_a_user_without_any(base: Path) -> None:
+    """One identity is enough for bytecode; an OS layer is refused with the ways out."""
+    scratch = base.with_name("plain-steps")
+    done = as_nobody(scratch, a_step(base, "echo hello > /workspace/out", "/workspace"))
+    assert done.returncode == 0, done.stderr.decode()
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+        assert tar.getnames() == ["workspace", "workspace/out"]
+    done = as_nobody(scratch, a_step(base, "true"))
+    assert done.stderr.decode().splitlines() == [
+        "no container engine answers, and this user alone cannot make an OS layer: its files have several owners, and "
+        "/etc/subuid lends this user none (or newuidmap is missing)",
+        "lend some: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER (and install uidmap); or "
+        "start Docker or podman; or bring in a store that holds the layers: envbuild store pull",
+    ]
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_step_is_shut_in(base: Path, tmp_path: Path) -> None:
+    """No network, a constant name, no more processes than its own, no way to change the kernel's settings."""
+    script = (
+        "cd /workspace; cat /proc/sys/kernel/hostname > name; tail -n +3 /proc/net/dev > net; "
+        "echo /proc/[0-9]* > pids; "
+        "echo core > /proc/sys/kernel/core_pattern && exit 9; env -u OLDPWD PWD=/ > env; ls /dev /sys > dev; true"
+    )
+    found = {}
+    runner, step = NamespaceSteps(tmp_path), a_step(base, script, "/workspace")
+    with runner.run_step(step) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            data = tar.extractfile(member) if member.isreg() else None
+            found[member.name] = data.read().decode() if data else ""
+    assert found["workspace/name"] == "envbuild\n"
+    assert [line.partition(":")[0].strip() for line in found["workspace/net"].splitlines()] == ["lo"]
+    assert found["workspace/pids"] == "/proc/1\n"
+    assert sorted(line.partition("=")[0] for line in found["workspace/env"].splitlines()) == [
+        "HOME",
+        "HOSTNAME",
+        "PATH",
+        "PWD",
+    ]
+    assert {"null", "random", "shm"} <= set(found["workspace/dev"].split())
+    assert {"sda", "vda", "mem", "kmsg"}.isdisjoint(found["workspace/dev"].split())
+
+
+def test_a_failing_step(base: Path, tmp_path: Path) -> None:
+    """The message is that of any engine: exit code and the end of the output, or the result that is missing."""
+    runner = NamespaceSteps(tmp_path)
+    with pytest.raises(BuildError) as caught, runner.run_step(a_step(base, "exec >&2; echo one; echo two; exit 3")):
+        raise AssertionError("unreachable")
+    assert caught.value.message == (
+        "/bin/sh -c exec >&2; echo one; echo two; exit 3 failed with exit code 3; the end of its output:\n  one\n  two"
+    )
+    with pytest.raises(BuildError) as caught, runner.run_step(a_step(base, "true", "/nothing")):
+        raise AssertionError("unreachable")
+    assert caught.value.message == "/bin/sh -c true left no /nothing"
+    absent = Step(base=base, base_key="x", command=("/bin/absent",), environment={})
+    with pytest.raises(EngineError) as refused, runner.run_step(absent):
+        raise AssertionError("unreachable")
+    assert refused.value.message == (
+        "cannot run a build step without a container engine: cannot start /bin/absent: No such file or directory"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_killed_step(base: Path, tmp_path: Path) -> None:
+    """kill -9 of envbuild ends the step's processes too; the next step sweeps its files up."""
+    mark = uuid.uuid4().hex
+    fields = {"base": str(base), "base_key": "x", "environment": {"PATH": "/bin", "MARK": mark}}
+    fields["command"] = ["/bin/sleep", "600"]
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path), json.dumps(fields)], cwd=ROOT)
+    try:
+        wait_for(lambda: len(marked(mark)) == 1)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_for(lambda: marked(mark) == [])
+    finally:
+        process.kill()
+        process.wait()
+    assert len(list(tmp_path.glob("step-*"))) == 1
+    with NamespaceSteps(tmp_path).run_step(a_step(base, "true", "/workspace")) as stream:
+        stream.read()
+    assert list(tmp_path.iterdir()) == []
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that have a mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"MARK={mark}".encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+def wait_for(condition: Any) -> None:
+    """Wait until something is so."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.engine
+@pytest.mark.network
+def test_a_build_without_engine(made: Project, tmp_path: Path) -> None:
+    """Bootstrapped, compiled and written without any engine, the image has the digest that Docker's has."""
+    project = made.copy(tmp_path, own_store=True)
+    shutil.rmtree(project.store / "derived")
+    record = project.folder / "pylock.clitest.image.json"
+    expected = record.read_bytes()
+    record.unlink()
+    project.must("build", "--output", "oci:image.tar", "--offline", ENVBUILD_ENGINE="none")
+    assert record.read_bytes() == expected
+    assert list((project.store / "derived/steps").iterdir()) == []
+    done = project("run", "-c", "1", ENVBUILD_ENGINE="none")
+    assert (done.code, done.out) == (15, "")
+    assert done.err == (
+        "envbuild: this needs a container engine, and ENVBUILD_ENGINE=none forbids one\n"
+        "  → unset ENVBUILD_ENGINE; or build without one, into a file: envbuild build --output oci:image.tar\n"
+    )
