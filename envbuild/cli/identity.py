@@ -12,12 +12,14 @@ from envbuild.files import atomic_write
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ImageInfo
+    from envbuild.image.layer import Layer
     from envbuild.image.oci import Image
+    from envbuild.image.plan import Plan
 
 Identity = dict[str, Any]
 """``config`` and ``manifest``: the image's digests (hex). ``layers``: its layers' (diff IDs), bottom first.
 ``lock``: the lock's digest. ``recipe``: digest of all that decides the layers, envbuild's own code included.
-``reference``: the tag in the engine. ``layout``: its version."""
+``sizes``: theirs in bytes. ``reference``: the tag in the engine. ``layout``: its version."""
 
 
 def image_tag(lock: locks.Lock) -> str:
@@ -58,7 +60,24 @@ def make_identity(lock: locks.Lock, image: Image, recipe: str) -> Identity:
         "manifest": image.manifest_digest,
         "recipe": recipe,
         "reference": image_tag(lock),
+        "sizes": [blob.layer.size for blob in image.layers],
     }
+
+
+def expected_layers(recorded: Identity | None, planned: Plan, recipe: str) -> list[Layer] | None:
+    """Return the layers an image will have, bottom first, as recorded; None if they, or what decides them, are not."""
+    from envbuild.image import oci
+    from envbuild.image.layer import Layer
+
+    if recorded is None or recorded["recipe"] != recipe:
+        return None
+    try:
+        pairs = zip(recorded["layers"], recorded["sizes"], strict=True)
+        layers = [Layer(diff_id=str(digest), size=int(size)) for digest, size in pairs]
+        made = oci.image(planned, [oci.Blob(layer=layer, path=Path()) for layer in layers])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return layers if len(layers) == len(planned.layers) and made.manifest_digest == recorded["manifest"] else None
 
 
 def check_reproduced(path: Path, recorded: Identity | None, made: Identity) -> None:
