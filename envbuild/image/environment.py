@@ -17,11 +17,14 @@ from typing import BinaryIO, cast
 
 from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
+from envbuild.image.inflate import Reader
 from envbuild.image.layer import Entry, Layer, LayerWriter
 from envbuild.image.wheel import File, Wheel, WheelError, is_module, parents, skeleton
 from envbuild.progress import Advance
 
 _SMALL = 1 << 20
+_VERIFIED: set[tuple[str, int, int, int, int, int]] = set()
+"""Wheels whose digest this process has compared: a wheel is opened once for its layer and once to be compiled."""
 COMPILE_DIR = "build"
 """Where the compile step works inside its container."""
 COMPILE_OUT = f"/{COMPILE_DIR}/out"
@@ -80,11 +83,11 @@ class Contents:
         self.files[path] = (digest, name)
 
 
-_Content = Made | tuple[Wheel, File] | tuple[tarfile.TarFile, tarfile.TarInfo]
+_Content = Made | tuple[Reader, File] | tuple[tarfile.TarFile, tarfile.TarInfo]
 
 
 @contextmanager
-def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Wheel]]:
+def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Reader]]:
     """Open and check wheels.
 
     Raises:
@@ -96,7 +99,9 @@ def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Wheel]]:
         _verify(wheel)
     try:
         with ExitStack() as stack:
-            yield [stack.enter_context(Wheel(str(wheel.path), python, wheel.name)) for wheel in wheels]
+            archives = [stack.enter_context(Wheel(str(wheel.path), python, wheel.name)) for wheel in wheels]
+            files = zip(archives, wheels, strict=True)
+            yield [stack.enter_context(Reader(archive, wheel.path)) for archive, wheel in files]
     except WheelError as error:
         raise BuildError(str(error), "use another release of this package, or tell its makers") from None
 
@@ -104,6 +109,10 @@ def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Wheel]]:
 def _verify(wheel: WheelFile) -> None:
     """Compare a wheel with its digest: it was right when it came, but lay in a writable place since."""
     try:
+        state = wheel.path.stat()
+        seen = (wheel.sha256, state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if seen in _VERIFIED:
+            return
         found = sha256_file(wheel.path) if wheel.sha256 else ""
     except FileNotFoundError:
         raise IntegrityError(f"{wheel.name} is not in the store", "bring it in: envbuild fetch") from None
@@ -112,6 +121,7 @@ def _verify(wheel: WheelFile) -> None:
             f"{wheel.name}: {wheel.path} is damaged: expected sha256 {wheel.sha256}, found {found}",
             f"remove it and build again: rm -f {shlex.quote(str(wheel.path))}",
         )
+    _VERIFIED.add(seen)
 
 
 def pack_wheels(
@@ -136,9 +146,9 @@ def pack_wheels(
     contents = Contents()
     with opened(wheels, python) as archives:
         for archive in archives:
-            for file in archive.files:
+            for file in archive.wheel.files:
                 tree[file.path] = (archive, file)
-                contents.put(file.path, file.digest, archive.name)
+                contents.put(file.path, file.digest, archive.wheel.name)
         contents.check()
         with LayerWriter(output, label) as writer:
             _add_tree(writer, tree, folders=folders, advance=advance)
@@ -170,7 +180,7 @@ def pack_sources(output: BinaryIO, groups: Sequence[WheelFile | Mapping[str, byt
             writer.add(Entry(path=top, kind="dir", mode=0o755))
             if isinstance(group, WheelFile):
                 with opened([group], python) as (archive,):
-                    modules = {file.path: (archive, file) for file in archive.files if is_module(file.path)}
+                    modules = {file.path: (archive, file) for file in archive.wheel.files if is_module(file.path)}
                     _add_tree(writer, modules, prefix=f"{top}/")
             else:
                 _add_tree(writer, {path: Made(data=data) for path, data in group.items()}, prefix=f"{top}/")
@@ -258,31 +268,30 @@ def _add_tree(
             writer.add(entry, cast(BinaryIO, tar.extractfile(member)))
 
 
-def _add_wheel_file(writer: LayerWriter, prefix: str, content: tuple[Wheel, File], advance: Advance) -> None:
-    wheel, file = content
+def _add_wheel_file(writer: LayerWriter, prefix: str, content: tuple[Reader, File], advance: Advance) -> None:
+    reader, file = content
     entry = Entry(path=prefix + file.path, kind="file", mode=file.mode, size=file.size)
     packed = file.member.compress_size if file.member else 0
     if file.size <= _SMALL:
-        writer.add(entry, wheel.read(file))
+        writer.add(entry, reader.read(file))
         advance(packed)
         return
-    with wheel.open(file) as stream:
-        writer.add(entry, cast(BinaryIO, _Watched(stream, file.size, packed, advance)))
+    writer.add(entry, cast(BinaryIO, _Watched(reader.chunks(file), file.size, packed, advance)))
 
 
 class _Watched:
-    """A stream that reports packed bytes, by proportion, while unpacked ones are read."""
+    """Chunks as a stream that reports packed bytes, by proportion, while unpacked ones are read."""
 
-    def __init__(self, stream: BinaryIO, size: int, packed: int, advance: Advance) -> None:
-        self._stream = stream
+    def __init__(self, chunks: Iterator[bytes], size: int, packed: int, advance: Advance) -> None:
+        self._chunks = chunks
         self._size = size
         self._packed = packed
         self._advance = advance
         self._read = 0
 
     def read(self, size: int = -1) -> bytes:
-        """Read, and report."""
-        chunk = self._stream.read(size)
+        """Return the next chunk, which the reader makes no larger than the writer asks for, and report."""
+        chunk = next(self._chunks, b"")
         before = self._read * self._packed // self._size
         self._read += len(chunk)
         self._advance(self._read * self._packed // self._size - before)

@@ -21,7 +21,7 @@ LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
 
 # Which of this folder's files decide the bytes of which kind of layer; the OS layer takes all that no other names.
 _TAR_CODE = frozenset({"layer.py", "sink.py"})
-_WHEEL_CODE = _TAR_CODE | {"wheel.py", "environment.py"}
+_WHEEL_CODE = _TAR_CODE | {"wheel.py", "inflate.py", "environment.py"}
 _BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
 _PLAIN_CODE = {"plan.py", "orders.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}
 _NOT_OS_CODE = (_BYTECODE_CODE | _PLAIN_CODE | {"base.py", "compare.py"}) - {"layer.py"}

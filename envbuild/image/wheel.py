@@ -270,7 +270,7 @@ class Wheel:
         with self.faults(member.filename), self._zip.open(member) as stream:
             while chunk := stream.read(CHUNK):
                 digest.update(chunk)
-        return f"sha256={_base64(digest.digest())}"
+        return f"sha256={record_digest(digest.digest())}"
 
     def _wrappers(self) -> dict[str, bytes]:
         """Scripts for the entry points, by path."""
@@ -329,7 +329,7 @@ class _Checked(io.RawIOBase):
             chunk = self._stream.read(self._left if size is None or size < 0 else size)
         self._hash.update(chunk)
         self._left -= len(chunk)
-        if (not self._left or not chunk) and _base64(self._hash.digest()) != self._expected:
+        if (not self._left or not chunk) and record_digest(self._hash.digest()) != self._expected:
             raise self._wheel.wrong(self._member, "the content does not have the hash that RECORD states")
         return chunk
 
@@ -374,10 +374,11 @@ def _interpreter() -> bytes:
 
 
 def _made(path: str, data: bytes, mode: int) -> File:
-    return File(path, mode, len(data), None, data, f"sha256={_base64(hashlib.sha256(data).digest())}")
+    return File(path, mode, len(data), None, data, f"sha256={record_digest(hashlib.sha256(data).digest())}")
 
 
-def _base64(digest: bytes) -> str:
+def record_digest(digest: bytes) -> str:
+    """Write a digest as RECORD does."""
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
