@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.exchanging_layers import made_layers, pull_layers
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.cli.places import Place, open_place
-from envbuild.digest import SHA256
 from envbuild.errors import IntegrityError, UsageError
-from envbuild.holdings.artifact import (
-    BESIDE,
-    CONFIG,
-    FILE,
-    LAYER,
-    Artifact,
-    Piece,
-    artifact_of,
-    files_of,
-    piece_of,
-    read_artifact,
-    tag_of,
-)
+from envbuild.holdings.artifact import FILE, artifact_of, files_of, read_artifact, tag_of
 from envbuild.holdings.register import holders, note_lock
 from envbuild.store import Store
-
-if TYPE_CHECKING:
-    from envbuild.image.assemble import Built
-    from envbuild.image.layer import Layer
-
-_SMALL = 64 << 20
-"""Bytes of what is read into memory: an image's configuration, and what lies beside a layer."""
-_BESIDE = re.compile(r"[a-z][a-z0-9-]*\.json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +44,7 @@ def push_store(wishes: Copies, console: Console) -> None:
         for opened in _chosen(wishes, store):
             began = time.monotonic()
             lock = opened.lock
-            more = _layers(opened, store, console) if wishes.layers else []
+            more = made_layers(opened, console) if wishes.layers else []
             tag = tag_of(lock)
             moved = place.push(artifact_of(lock, store, more), tag, console)
             seconds = max(time.monotonic() - began, 1e-3)
@@ -118,7 +95,7 @@ def _pull_lock(place: Place, opened: Opened, store: Store, wishes: Copies, conso
     wanted = [piece for piece in files_of(lock) if not store.has(piece.digest, piece.size)]
     there = wanted if artifact is not None else place.held(wanted)
     place.pull(there, store, console)
-    made = _pull_layers(place, artifact, opened, store, console) if wishes.layers else 0
+    made = pull_layers(place, artifact, opened, store, console) if wishes.layers else 0
     size = sum(piece.size for piece in there)
     seconds = max(time.monotonic() - began, 1e-3)
     rate = f"{human_bytes(size)}  {size / 1e6 / seconds:.0f} MB/s" if size else ""
@@ -146,79 +123,3 @@ def _pull_artifact(place: Place, tag: str, store: Store, console: Console) -> di
     kept = f"{len(files) - len(wanted):,} there already"
     console.line("pull", tag, f"{plural(len(wanted), 'file')}, {kept}", human_bytes(size) if size else "", elapsed=True)
     return {"lock": artifact.lock.title, "tag": tag, "files": len(wanted), "layers": 0, "bytes": size}
-
-
-def _layers(opened: Opened, store: Store, console: Console) -> list[Piece]:
-    """Describe a lock's layers, made now if need be, all but the topmost, which is made anew for every lock."""
-    from envbuild.cli.building import BuildOptions, assemble_image
-    from envbuild.image.plan import plan
-
-    built: Built = assemble_image(opened, BuildOptions(offline=True), None, console)
-    pieces = [piece_of(built.image.config, CONFIG)]
-    for spec, blob in zip(plan(opened.lock).layers[:-1], built.image.layers, strict=False):
-        layer, path = blob.layer, blob.path
-        pieces.append(
-            Piece(digest=layer.diff_id, size=layer.size, kind=LAYER, title=spec.title, key=spec.key, path=path)
-        )
-        for beside in sorted(path.parent.iterdir()):
-            if _BESIDE.fullmatch(beside.name) and beside.name != "layer.json":
-                pieces.append(piece_of(beside.read_bytes(), BESIDE, title=beside.name, key=spec.key))
-    return pieces
-
-
-def _pull_layers(place: Place, artifact: Artifact | None, opened: Opened, store: Store, console: Console) -> int:
-    """Take layers, as far as the digest recorded beside the lock vouches for them; returns how many came."""
-    from envbuild.image.layers import boot_id, make_layer
-
-    vouched = _vouched(place, artifact, opened, console)
-    wanted = {key: digest for key, digest in vouched.items() if store.derived("layers", key) is None}
-    found = {piece.digest: piece for piece in artifact.pieces if piece.kind == LAYER} if artifact else {}
-    taken = {key: found[digest] for key, digest in wanted.items() if digest in found}
-    place.pull(list(taken.values()), store, console)
-    for key, piece in taken.items():
-        beside = [other for other in artifact.pieces if other.kind == BESIDE and other.key == piece.key]  # type: ignore[union-attr]
-
-        def make(folder: Path, piece: Piece = piece, beside: Sequence[Piece] = beside) -> Layer:
-            return _settle(place, store, folder, piece, beside)
-
-        make_layer(store, key, boot_id(), make)
-    return len(taken)
-
-
-def _settle(place: Place, store: Store, folder: Path, piece: Piece, beside: Sequence[Piece]) -> Layer:
-    """Move a layer that came in as a file of the store to where layers are, with what lies beside it."""
-    from envbuild.image.layer import Layer
-    from envbuild.image.layers import TAR
-
-    for other in beside:
-        if _BESIDE.fullmatch(other.title):
-            (folder / other.title).write_bytes(place.read(other.digest, _SMALL))
-    store.path(piece.digest).replace(folder / TAR)
-    return Layer(diff_id=piece.digest, size=piece.size)
-
-
-def _vouched(place: Place, artifact: Artifact | None, opened: Opened, console: Console) -> dict[str, str]:
-    """Return which bytes each layer must have, by its key: what the recorded image's configuration says.
-
-    A layer's key tells what it is made of, not what it is; whoever pushes could put anything there. The image's
-    configuration lists the layers' digests, and its own digest is recorded beside the lock.
-    """
-    from envbuild.cli.building import recipe_of
-    from envbuild.cli.identity import identity_path, read_identity
-    from envbuild.image.plan import plan
-
-    recorded, planned = read_identity(opened.path, opened.lock), plan(opened.lock)
-    name = identity_path(opened.path).name
-    if recorded is None:
-        console.line("note", f"no layers taken: there is no {name} that says which bytes they must have")
-        return {}
-    if recorded["recipe"] != recipe_of(opened.lock, planned):
-        console.line("note", f"no layers taken: {name} is by another version of envbuild")
-        return {}
-    if artifact is None or not any(piece.digest == recorded["config"] for piece in artifact.pieces):
-        console.line("note", "no layers taken: none of this image are there")
-        return {}
-    config = json.loads(place.read(recorded["config"], _SMALL))
-    digests = [str(digest).removeprefix("sha256:") for digest in config["rootfs"]["diff_ids"]]
-    pairs = zip((spec.key for spec in planned.layers[:-1]), digests, strict=False)
-    return {key: digest for key, digest in pairs if SHA256.fullmatch(digest)}

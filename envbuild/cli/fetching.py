@@ -139,6 +139,34 @@ def naming_damaged_files(lock: Lock, store: Store, console: Console) -> Iterator
         ) from error
 
 
+@contextmanager
+def naming_damaged_layers(store: Store, console: Console) -> Iterator[None]:
+    """Tell layers that were damaged in the store from other failures, and remove them, so that a build heals it."""
+    try:
+        yield
+    except (IntegrityError, BuildError) as error:
+        damaged = _drop_damaged_layers(store, console)
+        if not damaged:
+            raise
+        raise IntegrityError(
+            f"{plural(damaged, 'layer')} in the store {store.root} had other bytes than when made; removed",
+            "make what is missing: envbuild build",
+        ) from error
+
+
+def _drop_damaged_layers(store: Store, console: Console) -> int:
+    """Read all layers that this process uses; those with other bytes are removed and counted."""
+    from envbuild import leases
+    from envbuild.holdings.check import check
+    from envbuild.holdings.inventory import inventory
+    from envbuild.image.layers import is_sound
+
+    used = leases.names_used(store.root)
+    held = [thing for thing in inventory(store, {}) if thing.kind == "layers" and thing.name in used]
+    with console.phase("verify", sum(thing.size for thing in held)) as advance:
+        return len(check(store, held, is_sound, advance))
+
+
 def _drop_damaged(lock: Lock, store: Store, console: Console) -> list[Item]:
     """Read all of a lock's files that the store holds; those with other bytes are removed and returned."""
     from envbuild.fetch import lock_items
