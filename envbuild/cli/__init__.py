@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         with _ended_like_ctrl_c(ended):
             code = invoke(arguments)
+        if ended:  # typer turns the interrupt into a code of its own and says nothing
+            raise KeyboardInterrupt
         sys.stdout.flush()
         return code
     except EnvbuildError as error:
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _ended_like_ctrl_c(ended: list[int]) -> Iterator[None]:
-    """Let SIGTERM unwind as Ctrl-C does, so that containers and temporary files go; note it in ``ended``."""
+    """Let SIGTERM unwind as Ctrl-C does, so that containers and temporary files go; note either in ``ended``."""
 
     def stop(number: int, frame: object) -> None:
         ended.append(number)
@@ -58,11 +60,14 @@ def _ended_like_ctrl_c(ended: list[int]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _tell(message: str, hint: str) -> None:

@@ -171,6 +171,9 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "fetch",
         "build",
         "context",
+        "push",
+        "pull",
+        "inspect",
         "run",
         "verify",
         "check",
@@ -179,6 +182,8 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "show",
         "diff",
         "report",
+        "sbom",
+        "store",
     ]
     assert "envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py" in re.sub(r"\n\s*", " ", out)
 
@@ -312,3 +317,18 @@ def test_sigterm_unwinds_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert cleaned == [True]
     assert capsys.readouterr() == ("", "envbuild: interrupted; nothing half-written was kept\n")
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_says_so(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The library that parses the command line swallows no interrupt: the code is the signal's, and it is said."""
+
+    def work(*arguments: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    monkeypatch.setattr("envbuild.cli.locking.write_starter", work)
+    assert cli.main(["init"]) == 128 + number
+    assert capsys.readouterr() == ("", "envbuild: interrupted; nothing half-written was kept\n")
