@@ -10,14 +10,16 @@ from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.pulling import read_lock
 from envbuild.digest import sha256_bytes
-from envbuild.errors import IntegrityError
+from envbuild.errors import IntegrityError, UsageError
 from envbuild.registry.reference import Reference, parse_reference
 
 if TYPE_CHECKING:
     from envbuild.registry.artifacts import Attachment
     from envbuild.registry.image import RemoteImage
+    from envbuild.registry.repository import Repository
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_TAGS = 8
 _SHOWN = 4
 """Frameworks named in the line of the lock."""
 
@@ -40,7 +42,8 @@ def inspect_image(text: str, lock_only: bool, console: Console) -> None:
     reference = parse_reference(text)
     with Repository(reference, network_config()) as repository:
         machine = platform.machine()
-        remote = read_image(repository, reference.target or "latest", _ARCHITECTURES.get(machine, machine))
+        reference = reference if reference.target else reference.tagged(_only_tag(repository))
+        remote = read_image(repository, reference.target, _ARCHITECTURES.get(machine, machine))
         data = checked_lock(read_lock(repository, remote), remote, reference)
         if lock_only:
             sys.stdout.write(data.decode())
@@ -51,6 +54,18 @@ def inspect_image(text: str, lock_only: bool, console: Console) -> None:
         console.result(_table(reference, remote, data, lock, attached))
     else:
         _print(reference, remote, lock, attached, console)
+
+
+def _only_tag(repository: Repository) -> str:
+    """Return the tag of a repository that has one; raises ``UsageError`` if it has none or several."""
+    tags, name = repository.tags(), repository.reference.name
+    if len(tags) != 1:
+        listed = f": {', '.join(sorted(tags)[:_TAGS])}{' …' if len(tags) > _TAGS else ''}" if tags else ""
+        raise UsageError(
+            f"{name} has {plural(len(tags), 'tag')}{listed}",
+            f"name one: envbuild inspect {name}:{sorted(tags)[-1]}" if tags else "envbuild push makes one",
+        )
+    return tags[0]
 
 
 def checked_lock(data: bytes, remote: RemoteImage, reference: Reference) -> bytes:

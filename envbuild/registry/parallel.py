@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 T = TypeVar("T")
+
+_PATIENCE = 3.0
+"""Seconds that the others get to stop by themselves; one that waits for an answer ends with the process."""
 
 
 class StoppedError(Exception):
@@ -15,24 +18,46 @@ class StoppedError(Exception):
 
 
 def run_all(calls: Sequence[Callable[[], T]], stop: threading.Event, threads: int) -> list[T]:
-    """Call all, in threads, and return what they returned.
+    """Call all, in threads, and return what they returned, in their order.
 
     Args:
         stop: set as soon as one fails; the others look at it often and raise ``StoppedError``.
 
     Raises:
-        Exception: what the first one that failed raised.
+        BaseException: what the first one that failed raised.
     """
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="transfer")
+    results: dict[int, T] = {}
+    errors: list[BaseException] = []
+    waiting = list(enumerate(calls))[::-1]
+    lock = threading.Lock()
+
+    def work() -> None:
+        while not stop.is_set():
+            with lock:
+                if not waiting:
+                    return
+                number, call = waiting.pop()
+            try:
+                results[number] = call()
+            except BaseException as error:
+                errors.append(error)
+                stop.set()
+
+    # Daemons: Ctrl-C must not wait for a registry that takes its time to answer.
+    names = [f"transfer-{number}" for number in range(min(threads, len(calls)))]
+    started = [threading.Thread(target=work, name=name, daemon=True) for name in names]
+    for worker in started:
+        worker.start()
     try:
-        jobs = [pool.submit(call) for call in calls]
-        done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
-        errors = [error for job in done if (error := job.exception()) is not None]
-        if errors:
-            raise next((error for error in errors if not isinstance(error, StoppedError)), errors[0])
-        return [job.result() for job in jobs]
-    except BaseException:
-        stop.set()
-        raise
+        for worker in started:
+            while worker.is_alive() and not stop.is_set():
+                worker.join(0.1)
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        if len(results) < len(calls):
+            stop.set()
+        deadline = time.monotonic() + _PATIENCE
+        for worker in started:
+            worker.join(max(deadline - time.monotonic(), 0.0))
+    if errors:
+        raise next((error for error in errors if not isinstance(error, StoppedError)), errors[0])
+    return [results[number] for number in range(len(calls))]

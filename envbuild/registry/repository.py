@@ -147,17 +147,26 @@ class Repository:
         return found
 
     def manifest_digest(self, target: str) -> str:
-        """Return the digest (hexadecimal) of the manifest at a tag or digest without reading it; empty if none."""
-        answer = self._optional(
-            lambda: self.transport.call(
-                "HEAD",
-                f"{self.path}/manifests/{target}",
-                scope=self.pull_scope,
-                headers={"Accept": ", ".join(_KINDS)},
-            ),
-            f"read {self._named(target)}",
-        )
-        named = answer.headers.get("docker-content-digest", "").removeprefix("sha256:") if answer else ""
+        """Return the digest (hexadecimal) of the manifest at a tag or digest without reading it; empty if none.
+
+        Some registries deny the existence of repositories that are yet to be made: that is none, too.
+        """
+
+        def ask() -> str:
+            try:
+                answer = self.transport.call(
+                    "HEAD",
+                    f"{self.path}/manifests/{target}",
+                    scope=self.push_scope,
+                    headers={"Accept": ", ".join(_KINDS)},
+                )
+            except AnswerError as error:
+                if error.status in (403, 404):
+                    return ""
+                raise
+            return answer.headers.get("docker-content-digest", "").removeprefix("sha256:")
+
+        named = self.trying(ask, f"read {self._named(target)}")
         return named if SHA256.fullmatch(named) else ""
 
     def put_manifest(self, manifest: Manifest, tag: str = "") -> None:

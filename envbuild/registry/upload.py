@@ -289,5 +289,6 @@ class _Upload:
 
 def _damaged(path: Path, digest: str) -> BuildError:
     return BuildError(
-        f"{path} is not as it was made: expected sha256 {digest}", f"remove it and build again: rm -r {path.parent}"
+        f"{path} is not as it was made: expected sha256 {digest}",
+        "find what else is damaged, and remove it: envbuild store verify; then run the same command",
     )

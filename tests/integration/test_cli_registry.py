@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import docker
 import pytest
 
-from tests.support.cli import Done, Project
+from tests.support.cli import Done, Project, finish
 from tests.support.proxy import running_proxy
 from tests.support.registry import PASSWORD, Registry, forget, running_registry
 
@@ -213,6 +216,22 @@ def test_a_killed_push_goes_on(builder: Project, registry: Registry) -> None:
         assert done["blobs"]["held"] > 0
         assert done["bytes"] <= fresh.blob_bytes - arrived + (1 << 20)
         assert builder.must("push", target, "--json").json["bytes"] == 0
+
+
+def test_ctrl_c_does_not_wait(builder: Project, tmp_path: Path) -> None:
+    """A registry that does not answer any more holds nobody: Ctrl-C ends a push within seconds."""
+    with running_registry(tmp_path) as fresh, running_proxy(fresh.host) as proxy:
+        proxy.stall_after = 100_000
+        process = builder.start("push", f"{proxy.host}/team/stalled")
+        deadline = time.monotonic() + 30
+        while proxy.up < proxy.stall_after and time.monotonic() < deadline:
+            time.sleep(0.05)
+        began = time.monotonic()
+        os.killpg(process.pid, signal.SIGINT)
+        done = finish(process)
+    assert done.code == 130
+    assert done.err == "envbuild: interrupted; nothing half-written was kept\n"
+    assert time.monotonic() - began < 10
 
 
 def test_inspect_tells_all_without_pulling(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:

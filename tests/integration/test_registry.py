@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.errors import IntegrityError, RegistryError
+from envbuild.errors import BuildError, IntegrityError, RegistryError
 from envbuild.netconfig import NetworkConfig
 from envbuild.progress import Silent
 from envbuild.registry.artifacts import Part, attach, attachments
@@ -267,6 +267,17 @@ def test_no_registry_at_all() -> None:
     assert caught.value.message == (
         "cannot list the tags of 127.0.0.1:9/team/nowhere: 127.0.0.1:9: no connection: [Errno 111] Connection refused"
     )
+
+
+def test_a_damaged_file_is_told(plain: Registry, tmp_path: Path) -> None:
+    """A layer's file that is not what its name says, or too short, is named; the registry has nothing of it."""
+    for damage in (b"other bytes", b"short"):
+        (tmp_path / "layer.tar").write_bytes(damage)
+        blob = Blob(digest=blob_of(b"right bytes").digest, size=11, path=tmp_path / "layer.tar")
+        with repository(plain.host, "team/damaged") as target, pytest.raises(BuildError) as caught:
+            pushed(target, [*random_blobs(), blob])
+        assert caught.value.message == f"{blob.path} is not as it was made: expected sha256 {blob.digest}"
+        assert target.blob_size(blob.digest) is None
 
 
 def test_two_builders_race_for_one_tag(plain: Registry) -> None:

@@ -18,6 +18,7 @@ class Proxy:
         target: the server's.
         cut_after: the connection that brings the bytes sent to the server above this number breaks; then counting
             starts anew, ``cuts`` times in all.
+        stall_after: bytes sent to the server after which nothing is passed on any more; 0 for never.
         flip: the first answer that has these bytes gets another one in their place.
         up: bytes sent to the server; ``down``: bytes that came from it.
         requests: first lines of HTTP requests seen at the beginning of a piece.
@@ -27,6 +28,7 @@ class Proxy:
     target: str
     cut_after: int = 0
     cuts: int = 0
+    stall_after: int = 0
     flip: bytes = b""
     up: int = 0
     down: int = 0
@@ -58,6 +60,8 @@ class Proxy:
                         self.cuts, self.cut, self._since = self.cuts - 1, self.cut + 1, 0
                 if breaks:
                     return
+                if self.stall_after and self.up > self.stall_after:
+                    threading.Event().wait(60)
                 server.sendall(data)
             server.shutdown(socket.SHUT_WR)
             back.join(10)
