@@ -224,6 +224,12 @@ def test_an_engine_too_old_and_something_else_are_told_apart(tmp_path: Path) -> 
         with pytest.raises(EngineError) as caught:
             connect({"DOCKER_HOST": url})
         assert caught.value.message == f"what answers at {url} is no container engine: it names no API version"
+    with StandIn(tmp_path, {"Api-Version": "1.47", "Ostype": "windows"}) as url:
+        with pytest.raises(EngineError) as caught:
+            connect({"DOCKER_HOST": url})
+        assert caught.value.message == (
+            f"the engine at {url} runs windows containers; expected linux, which envbuild's images are for"
+        )
 
 
 def test_a_full_disk_gets_its_own_advice(tmp_path: Path) -> None:

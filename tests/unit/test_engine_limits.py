@@ -1,0 +1,123 @@
+"""What engines cannot do, in words that lead on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envbuild.engine import docker_limits
+from envbuild.engine.docker import DockerEngine
+from envbuild.engine.docker_limits import explained, foreign, free_bytes, is_desktop, refuse_full_disk
+from envbuild.engine.docker_run import run_container
+from envbuild.engine.endpoint import Endpoint, candidates
+from envbuild.engine.http import EngineClient
+from envbuild.engine.protocol import ContainerRun, Mount, Parcel
+from envbuild.errors import EngineError, UsageError
+
+LOCAL = Endpoint(url="unix:///run/docker.sock", source="test")
+REMOTE = Endpoint(url="tcp://far:2375", source="test")
+
+
+def a_parcel(folder: Path, *sizes: int) -> Parcel:
+    """An image whose layers have these sizes in bytes and the names ``a``, ``b`` …"""
+    layers = []
+    for name, size in zip("abc", sizes, strict=False):
+        (folder / name).write_bytes(bytes(size))
+        layers.append((name, folder / name))
+
+    def nothing(skip: object) -> Iterator[bytes]:
+        return iter(())
+
+    return Parcel(manifest=b"", config=b"", layers=tuple(layers), archive=nothing)
+
+
+def test_an_image_larger_than_the_free_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what the engine lacks counts; one that does not tell what it holds must find out by itself."""
+    parcel, info = a_parcel(tmp_path, 3_000_000, 4_000_000), {"DockerRootDir": "/var/lib/engine"}
+    monkeypatch.setattr(docker_limits, "free_bytes", lambda info: 5_000_000)
+    refuse_full_disk(parcel, info, lambda: [("a", "x")])
+    refuse_full_disk(parcel, info, lambda: None)
+    with pytest.raises(EngineError) as caught:
+        refuse_full_disk(parcel, info, lambda: [("b", "a")])
+    assert caught.value.message == (
+        "the engine's disk has 5 MB free in /var/lib/engine; the image needs 7 MB more there"
+    )
+    assert caught.value.hint == "see what takes the space: docker system df; then make room: docker system prune"
+
+
+def test_free_space_is_that_of_the_engines_folder(tmp_path: Path) -> None:
+    """A folder that is not there, as an engine in a container names one, tells nothing."""
+    assert (free_bytes({"DockerRootDir": str(tmp_path)}) or 0) > 0
+    assert free_bytes({"DockerRootDir": str(tmp_path / "absent")}) is None
+    assert free_bytes({}) is None
+
+
+@pytest.mark.parametrize("words", ["bind source path does not exist: /home/me/p", "statfs /home/me/p: no such file"])
+def test_an_engine_elsewhere_mounts_nothing_of_here(words: str) -> None:
+    """What a remote engine says of a missing folder, Docker's words or podman's, is about where it is."""
+    found = explained(f"invalid mount config: {words}", REMOTE)
+    assert found is not None
+    assert found.message == (
+        "the engine at tcp://far:2375 is on another machine and cannot mount /home/me/p of this one"
+    )
+    assert found.hint == "run envbuild on that machine, or use an engine of this one: unset DOCKER_HOST"
+    assert explained(words, LOCAL) is None
+
+
+def test_over_ssh_nothing_is_tried() -> None:
+    """An engine over ssh is always elsewhere: a folder of the same name there would be another one."""
+    client = EngineClient(Endpoint(url="ssh://me@far", source="test"), (1, 41), "Docker/20.10")
+    with pytest.raises(EngineError) as caught:
+        run_container(client, ContainerRun(image="x", mounts=(Mount(source=Path("/p"), target="/p"),)))
+    assert caught.value.message == "the engine at ssh://me@far is on another machine and cannot mount /p of this one"
+
+
+def test_another_architecture() -> None:
+    """What a kernel says of foreign programs is told as what it is."""
+    found = explained("exec /bin/sh: exec format error", LOCAL)
+    assert found is not None
+    assert found.message == "the engine cannot start programs of another architecture than its own"
+    assert foreign("arm64").message == (
+        "the engine cannot start programs of another architecture than its own (it runs those for arm64)"
+    )
+    assert found.hint == "use an engine on a machine of the lock's architecture"
+
+
+def test_docker_desktop_is_another_machine(tmp_path: Path) -> None:
+    """Its socket is known, through a link too; the host's hardware and disk are not its engine's."""
+    socket = tmp_path / ".docker/desktop/docker.sock"
+    socket.parent.mkdir(parents=True)
+    socket.touch()
+    link = tmp_path / "docker.sock"
+    link.symlink_to(socket)
+    for path in (socket, link):
+        endpoint = Endpoint(url=f"unix://{path}", source="test")
+        assert is_desktop(endpoint)
+        assert not DockerEngine(EngineClient(endpoint, (1, 47), "Docker/27.3.1 (linux)")).is_local()
+    assert not is_desktop(LOCAL)
+    assert not is_desktop(REMOTE)
+
+
+def test_the_kind_of_engine_can_be_chosen() -> None:
+    """ENVBUILD_ENGINE leaves out the other kind's places; podman's own variable is heard after Docker's."""
+    both = {"HOME": "/nowhere", "XDG_RUNTIME_DIR": "/run/user/7", "CONTAINER_HOST": "unix:///pod.sock"}
+    assert [found.url for found in candidates(both)] == ["unix:///pod.sock"]
+    docker = candidates({**both, "ENVBUILD_ENGINE": "docker"})
+    assert [found.url for found in docker] == ["unix:///var/run/docker.sock", "unix:///run/user/7/docker.sock"]
+    podman = candidates({"HOME": "/nowhere", "DOCKER_HOST": "unix:///docker.sock", "ENVBUILD_ENGINE": "podman"})
+    assert [found.url for found in podman] == ["unix:///run/podman/podman.sock"]
+    assert [found.url for found in candidates({**both, "DOCKER_HOST": "unix:///d.sock"})] == ["unix:///d.sock"]
+
+
+def test_choices_that_cannot_be_meant() -> None:
+    """An unknown kind is a mistake in usage; podman over ssh is refused with the way to reach it."""
+    with pytest.raises(UsageError) as caught:
+        candidates({"ENVBUILD_ENGINE": "lxc"})
+    assert caught.value.message == "ENVBUILD_ENGINE is 'lxc'; expected auto, docker, podman, none"
+    with pytest.raises(EngineError) as refused:
+        candidates({"CONTAINER_HOST": "ssh://me@far/run/podman.sock"})
+    assert refused.value.message == (
+        "CONTAINER_HOST names podman at ssh://me@far/run/podman.sock; envbuild reaches podman by unix:// or tcp:// only"
+    )
