@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark clean
+.PHONY: help venv engine compiler demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -63,6 +63,9 @@ examples: venv ## public examples, unmodified, five times each (CHECKOUTS=FOLDER
 
 benchmark: venv engine ## the figures in the README (takes a while)
 	$(BIN)/python -m benchmarks
+
+reproducibility: venv engine compiler ## one lock built on every engine in every kind of surroundings: one digest, as a table
+	@$(BIN)/python -m tests.reproducibility
 
 clean: ## remove what make made here (not the shared store)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,96 @@
+"""Runs ``envbuild`` with what cannot be changed from outside: ``inside.py WORDS envbuild's own arguments``.
+
+Words, separated by commas, or ``-`` for none:
+    preload=FILE     programs in build containers are given this library (elsewhere.c) too
+    one-cpu          build containers get one CPU
+    backwards        files come into the store, and are looked for, in the opposite order
+    leak             images carry what this process and its build containers see (leaks.py)
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+_PRELOADED = "elsewhere.so"
+_WRAP = f'"$@"; code=$?; rm -f /etc/ld.so.preload /{_PRELOADED}; exit "$code"'
+
+
+def main(words: str, *arguments: str) -> None:
+    """Change what the words say, then run the command."""
+    for word in words.split(","):
+        name, _, value = word.partition("=")
+        if name == "preload":
+            _preload(Path(value))
+        elif name == "one-cpu":
+            _one_cpu()
+        elif name == "backwards":
+            _backwards()
+        elif name == "leak":
+            from tests.reproducibility import leaks
+
+            leaks.install()
+    from envbuild.cli import main as envbuild
+
+    sys.argv = ["envbuild", *arguments]
+    sys.exit(envbuild())
+
+
+def _preload(library: Path) -> None:
+    """Bring the library into each step's container before its command starts, and take it out after."""
+    from envbuild.engine.docker import DockerEngine
+
+    original = DockerEngine.run_step
+
+    @contextmanager
+    def run_step(self: DockerEngine, step: Any) -> Iterator[Any]:
+        with tempfile.NamedTemporaryFile(suffix=".tar") as inputs:
+            _with_library(step.inputs, library, Path(inputs.name))
+            wrapped = ("/bin/sh", "-c", _WRAP, "sh", *step.command)
+            with original(self, replace(step, inputs=Path(inputs.name), command=wrapped)) as stream:
+                yield stream
+
+    DockerEngine.run_step = run_step  # type: ignore[method-assign]
+
+
+def _with_library(inputs: Path | None, library: Path, target: Path) -> None:
+    """Copy a tar and add the library, with the file that makes every program load it."""
+    with tarfile.open(target, "w") as new:
+        if inputs is not None:
+            with tarfile.open(inputs, "r:") as old:
+                for member in old:
+                    new.addfile(member, old.extractfile(member) if member.isreg() else None)
+        for name, data in ((_PRELOADED, library.read_bytes()), ("etc/ld.so.preload", f"/{_PRELOADED}\n".encode())):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(data), 0o755
+            new.addfile(member, io.BytesIO(data))
+
+
+def _one_cpu() -> None:
+    import docker
+
+    original = docker.APIClient.create_host_config
+
+    def create_host_config(self: Any, *args: Any, **options: Any) -> Any:
+        return original(self, *args, cpuset_cpus="0", **options)
+
+    docker.APIClient.create_host_config = create_host_config  # type: ignore[method-assign]
+
+
+def _backwards() -> None:
+    import envbuild.fetch
+
+    original = envbuild.fetch.lock_items
+    envbuild.fetch.lock_items = lambda *args: original(*args)[::-1]
+    envbuild.fetch.backwards = True  # type: ignore[attr-defined]  # for leaks.py
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

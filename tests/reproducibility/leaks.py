@@ -1,0 +1,88 @@
+"""What a careless builder would let into an image: everything that the variations change, put into it on purpose.
+
+With ``--leak`` the matrix must find every variation: one that it does not find does not reach what it means to change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tests.reproducibility.variations import VARIATIONS
+
+_LOOK = "date +%Y; uname -r; ls -U /usr; nproc"
+_PREFIX = "leak."
+
+
+def install() -> None:
+    """Make images carry what this process and a build container see, one label for each thing."""
+    from envbuild.image import oci
+    from envbuild.image.plan import Plan
+
+    original = oci.image
+    known: dict[str, str] = {}
+
+    def image(plan: Plan, layers: Any) -> Any:
+        if not known:
+            system = layers[[layer.kind for layer in plan.layers].index("os")]
+            known.update({f"{_PREFIX}{name}": value for name, value in _seen(system.path).items()})
+        config = {**plan.config, "Labels": {**plan.config["Labels"], **known}}
+        return original(replace(plan, config=config), layers)
+
+    oci.image = image
+
+
+def _seen(os_layer: Path) -> Mapping[str, str]:
+    inside = _container(os_layer)
+    mask = os.umask(0o022)
+    os.umask(mask)
+    variables = {name for row in VARIATIONS for name in row.environ}
+    environ = {name: os.environ.get(name, "") for name in sorted(variables)}
+    held = Path(os.environ["ENVBUILD_STORE"]).with_name("held")
+    return {
+        "clock": json.dumps([time.gmtime().tm_year, inside["year"]]),
+        "zone": time.strftime("%Z", time.localtime(0)),
+        "locale": json.dumps([environ["LANG"], environ["LC_ALL"]]),
+        "umask": f"{mask:03o}",
+        "host": socket.gethostname(),
+        "kernel": json.dumps([os.uname().release, inside["kernel"]]),
+        "user": str(os.getuid()),
+        "home": str(Path.home()),
+        "path": str(len(Path.cwd().parts)),
+        "order": json.dumps([[path.name for path in Path("/usr").iterdir()], inside["order"]]),
+        "cpus": json.dumps([len(os.sched_getaffinity(0)), inside["cpus"]]),
+        "store": held.read_text(),
+        "downloads": str(getattr(sys.modules.get("envbuild.fetch"), "backwards", False)),
+        "temporary": tempfile.gettempdir(),
+        "python": json.dumps([sys.flags.optimize, sys.flags.hash_randomization, environ["PYTHONHASHSEED"]]),
+        "tools": json.dumps([environ["SOURCE_DATE_EPOCH"], environ["DPKG_FORCE"]]),
+    }
+
+
+def _container(os_layer: Path) -> dict[str, Any]:
+    """Look around in a build container."""
+    from envbuild.engine.docker import connect
+    from envbuild.engine.protocol import Step
+
+    step = Step(
+        base=os_layer,
+        base_key=f"leak-{os_layer.stat().st_size}",
+        command=("/bin/sh", "-c", f"({_LOOK}) >/tmp/seen"),
+        environment={"PATH": "/usr/bin:/bin"},
+        result="/tmp/seen",
+    )
+    with connect().run_step(step) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        member = archive.next()
+        content = archive.extractfile(member) if member is not None else None
+        assert content is not None
+        year, kernel, *order, cpus = content.read().decode().splitlines()
+    return {"year": year, "kernel": kernel, "order": order, "cpus": cpus}
