@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility clean
+.PHONY: help venv engine compiler imagetools demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -35,7 +35,10 @@ gpu: ## tests on a machine with an NVIDIA GPU: needs pytest and nvidia-ml-py onl
 compiler: ## a C compiler for the libraries that stand in for a driver (installs one if there is none)
 	@scripts/ensure-compiler.sh
 
-integration: venv engine compiler ## tests with the real engine, the real indexes and mirrors
+imagetools: ## podman, skopeo and umoci, which the tests of engines and exports need (installs what is missing)
+	@scripts/ensure-image-tools.sh
+
+integration: venv engine compiler imagetools ## tests with the real engine, the real indexes and mirrors
 	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
 
 lint: venv ## ruff, mypy --strict

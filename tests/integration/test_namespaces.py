@@ -142,7 +142,8 @@ def test_a_user_without_any(base: Path) -> None:
     assert done.stderr.decode().splitlines() == [
         "no container engine answers, and this user alone cannot make an OS layer: its files have several owners, and "
         "/etc/subuid lends this user none (or newuidmap is missing)",
-        "lend some: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER (and install uidmap); or "
+        "lend some: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER (and install uidmap); "
+        "or "
         "start Docker or podman; or bring in a store that holds the layers: envbuild store pull",
     ]
     assert list(scratch.iterdir()) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,29 +12,22 @@ from envbuild.engine.docker_limits import explained, foreign, free_bytes, is_des
 from envbuild.engine.docker_run import run_container
 from envbuild.engine.endpoint import Endpoint, candidates
 from envbuild.engine.http import EngineClient
-from envbuild.engine.protocol import ContainerRun, Mount, Parcel
+from envbuild.engine.protocol import ContainerRun, Mount, Parcel, ParcelLayer
 from envbuild.errors import EngineError, UsageError
 
 LOCAL = Endpoint(url="unix:///run/docker.sock", source="test")
 REMOTE = Endpoint(url="tcp://far:2375", source="test")
 
 
-def a_parcel(folder: Path, *sizes: int) -> Parcel:
+def a_parcel(*sizes: int) -> Parcel:
     """An image whose layers have these sizes in bytes and the names ``a``, ``b`` …"""
-    layers = []
-    for name, size in zip("abc", sizes, strict=False):
-        (folder / name).write_bytes(bytes(size))
-        layers.append((name, folder / name))
-
-    def nothing(skip: object) -> Iterator[bytes]:
-        return iter(())
-
-    return Parcel(manifest=b"", config=b"", layers=tuple(layers), archive=nothing)
+    layers = (ParcelLayer(digest=name, size=size, file=lambda: None) for name, size in zip("abc", sizes, strict=False))
+    return Parcel(manifest=b"", config=b"", layers=tuple(layers), archive=lambda skip: iter(()))
 
 
-def test_an_image_larger_than_the_free_space_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_larger_than_the_free_space_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what the engine lacks counts; one that does not tell what it holds must find out by itself."""
-    parcel, info = a_parcel(tmp_path, 3_000_000, 4_000_000), {"DockerRootDir": "/var/lib/engine"}
+    parcel, info = a_parcel(3_000_000, 4_000_000), {"DockerRootDir": "/var/lib/engine"}
     monkeypatch.setattr(docker_limits, "free_bytes", lambda info: 5_000_000)
     refuse_full_disk(parcel, info, lambda: [("a", "x")])
     refuse_full_disk(parcel, info, lambda: None)

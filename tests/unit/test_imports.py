@@ -220,9 +220,9 @@ def test_the_runtime_needs_only_the_standard_library() -> None:
         assert late <= FRAMEWORKS, module.name
 
 
-@pytest.mark.parametrize("name", ["image.wheel", "image.compile"])
+@pytest.mark.parametrize("name", ["image.wheel", "image.compile", "engine.namespace_step"])
 def test_what_the_dockerfile_runs_needs_only_the_standard_library(name: str) -> None:
-    """These files also run as plain scripts inside a build container."""
+    """These files also run as plain scripts, inside a build container or in namespaces."""
     module = MODULES[name]
     assert module.own | module.own_late == set()
     assert module.others | module.others_late <= sys.stdlib_module_names
