@@ -95,7 +95,7 @@ def _report(
     wishes: Wishes,
     console: Console,
 ) -> None:
-    verb = "would remove" if wishes.dry_run else "removed"
+    verb = "would go" if wishes.dry_run else "removed"
     for kind in KINDS:
         if some := [thing for thing in gone if thing.kind == kind]:
             console.line(verb if kind == _first(gone) else "", f"{len(some):>6,} {kind:<14}", _bytes(some))
