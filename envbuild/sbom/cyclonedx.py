@@ -41,9 +41,9 @@ def render(bill: Bill) -> Document:
 def _root(bill: Bill, ref: str) -> dict[str, Any]:
     properties = {"envbuild:lock": f"sha256:{bill.lock}", "envbuild:layout": str(bill.layout)}
     for index, layer in enumerate(bill.image.layers):
-        properties[f"envbuild:layer:{index}:title"] = layer.title
+        properties[f"envbuild:layer:{index:02}:title"] = layer.title
         if layer.digest:
-            properties[f"envbuild:layer:{index}:digest"] = f"sha256:{layer.digest}"
+            properties[f"envbuild:layer:{index:02}:digest"] = f"sha256:{layer.digest}"
     root: dict[str, Any] = {"type": "container", "bom-ref": ref, "name": bill.name, "version": bill.version}
     if bill.image.config:
         root |= {"hashes": _hashes(bill.image.config)}

@@ -109,7 +109,7 @@ def test_scanners_find_the_same_in_the_image(project: Project, client: Any, tmp_
     finally:
         client.api.remove_container(container["Id"])
     scan = ["-r", str(tmp_path / "root.tar"), "-t", "cdx", "-o", str(tmp_path / "found")]
-    _python("-m", "debsbom", "generate", *scan)
+    _python("-c", "import sys; from debsbom.cli import main; sys.exit(main())", "generate", *scan)
     found = {item["purl"] for item in json.loads((tmp_path / "found.cdx.json").read_bytes())["components"]}
     ours = json.loads((project.folder / "a.cdx.json").read_bytes())["components"]
     expected = {item["bom-ref"] for item in ours if item["bom-ref"].startswith("pkg:deb/")}
