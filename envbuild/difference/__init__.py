@@ -6,18 +6,20 @@ merely follows from another one (another lock makes another image) is kept apart
 
 from __future__ import annotations
 
+import msgspec
+
 from envbuild.difference.code import configs, git, modules, objects, script
+from envbuild.difference.finding import NOWHERE, Section
 from envbuild.difference.finding import Difference as Difference
 from envbuild.difference.finding import Evidence as Evidence
 from envbuild.difference.finding import Finding as Finding
-from envbuild.difference.finding import Section
 from envbuild.difference.finding import Tree as Tree
 from envbuild.difference.inputs import inputs
 from envbuild.difference.locks import locks
 from envbuild.difference.machine import fingerprint, host
 from envbuild.difference.parameters import command, parameters
 from envbuild.difference.processes import processes
-from envbuild.difference.results import outcome, results, verdict
+from envbuild.difference.results import left_over, outcome, results, verdict
 from envbuild.difference.settings import engine, environment, options, verified
 from envbuild.record import Record
 
@@ -30,6 +32,11 @@ NOT_COMPARED = frozenset(
 """Fields of a record that are neither a cause nor a result."""
 
 
+_CHANGED = "environment_changed."
+_CERTAIN = 50
+"""From here on a difference is reason enough, and files that an earlier run left are not looked for."""
+
+
 def compare(a: Record, b: Record, evidence: Evidence | None = None) -> Difference:
     """Compare two runs.
 
@@ -39,7 +46,9 @@ def compare(a: Record, b: Record, evidence: Evidence | None = None) -> Differenc
     """
     known = evidence or Evidence()
     sections = _sections(a, b, known)
-    found = [finding for section in sections for finding in section.findings]
+    found = [_following(finding, a, b) for section in sections for finding in section.findings]
+    if outcome(a, b) == "different" and not any(each.weight >= _CERTAIN and not each.follows for each in found):
+        found += left_over(a, b)
     causes = sorted((each for each in found if each.weight and not each.follows), key=lambda each: -each.weight)
     others = sorted((each for each in found if not each.weight or each.follows), key=lambda each: -each.weight)
     differing = {section.label for section in sections if any(each.weight for each in section.findings)}
@@ -54,6 +63,27 @@ def compare(a: Record, b: Record, evidence: Evidence | None = None) -> Differenc
         others=tuple(others),
         same=tuple(dict.fromkeys(same)),
         unknown=tuple(dict.fromkeys(phrase for section in sections for phrase in section.unknown)),
+    )
+
+
+def _following(finding: Finding, a: Record, b: Record) -> Finding:
+    """Say of what a finding is the mere consequence, if it is one and does not say so itself."""
+    follows = ""
+    if a.options.controls != b.options.controls and _of_the_hook(finding):
+        follows = "option controls"  # without controls the hook sets nothing, and notes no framework
+    elif finding.what.startswith(_CHANGED):
+        name = finding.what.removeprefix(_CHANGED).partition(" in ")[0]
+        follows = name if a.environment.get(name) != b.environment.get(name) else ""
+    elif finding.what in ("option allow", "verified") and a.options.allow != b.options.allow:
+        # What is let pass is told by itself: the variable, the GPU.
+        follows = "what differs from the lock" if finding.what == "option allow" else "option allow"
+    return msgspec.structs.replace(finding, follows=follows) if follows and not finding.follows else finding
+
+
+def _of_the_hook(finding: Finding) -> bool:
+    """Whether a finding is about what the hook sets, or notes where it sets something."""
+    return finding.area in ("seeds", "switches") or (
+        finding.area == "packages" and NOWHERE in (finding.before, finding.after)
     )
 
 

@@ -26,6 +26,21 @@ def results(a: Record, b: Record) -> tuple[Finding, ...]:
     return (*_ends(a, b), *_metrics(a, b), *_files(a, b))
 
 
+_LEFT = 46
+
+
+def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
+    """Return files that one of the runs found in its place and the other one made: it may have gone on from them."""
+    made, found = ({each.path: each.change for each in record.outputs} for record in (a, b))
+    findings = []
+    for path in sorted({*made} & {*found}):
+        if made[path] != found[path]:
+            one, other = ("there before" if change == "changed" else NOWHERE for change in (made[path], found[path]))
+            why = "an earlier run left it: the program may have gone on from there"
+            findings.append(changed("results", f"{plain(path)} at the start", one, other, _LEFT, why=why))
+    return tuple(findings)
+
+
 def outcome(a: Record, b: Record) -> Outcome:
     """Tell whether two runs gave the same."""
     if not (_ended(a) and _ended(b)):

@@ -7,7 +7,6 @@ otherwise; parameters that differ before the first step were drawn before it.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from envbuild.lock import Lock
 from envbuild.record import Record
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.first import First
+from envbuild.verification.lines import TextDifference as TextDifference
+from envbuild.verification.lines import difference_of, short
 from envbuild.verification.uses import Use
 
 if sys.version_info >= (3, 11):
@@ -42,15 +43,6 @@ _SHARPER: dict[str, dict[str, int]] = {
 }
 """What a fact about the first difference adds to a kind of call."""
 
-_TIMES = re.compile(
-    r"\d{4}-\d\d-\d\d(?:[T _]\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?)?)?Z?(?:[+-]\d\d:?\d\d)?"
-    r"|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
-    r"|\b1[5-9]\d{8}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b"
-    r"|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
-    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\b"
-)
-_IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
-
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
     """Something that may have made runs differ.
@@ -66,16 +58,6 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     where: str = ""
     attempt: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextDifference:
-    """The first line at which a text file of two runs differs."""
-
-    path: str
-    line: int
-    before: str
-    after: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -186,11 +168,11 @@ def _of_process(process: Mapping[str, Any], *, controlled: bool) -> Iterator[Cau
 def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Cause]:
     """Yield files that differ only by what is different in every run."""
     for text in texts:
-        kind = _difference_of(text.before, text.after)
+        kind = difference_of(text.before, text.after)
         if kind:
             yield Cause(
                 weight=60,
-                what=f"{text.path} holds {kind}: {_short(text.before)!r} → {_short(text.after)!r}",
+                what=f"{text.path} holds {kind}: {short(text.before)!r} → {short(text.after)!r}",
                 where=f"{text.path}:{text.line}",
                 attempt=f"leave it out of the file, or out of the comparison: --ignore {text.path}",
             )
@@ -296,18 +278,3 @@ def _row(call: Call) -> Mapping[str, Any] | None:
         if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
             return row
     return None
-
-
-def _difference_of(before: str, after: str) -> str:
-    """Say what makes two lines differ if it is something that differs in every run; else an empty text."""
-    if _TIMES.sub("", before) == _TIMES.sub("", after):
-        return "a time"
-    if _IDENTITIES.sub("", before) == _IDENTITIES.sub("", after):
-        return "an identity"
-    both = [_IDENTITIES.sub("", _TIMES.sub("", line)) for line in (before, after)]
-    return "a time and an identity" if both[0] == both[1] else ""
-
-
-def _short(line: str) -> str:
-    line = line.strip()
-    return line if len(line) <= 48 else f"{line[:47]}…"

@@ -199,3 +199,20 @@ def test_tensors_and_metrics_are_summed_up(capsys: pytest.CaptureFixture[str]) -
         f"bits      same as run {OTHER}",
         "          same tensors in other bytes: m.keras",
     ]
+
+
+def test_refused_operations_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """The operation, the line, why, and the first way out; control characters are escaped."""
+    refused = {
+        "op": "torch.put_",
+        "file": "/workspace/t\x1b.py",
+        "line": 7,
+        "why": "a race",
+        "ways": ["index_put", "no"],
+    }
+    saved(processes=({"pid": 9, "path": "", "refused_ops": [refused]},))
+    assert cli.main(["show", "01JD"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("refused"))
+    assert lines[at].split() == ["refused", "torch.put_", "/workspace/t\\x1b.py:7", "a", "race"]
+    assert lines[at + 1].strip() == "try: index_put"

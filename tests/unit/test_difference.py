@@ -402,3 +402,40 @@ def test_two_verifications_and_their_cpus_are_alike() -> None:
     assert sentences(record(options=one), record(B, options=fewer)) == [
         "option cpuset: 0-1 → 2 (work is split by the CPUs that are there)"
     ]
+
+
+def test_what_follows_from_controls_that_are_off() -> None:
+    """Without controls the hook sets no seed and notes no framework: the option alone is told."""
+    off = msgspec.structs.replace(record().options, controls=False)
+    bare = process(generators={}, switches=[], frameworks={})
+    assert sentences(record(), other_results(options=off, processes=(bare,))) == [
+        "option controls: on → off (seeds and deterministic operations, on or off)"
+    ]
+
+
+def test_what_follows_from_a_variable_that_is_let_pass() -> None:
+    """The variable is told, and not once more that it is another one in the process, or allowed."""
+    allowed = msgspec.structs.replace(record().options, allow=("environment.PYTHONHASHSEED",))
+    b = other_results(
+        environment={**record().environment, "PYTHONHASHSEED": "7"},
+        options=allowed,
+        verified="overridden",
+        processes=(process(environment_changed={"PYTHONHASHSEED": "7"}),),
+    )
+    assert sentences(record(), b) == ["PYTHONHASHSEED: (not there) → 7 (changes the order of sets)"]
+
+
+def test_a_checkpoint_that_one_run_found() -> None:
+    """Where nothing else is reason enough, files are told that were there before one run and not before the other."""
+    (output,) = other_results().outputs
+    found = (msgspec.structs.replace(output, change="changed"),)
+    told = (
+        "model.npz at the start: (not there) → there before "
+        "(an earlier run left it: the program may have gone on from there)"
+    )
+    assert sentences(record(), other_results(outputs=found)) == [told]
+    assert (
+        sentences(record(), record(B, outputs=(msgspec.structs.replace(record().outputs[0], change="changed"),))) == []
+    )
+    changed = other_results(outputs=found, parameters=parameters(learning_rate=0.01, epochs=3))
+    assert sentences(record(), changed) == ["learning_rate: 0.1 (default) → 0.01 (default)"]

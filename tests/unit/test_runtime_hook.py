@@ -228,6 +228,32 @@ def test_other_errors_are_none_of_ours(tree: Tree) -> None:
     assert tree.records()[0]["refused_ops"] == []
 
 
+DRAWS = """
+import os, random, secrets, tempfile, uuid
+import plain
+os.urandom(2); uuid.uuid4(); secrets.token_hex(2); random.SystemRandom().random()
+random.Random(); random.seed(); random.seed(1); random.Random(1); random.random()
+for _ in range(3): plain.draw()
+tempfile.NamedTemporaryFile().close()
+"""
+
+
+def test_draws_are_kept_while_diagnosing(tree: Tree) -> None:
+    """Each line that draws from the system's entropy, once with a count; not what seeds reach, nor file names."""
+    (tree.root / "plain.py").write_text("import os\ndef draw():\n    return os.urandom(1)\n")
+    path = script(tree, DRAWS)
+    tree.execute(path, variables={"ENVBUILD_DIAGNOSE": "1"})
+    (record,) = tree.records()
+    found = [(each["call"], Path(each["file"]).name, each["line"], each["count"]) for each in record["entropy"]]
+    name = Path(path).name
+    assert found == [
+        ("os.urandom", name, 4, 4), ("random.seed", name, 5, 2), ("os.urandom", "plain.py", 3, 3)
+    ]  # fmt: skip
+    assert {each["step"] for each in record["entropy"]} == {None}
+    tree.execute(path)
+    assert all("entropy" not in each for each in tree.records() if each["pid"] != record["pid"])
+
+
 def test_the_table_and_the_code_have_the_same_switches() -> None:
     """Each row is set by code, and no code sets what has no row."""
     from envbuild.runtime.hook import table_switches

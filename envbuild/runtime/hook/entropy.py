@@ -44,7 +44,8 @@ class Draws:
             if original is not None:
                 setattr(os, name, self._watched(original, f"os.{name}"))
         random: Any = __import__("random")
-        random._urandom = self._watched(random._urandom, "os.urandom")
+        if not hasattr(random._urandom, "__wrapped__"):  # it was imported before
+            random._urandom = self._watched(random._urandom, "os.urandom")
         original = random.Random.seed
 
         def seed(generator: Any, a: Any = None, *arguments: Any, **options: Any) -> None:

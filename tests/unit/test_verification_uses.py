@@ -1,0 +1,171 @@
+"""What is made of sources (values that are told or become seeds, loops over sets), and of a diagnosing run."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild import trace
+from envbuild.lock import Determinism
+from envbuild.record import Record
+from envbuild.verification.calls import SET, calls
+from envbuild.verification.causes import Cause, Clues, Operation, suspects
+from envbuild.verification.diagnosis import diagnosed, worthwhile
+from envbuild.verification.first import First
+from envbuild.verification.uses import Uses
+from tests.support import plants
+from tests.support.records import process, record
+from tests.support.runtime import make_lock
+from tests.support.traces import make_trace
+
+STEP = First(
+    kind="step", step=37, tensor="w", size=4, count=4, ulps=1 << 20, before=0.5, after=0.25, sentence="step 37"
+)
+EMPTY = Operation(
+    name="a tensor that nothing was written to", framework="torch", device="any", refused=False,
+    why="holds what was in memory before", calls=("torch.empty(",), ways=("torch.zeros",),
+)  # fmt: skip
+
+
+def clues(**changes: Any) -> Clues:
+    """Two runs of PyTorch that differ, and nothing else is known."""
+    lock = make_lock(determinism=Determinism(level="ops", seed=42, threads=1))
+    return Clues(**{"a": record(), "b": record(), "lock": lock, **changes})
+
+
+@pytest.mark.parametrize(
+    ("source", "use"),
+    [
+        ("print(time.time())", "told"),
+        ("print(f'{time.time() - start:.1f} s')", "told"),
+        ("start = time.time()\nprint(time.time() - start)", "told"),
+        ("took = round(time.time() - 1, 2)\nlogger.info('%s', took)", "told"),
+        ("took = (now() - time.time()).total_seconds()\nlogger.info('%s', took)", "told"),
+        ("start = time.time()\nwhile True:\n    if clock() - start > 5: break", ""),
+        ("start = time.time()\nprint(start)\nrate = start", ""),
+        ("time.time()", ""),
+        ("x = time.time()", ""),
+        ("x.y = time.time()", ""),
+        ("random.seed(time.time())", "seed"),
+        ("np.random.default_rng(int(time.time()) if a else 1)", "seed"),
+        ("seed = int(time.time())\nkey = jax.random.PRNGKey(seed)\nprint(seed)", "seed"),
+        ("print(f(time.time()))", ""),
+    ],
+)
+def test_what_becomes_of_a_value(source: str, use: str) -> None:
+    """Printed and nothing else, a seed whatever else, or anything."""
+    tree = ast.parse(source)
+    call, *_ = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n) == "time.time()")
+    assert Uses(tree).of(call) == use
+
+
+def test_a_printed_time_is_no_cause_in_training() -> None:
+    """Where parameters differ it is left out; where nothing but a file does it may be the reason."""
+    sources = {"t.py": "import time\nprint(time.time())\n"}
+    assert suspects(clues(sources=sources, first=STEP, traced=True)) == ()
+    assert [cause.where for cause in suspects(clues(sources=sources, traced=True))] == ["t.py:2"]
+
+
+def test_a_time_that_becomes_a_seed_is_as_bad_as_entropy() -> None:
+    """It is weighed as numbers that are drawn otherwise."""
+    (cause,) = suspects(clues(sources={"t.py": "import time, random\nrandom.seed(time.time())\n"}, first=STEP))
+    assert (cause.weight, cause.what) == (80, "time.time() is another number in each run, and becomes a seed")
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("for x in {a, b}: pass", [1]),
+        ("s = set(y)\nz = [f(x) for x in s]", [2]),
+        ("s = {x for x in y}\nz = list(s)", [2]),
+        ("z = sorted(f(x) for x in set(y))", []),
+        ("z = {f(x) for x in set(y)}", []),
+        ("z = x in {a, b}\nfor i in sorted({a, b}): pass", []),
+    ],
+)
+def test_loops_over_sets(source: str, lines: list[int]) -> None:
+    """They are found where their order goes on, and only there."""
+    assert [call.line for call in calls(source) if call.name == SET] == lines
+
+
+def test_a_program_without_a_plant_has_little_to_suspect() -> None:
+    """The trainings that differences are planted into have nothing in them that is called likely."""
+    for text in plants.SCRIPTS.values():
+        assert [each for each in suspects(clues(sources={"train.py": text}, first=STEP)) if each.weight >= 40] == []
+
+
+# A diagnosing run
+
+
+def drew(module: str = "pkg.data", step: int | None = 36, **changes: Any) -> Record:
+    """A diagnosing run in which a line drew from the system's entropy."""
+    draw = {"call": "os.urandom", "file": "/opt/env/lib/python3.11/site-packages/pkg/data.py", "line": 7}
+    entropy = [{**draw, "module": module, "step": step, "count": 1, **changes}]
+    return record(processes=(process(entropy=entropy),))
+
+
+def test_a_draw_in_the_step_where_runs_part() -> None:
+    """The package, the line and the step; drawn for the first time right there, it is a likely cause."""
+    assert diagnosed(clues(first=STEP), drew()) == (
+        Cause(
+            weight=82,
+            what="os.urandom() is reached by no seed, and the package pkg draws from it at step 37",
+            where="pkg/data.py:7",
+            attempt="look for a seed among the options of pkg, or report it there",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        drew(step=0),
+        drew(step=37),
+        drew(step=None),
+        drew(file="/workspace/lib/data.py"),
+        drew(module="__main__"),
+        record(),
+    ],
+)
+def test_other_draws_are_not_accused(other: Record) -> None:
+    """Draws in other steps did not matter there; the project's own lines are named from its sources."""
+    assert diagnosed(clues(first=STEP), other) == ()
+
+
+def test_frameworks_draw_names_before_the_first_step() -> None:
+    """Other packages may have drawn initial values."""
+    start = First(kind="start", sentence="", tensor="w", ulps=1 << 20)
+    assert diagnosed(clues(first=start), drew(module="keras.src.saving", step=0)) == ()
+    (cause,) = diagnosed(clues(first=start), drew(step=0))
+    assert (cause.weight, cause.what.rpartition(" draws ")[2]) == (55, "from it before the first step")
+
+
+def filled(folder: Path, value: float) -> tuple[trace.Trace, ...]:
+    """A trace of one tensor, two steps, with a value in the last."""
+    make_trace(folder, [{"w": [1.0, 2.0]}, {"w": [1.0, 3.0]}, {"w": [1.0, value]}])
+    return tuple(trace.read_run(folder))
+
+
+def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
+    """Filled with NaN it shows; NaN that is there anyway says nothing."""
+    nan, plain = filled(tmp_path / "filled", float("nan")), filled(tmp_path / "plain", 3.0)
+    known = clues(first=STEP, sources={"t.py": "x = 1\ny = torch.empty(3)\n"}, operations=(EMPTY,))
+    (cause,) = diagnosed(known, record(), nan, plain)
+    assert cause.what == "memory that nothing wrote is read: filled with NaN, it shows in w after step 2"
+    assert (cause.where, cause.weight) == ("t.py:2", 94)
+    assert diagnosed(known, record(), plain, plain) == ()
+    assert diagnosed(known, record(), nan, nan) == ()
+    spoilt = record(metrics={"loss": ((0, float("nan")),)})
+    assert diagnosed(known, spoilt)[0].what.endswith("it shows in what it measured")
+
+
+def test_a_diagnosing_run_is_made_where_it_may_tell_more() -> None:
+    """Not where a cause is sure already, but always where memory may be read that nothing wrote."""
+    sure = [Cause(weight=80, what="os.urandom()")]
+    assert worthwhile(clues(), [])
+    assert worthwhile(clues(), [Cause(weight=40, what="a race")])
+    assert not worthwhile(clues(), sure)
+    assert worthwhile(clues(sources={"t.py": "torch.empty(3)"}, operations=(EMPTY,)), sure)
