@@ -25,7 +25,7 @@ from envbuild.progress import Advance
 from envbuild.store import REFUSED, Store
 
 _TRASH = "trash"
-_BATCH = 32
+_BATCH = 256
 """Things moved away while others wait; moving takes microseconds each, whatever the size."""
 _NOTED = frozenset({"notes", "indexes", "parts"})
 """Kinds that no lock holds and no lease names."""
