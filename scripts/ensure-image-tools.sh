@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make sure that there is what the tests of engines and exports need beside Docker: podman with its init program, skopeo and
-# umoci; run it as often as you like.
+# Make sure that there is what the tests of engines and exports need beside Docker: podman with its init program, uidmap,
+# skopeo and umoci; run it as often as you like.
 # Usage: scripts/ensure-image-tools.sh
 # What is there is left as it is. What is missing is installed, as root on Debian and its kin.
 # Exit status: 0 all are there; 1 some are not, and the message says what to install.
@@ -16,6 +16,7 @@ missing() {
     for tool in podman skopeo umoci; do
         command -v "$tool" >/dev/null || printf '%s ' "$tool"
     done
+    command -v newuidmap >/dev/null || printf 'uidmap '
     [ -x /usr/libexec/podman/catatonit ] || command -v catatonit >/dev/null || printf 'catatonit '
 }
 

@@ -44,7 +44,8 @@ ours() {
 
 # Podman gives each container a million files and processes, which a machine without CAP_SYS_RESOURCE cannot.
 settings() {
-    files=$(ulimit -H -n) processes=$(cat /proc/sys/kernel/pid_max)
+    processes=$(cat /proc/sys/kernel/pid_max)
+    files=$(sed -n 's/^Max open files *[^ ]* *\([^ ]*\).*/\1/p' /proc/self/limits)
     [ "$files" != unlimited ] || files=1048576
     limit=$(sed -n 's/^Max processes *[^ ]* *\([^ ]*\).*/\1/p' /proc/self/limits)
     [ "$limit" = unlimited ] || [ "$limit" -gt "$processes" ] || processes=$limit
