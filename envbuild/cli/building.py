@@ -17,6 +17,7 @@ from envbuild.cli.fetching import ensure_files, naming_damaged_files, naming_dam
 from envbuild.cli.identity import (
     Identity,
     check_reproduced,
+    expected_layers,
     image_tag,
     is_recorded,
     make_identity,
@@ -29,9 +30,9 @@ from envbuild.holdings.register import note_lock
 from envbuild.store import Store
 
 if TYPE_CHECKING:
+    from envbuild.cli.loading import Loading
     from envbuild.engine.protocol import Delivered, Engine, Step, StepRunner
     from envbuild.image.assemble import Built
-    from envbuild.image.oci import Blob
     from envbuild.image.plan import Plan
 
 
@@ -73,9 +74,10 @@ def build_image(
             verify(opened, options, engine, recorded, console)
         console.result(recorded)
         return recorded
-    made_now = Loading(engine, image_tag(lock), planned, console) if engine is not None else nullcontext()
-    with naming_damaged_layers(Store(), console), made_now as loading:
-        built = assemble_image(opened, options, engine, console, loading.ready if loading else None)
+    expected = expected_layers(recorded, planned, recipe)
+    delivery = Loading(engine, image_tag(lock), planned, console, expected) if engine is not None else nullcontext()
+    with naming_damaged_layers(Store(), console), delivery as loading:
+        built = assemble_image(opened, options, engine, console, loading)
         identity = make_identity(lock, built.image, recipe)
         check_reproduced(opened.path, recorded, identity)
         if target is not None:
@@ -126,7 +128,7 @@ def assemble_image(
     options: BuildOptions,
     engine: Engine | None,
     console: Console,
-    ready: Callable[[int, Blob], None] | None = None,
+    loading: Loading | None = None,
     *,
     anew: Store | None = None,
 ) -> Built:
@@ -143,12 +145,12 @@ def assemble_image(
         built = assemble(
             plan(lock),
             lock,
-            cache=store,
+            cache=loading.watching(store) if loading else store,
             runner=steps,
             build_os=lambda output: build_os_layer(lock.os, store.path, steps, output, console),
             progress=console,
             check=sharedlibs.checker(lock, store.cache_dir("libraries"), _package_finder(opened, store, options)),
-            ready=ready or (lambda index, blob: None),
+            ready=loading.ready if loading else (lambda index, blob: None),
         )
     for layer in built.layers:
         state = "reused" if layer.reused else "built"

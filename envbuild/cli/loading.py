@@ -1,21 +1,26 @@
 """Loading: an image travels to the engine while its upper layers are still being made.
 
 As soon as the lowest layers are there, they go ahead as an image of their own: the engine unpacks those gigabytes while
-bytecode is compiled. What follows later is only what lies above.
+bytecode is compiled. What follows later is only what lies above. If the image is recorded beside the lock, since it was
+made before, here or elsewhere, then the engine pulls all of it from the beginning: each layer travels while it is
+written.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from envbuild.engine.protocol import Delivered, Engine, Parcel
 from envbuild.errors import EngineError
 from envbuild.image import oci
+from envbuild.image.layer import Layer
+from envbuild.image.layers import KIND, TAR, Cache
 from envbuild.image.plan import Plan
 from envbuild.progress import Advance, Progress
 
@@ -35,10 +40,20 @@ class Loading:
         seconds: how long ``finish`` waited.
     """
 
-    def __init__(self, engine: Engine, tag: str, plan: Plan, progress: Progress) -> None:
+    def __init__(
+        self, engine: Engine, tag: str, plan: Plan, progress: Progress, expected: Sequence[Layer] | None = None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            tag: what the image will be called.
+            expected: the layers the image will have, bottom first, if they are known. An image with others fails.
+        """
         self._engine, self._tag, self._plan, self._progress = engine, tag, plan, progress
+        self._expected = expected
         self._changed = threading.Condition()
         self._blobs: dict[int, oci.Blob] = {}
+        self._begun: dict[int, Path] = {}
         self._image: oci.Image | None = None
         self._over = False
         self._outcome: Delivered | BaseException | None = None
@@ -62,6 +77,10 @@ class Loading:
         with self._changed:
             self._blobs[index] = blob
             self._changed.notify_all()
+
+    def watching(self, cache: Cache) -> Cache:
+        """Wrap a cache, so that layers are known from the moment they are begun."""
+        return _Watched(cache, {spec.key: index for index, spec in enumerate(self._plan.layers)}, self._begun)
 
     def finish(self, image: oci.Image) -> Delivered:
         """Send what is left and the name, and wait for the engine.
@@ -93,6 +112,10 @@ class Loading:
     def _parcels(self) -> Iterator[Parcel]:
         """Give the lowest layers whenever there are enough more of them, then the whole image."""
         count = 0
+        if self._expected is not None:
+            count = len(self._expected)
+            blobs = [oci.Blob(layer=layer, path=Path()) for layer in self._expected]
+            yield self._parcel(oci.image(self._plan, blobs))
         while self._image is None:
             self._wait(partial(self._is_worth, count))
             if self._image is None:
@@ -113,9 +136,16 @@ class Loading:
         )
 
     def _parcel(self, image: oci.Image) -> Parcel:
-        layers = tuple((blob.layer.diff_id, blob.path) for blob in image.layers)
-        archive = partial(oci.docker_archive, image, self._tag)
-        return Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
+        parcel = oci.parcel(image, self._tag)
+        layers = [replace(layer, file=partial(self._file, index)) for index, layer in enumerate(parcel.layers)]
+        return replace(parcel, layers=tuple(layers))
+
+    def _file(self, index: int) -> tuple[Path, bool] | None:
+        """Where a layer's file is, and whether it is whole; None if it has not been begun."""
+        with self._changed:
+            if index in self._blobs:
+                return self._blobs[index].path, True
+            return (self._begun[index], False) if index in self._begun else None
 
     def _wait(self, condition: Callable[[], bool]) -> None:
         with self._changed:
@@ -126,6 +156,24 @@ class Loading:
         """End the delivery's thread if nobody waits for its end any more."""
         if self._over:
             raise _GivenUpError
+
+
+class _Watched:
+    """A ``Cache`` that notes where layers are being written."""
+
+    def __init__(self, cache: Cache, indexes: Mapping[str, int], begun: dict[int, Path]) -> None:
+        self._cache, self._indexes, self._begun = cache, indexes, begun
+        self.path, self.derived, self.forget = cache.path, cache.derived, cache.forget
+
+    def derive(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+        """Return the folder for ``key``; see ``Cache``."""
+
+        def noted(folder: Path) -> None:
+            if kind == KIND and key in self._indexes:
+                self._begun[self._indexes[key]] = folder / TAR
+            make(folder)
+
+        return self._cache.derive(kind, key, noted)
 
 
 class _Stopping:

@@ -8,7 +8,6 @@ nothing of an image that is not the lock's is ever in the engine, let alone run.
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -223,17 +222,13 @@ def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engi
 
 def _hand_over(engine: Engine, image: Image, tag: str, skip: set[str], console: Console) -> None:
     """Give the image to the engine; layers in ``skip`` have no file, since it takes them from itself."""
-    from envbuild.engine.protocol import Parcel
     from envbuild.image import oci
 
-    archive = partial(oci.docker_archive, image, tag)
     if skip:
         with console.phase("load"):
-            engine.load(archive(skip))
+            engine.load(oci.docker_archive(image, tag, skip))
         return
-    layers = tuple((blob.layer.diff_id, blob.path) for blob in image.layers)
-    parcel = Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
-    engine.deliver(iter((parcel,)), tag, console)
+    engine.deliver(iter((oci.parcel(image, tag),)), tag, console)
 
 
 def _held(engine: Engine, diff_ids: list[str]) -> set[str]:

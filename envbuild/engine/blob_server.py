@@ -1,9 +1,9 @@
 """A read-only registry on loopback, from which an engine on this machine pulls only the layers it lacks.
 
-It knows one repository, whose name nobody can guess, and serves the documents and files it was given under their
-digests, nothing else; the engine checks every byte against the digest it asked for. Engines speak plain HTTP to
-loopback addresses, after a TLS hello that must be answered with a well-formed refusal. Source: OCI distribution
-specification 1.1, sections "Pulling manifests" and "Pulling blobs".
+It knows one repository, whose name nobody can guess, and serves the documents and layers it was given under their
+digests, nothing else; a layer may still be growing. The engine checks every byte against the digest it asked for.
+Engines speak plain HTTP to loopback addresses, after a TLS hello that must be answered with a well-formed refusal.
+Source: OCI distribution specification 1.1, sections "Pulling manifests" and "Pulling blobs".
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from socketserver import ThreadingTCPServer
-from typing import BinaryIO
 
-Content = bytes | Path
-"""A document, or the file that holds a layer."""
+from envbuild.engine.protocol import ParcelLayer
+
+Content = bytes | ParcelLayer
+"""A document, or a layer."""
+
+_PAUSE = 0.02
+"""Seconds between two looks at a layer that is still being written."""
 
 _TLS_HELLO = b"\x16"
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
@@ -42,6 +45,7 @@ class BlobServer:
         """Bind a free port of 127.0.0.1."""
         self._manifests: dict[str, bytes] = {}
         self._blobs: dict[str, Content] = {}
+        self._over = threading.Event()
         self._server = _Server(self)
         self.name = f"envbuild-{secrets.token_hex(16)}"
         self.repository = f"127.0.0.1:{self._server.server_address[1]}/{self.name}"
@@ -56,6 +60,7 @@ class BlobServer:
 
     def __exit__(self, *error: object) -> None:
         """Cut every connection and wait for the threads."""
+        self._over.set()
         self._server.shutdown()
         self._server.cut()
         self._server.server_close()
@@ -81,14 +86,24 @@ class BlobServer:
                 return None if content is None else ("application/octet-stream", content)
         return None
 
-    def send(self, digest: str, stream: BinaryIO, begin: int, count: int, sock: socket.socket) -> None:
-        """Let the kernel copy a part of a file to a connection."""
-        self.requested.add(digest)
-        while count > 0:
-            done = os.sendfile(sock.fileno(), stream.fileno(), begin, count)
-            if not done:
-                raise ConnectionAbortedError  # the file is shorter than it was: the engine sees an answer cut off
-            begin, count = begin + done, count - done
+    def send(self, layer: ParcelLayer, begin: int, end: int, sock: socket.socket) -> None:
+        """Let the kernel copy a part of a layer's file to a connection, waiting for what is not written yet.
+
+        Raises:
+            ConnectionAbortedError: the file is whole, and shorter than it must be: the engine sees an answer cut off.
+        """
+        self.requested.add(layer.digest)
+        while begin < end:
+            file = layer.file()
+            if file is not None:
+                begun = begin
+                with suppress(FileNotFoundError), file[0].open("rb", buffering=0) as stream:  # it was just renamed
+                    while begin < end and (done := os.sendfile(sock.fileno(), stream.fileno(), begin, end - begin)):
+                        begin += done
+                if file[1] and begin == begun < end:
+                    raise ConnectionAbortedError
+            if begin < end and self._over.wait(_PAUSE):
+                raise ConnectionAbortedError
 
 
 class _Server(ThreadingTCPServer):
@@ -166,10 +181,9 @@ class _Handler(BaseHTTPRequestHandler):
             begin, end = self._span(len(content), kind, digest)
             self.wfile.write(content[begin:end] if with_body else b"")
             return
-        with content.open("rb", buffering=0) as stream:
-            begin, end = self._span(os.fstat(stream.fileno()).st_size, kind, digest)
-            if with_body:
-                self.server.blobs.send(digest, stream, begin, end - begin, self.connection)
+        begin, end = self._span(content.size, kind, digest)
+        if with_body:
+            self.server.blobs.send(content, begin, end, self.connection)
 
     def _span(self, size: int, kind: str, digest: str) -> tuple[int, int]:
         """Send the head, and return which bytes are to follow."""

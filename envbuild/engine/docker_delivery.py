@@ -1,7 +1,8 @@
 """How an image gets into a Docker engine: pulled from a registry on loopback, or loaded where that cannot be reached.
 
 A pull brings only the layers that the engine lacks, several at a time, and the image can come in parts while its upper
-layers are still being made: the lower ones are unpacked already when the whole image follows. An engine in a virtual
+layers are still being made: the lower ones are unpacked already when the whole image follows. Where all digests are
+known beforehand, layers even travel while they are being written. An engine in a virtual
 machine, in another network namespace (a rootless one) or on another host does not find the registry. It says so at
 once, or asks nothing for a while; then the whole image is loaded, as every engine can.
 
@@ -63,9 +64,10 @@ def deliver(
         last = parcel
     assert last is not None  # noqa: S101 - the whole image is always the last one
     skip = _lowest_held(last, held() or ())
-    with progress.phase("load", sum(path.stat().st_size for name, path in last.layers if name not in skip)) as advance:
+    new = {layer.digest: layer.size for layer in last.layers if layer.digest not in skip}
+    with progress.phase("load", sum(new.values())) as advance:
         load(_told(last.archive(skip), advance))
-    return Delivered(how="load", sent=frozenset(name for name, _ in last.layers if name not in skip), why=why)
+    return Delivered(how="load", sent=frozenset(new), why=why)
 
 
 class _Pulls:
@@ -87,12 +89,15 @@ class _Pulls:
             EngineError: it did, and failed.
         """
         digest, config = sha256_bytes(parcel.manifest), sha256_bytes(parcel.config)
-        blobs: dict[str, Content] = {config: parcel.config, **dict(parcel.layers)}
-        self._references.append(self._server.offer((digest, parcel.manifest), blobs))
-        new = {name: path.stat().st_size for name, path in parcel.layers if name not in self._counted}
+        blobs: dict[str, Content] = {config: parcel.config, **{layer.digest: layer for layer in parcel.layers}}
+        reference = self._server.offer((digest, parcel.manifest), blobs)
+        if reference in self._references:
+            return  # it came while it was being made
+        self._references.append(reference)
+        new = {layer.digest: layer.size for layer in parcel.layers if layer.digest not in self._counted}
         self._counted |= new.keys()
         with self._progress.phase("load", sum(new.values())) as advance:
-            self._pull(self._references[-1], _Meter(new, advance))
+            self._pull(reference, _Meter(new, advance))
 
     def _pull(self, reference: str, meter: _Meter) -> None:
         """Follow one pull to its end."""
@@ -185,7 +190,7 @@ def _far(client: EngineClient) -> str:
 
 def _lowest_held(parcel: Parcel, chains: Collection[tuple[str, ...]]) -> frozenset[str]:
     """Return the layers that an engine with these chains takes from itself."""
-    names = tuple(name for name, _ in parcel.layers)
+    names = tuple(layer.digest for layer in parcel.layers)
     counts = (count for count in range(len(names), 0, -1) if any(chain[:count] == names[:count] for chain in chains))
     return frozenset(names[: next(counts, 0)])
 

@@ -76,14 +76,14 @@ def refuse_full_disk(parcel: Parcel, info: Mapping[str, Any], held: Held) -> Non
         EngineError: names the folder, what is free there and what is missing.
     """
     free = free_bytes(info)
-    if free is None or sum(path.stat().st_size for _, path in parcel.layers) <= free:
+    if free is None or sum(layer.size for layer in parcel.layers) <= free:
         return
     chains = held()
     if chains is None:
         return
-    names = [name for name, _ in parcel.layers]
+    names = [layer.digest for layer in parcel.layers]
     lowest = max((_shared(names, chain) for chain in chains), default=0)
-    needed = sum(path.stat().st_size for _, path in parcel.layers[lowest:])
+    needed = sum(layer.size for layer in parcel.layers[lowest:])
     if needed > free:
         raise EngineError(
             f"the engine's disk has {free / 1e6:,.0f} MB free in {info['DockerRootDir']}; "

@@ -83,19 +83,36 @@ class ImageFinder(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ParcelLayer:
+    """A layer on its way into an engine, perhaps while it is being written.
+
+    Attributes:
+        digest: SHA-256 of its uncompressed tar (hex), so the diff-ID too.
+        size: bytes of that tar.
+        file: tells where its file is, and whether it is whole; None if it has not been begun. What is there of it stays
+            as it is.
+    """
+
+    digest: str
+    size: int
+    file: Callable[[], tuple[Path, bool] | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Parcel:
     """An image, or the lower part of one, on its way into an engine.
 
     Attributes:
         manifest: OCI image manifest.
         config: OCI image configuration.
-        layers: digest (hex) and file of each layer, bottom first; uncompressed, so the digest is the diff-ID too.
-        archive: makes a docker archive of it that names it, without the layers whose digests it is given.
+        layers: bottom first.
+        archive: makes a docker archive of it that names it, without the layers whose digests it is given; of the last
+            parcel only.
     """
 
     manifest: bytes
     config: bytes
-    layers: tuple[tuple[str, Path], ...]
+    layers: tuple[ParcelLayer, ...]
     archive: Callable[[Collection[str]], Iterator[bytes]]
 
 
@@ -121,8 +138,8 @@ class ImageStore(ImageFinder, Protocol):
         """Bring an image into the engine under a tag, as far as the engine lacks it.
 
         Args:
-            parcels: ever longer lower parts of the image as they are made, then the whole image. Raises to give up;
-                the engine then keeps nothing under any name.
+            parcels: ever longer lower parts of the image as they are made, or all of it while it is still being made,
+                then the whole image. Raises to give up; the engine then keeps nothing under any name.
             tag: ``name:tag``.
             progress: told of bytes; what it raises ends the delivery too.
 

@@ -15,7 +15,8 @@ from envbuild.image.oci import Blob
 TAR = "layer.tar"
 _LAYER = "layer.json"
 _BOOT = "boot"
-_KIND = "layers"
+KIND = "layers"
+"""What a store calls the folders of layers."""
 
 
 class Cache(Protocol):
@@ -43,14 +44,14 @@ def cached_layer(cache: Cache, key: str, boot: str) -> Blob | None:
     Args:
         boot: identifies this run of the machine; empty if unknown, and every layer is read.
     """
-    folder = cache.derived(_KIND, key)
+    folder = cache.derived(KIND, key)
     if folder is None:
         return None
     blob = _read(folder)
     if boot and (folder / _BOOT).read_text().strip() == boot:
         return blob
     if sha256_file(blob.path) != blob.layer.diff_id:
-        cache.forget(_KIND, key)
+        cache.forget(KIND, key)
         return None
     atomic_write(folder / _BOOT, boot.ljust(36).encode())
     return blob
@@ -87,7 +88,7 @@ def make_layer(cache: Cache, key: str, boot: str, make: Callable[[Path], Layer])
         (folder / _BOOT).write_text(boot.ljust(36))
         (folder / TAR).chmod(0o444)
 
-    return _read(cache.derive(_KIND, key, fill))
+    return _read(cache.derive(KIND, key, fill))
 
 
 def boot_id() -> str:

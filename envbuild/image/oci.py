@@ -15,10 +15,12 @@ import shlex
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from envbuild.digest import canonical_json, sha256_bytes
+from envbuild.engine.protocol import Parcel, ParcelLayer
 from envbuild.errors import BuildError
 from envbuild.files import atomic_file
 from envbuild.image.layer import BLOCK, Entry, Layer, header
@@ -82,6 +84,17 @@ def image(plan: Plan, layers: Sequence[Blob]) -> Image:
         }
     )
     return Image(config=config, manifest=manifest, layers=tuple(layers))
+
+
+def parcel(image: Image, tag: str) -> Parcel:
+    """Return an image whose layers are there as an engine takes it; see ``ImageStore.deliver``."""
+
+    def layer(blob: Blob) -> ParcelLayer:
+        return ParcelLayer(digest=blob.layer.diff_id, size=blob.layer.size, file=lambda: (blob.path, True))
+
+    layers = tuple(map(layer, image.layers))
+    archive = partial(docker_archive, image, tag)
+    return Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
 
 
 def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterator[bytes]:

@@ -30,7 +30,7 @@ from envbuild.engine.docker import DockerEngine, connect
 from envbuild.engine.protocol import ImageInfo, Parcel
 from envbuild.errors import EngineError
 from envbuild.progress import Silent
-from tests.support.parcels import parts, small_image
+from tests.support.parcels import layer_of, parts, small_image
 from tests.support.rootfs import write_tar
 from tests.support.second_engine import second_engine, where_it_is
 
@@ -313,7 +313,9 @@ def server(tmp_path: Path) -> Iterator[BlobServer]:
     """A registry that has one layer of 100,000 bytes, digest ``b…``, and a manifest, digest ``a…``."""
     (tmp_path / "layer").write_bytes(bytes(range(250)) * 400)
     with BlobServer() as server:
-        server.offer(("a" * 64, b"{}"), {"b" * 64: tmp_path / "layer", "c" * 64: b"config"})
+        server.offer(
+            ("a" * 64, b"{}"), {"b" * 64: layer_of(tmp_path / "layer", "b" * 64, 100_000), "c" * 64: b"config"}
+        )
         yield server
 
 
@@ -365,7 +367,7 @@ def test_the_registry_ends_with_readers_that_do_not_read(tmp_path: Path) -> None
     names = set()
     for _ in range(2):
         with BlobServer() as server, closing(socket.socket()) as connection:
-            server.offer(("a" * 64, b"{}"), {"b" * 64: tmp_path / "layer"})
+            server.offer(("a" * 64, b"{}"), {"b" * 64: layer_of(tmp_path / "layer", "b" * 64, 64 << 20)})
             host, port = server.repository.partition("/")[0].split(":")
             connection.connect((host, int(port)))
             connection.sendall(f"GET /v2/{server.name}/blobs/sha256:{'b' * 64} HTTP/1.1\r\n\r\n".encode())

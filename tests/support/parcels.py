@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 
 from envbuild.digest import canonical_json, sha256_bytes, sha256_file
-from envbuild.engine.protocol import Parcel
+from envbuild.engine.protocol import Parcel, ParcelLayer
 from envbuild.image.layer import Layer
-from envbuild.image.oci import Blob, Image, docker_archive
+from envbuild.image.oci import Blob, Image
+from envbuild.image.oci import parcel as oci_parcel
 
 _KIND = "application/vnd.oci.image"
 
@@ -36,17 +36,15 @@ def small_image(layers: Sequence[Path]) -> Image:
     return Image(config=config, manifest=manifest, layers=blobs)
 
 
-def parcel(image: Image, tag: str) -> Parcel:
-    """An image ready to be delivered."""
-    layers = tuple((blob.layer.diff_id, blob.path) for blob in image.layers)
-    archive = partial(docker_archive, image, tag)
-    return Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
+def layer_of(path: Path, digest: str, size: int) -> ParcelLayer:
+    """A layer whose file is there."""
+    return ParcelLayer(digest=digest, size=size, file=lambda: (path, True))
 
 
 def parts(layers: Sequence[Path], tag: str, counts: Sequence[int] = ()) -> Iterator[Parcel]:
     """The lowest layers of an image, as many as each count says, then the whole image."""
     for count in (*counts, len(layers)):
-        yield parcel(small_image(layers[:count]), tag)
+        yield oci_parcel(small_image(layers[:count]), tag)
 
 
 def _descriptor(media_type: str, digest: str, size: int) -> dict[str, object]:
