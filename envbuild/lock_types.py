@@ -7,6 +7,7 @@ a path component, a tar header, a shell word, a line of a Dockerfile.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -177,12 +178,17 @@ def _file_path(path: str) -> str:
 def without_defaults(value: msgspec.Struct) -> dict[str, object]:
     """Return a value's table without what equals its default (msgspec compares by identity, so values may differ)."""
     table: dict[str, object] = {}
-    for field in msgspec.structs.fields(value):
+    for field in _fields(type(value)):
         found = getattr(value, field.name)
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         if field.required or found != default:
             table[field.encode_name] = _plain(found)
     return table
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
 
 
 def _plain(value: object) -> object:

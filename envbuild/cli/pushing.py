@@ -37,6 +37,7 @@ def push_image(text: str, path: Path | None, options: PushOptions, console: Cons
         NotReproducibleError: the image is not the one recorded beside the lock.
         RegistryError: the registry does not answer or refuses.
     """
+    from envbuild.image.plan import plan
     from envbuild.netconfig import network_config
     from envbuild.registry.repository import Repository
 
@@ -44,13 +45,14 @@ def push_image(text: str, path: Path | None, options: PushOptions, console: Cons
     lock = opened.lock
     if not reference.tag:
         reference = reference.tagged(locks.lock_digest(lock)[:12])
+    recipe = recipe_of(lock, plan(lock))
     with Repository(reference, network_config()) as repository:
-        identity = _there_already(repository, reference, opened)
+        identity = _there_already(repository, reference, opened, recipe)
         if identity is not None:
             result = _result(reference, identity, None)
             console.line("push", str(reference), "nothing to do", elapsed=True)
         else:
-            identity, image = _built(opened, options, console)
+            identity, image = _built(opened, recipe, options, console)
             pushed = push_layers(repository, image, reference.tag, console)
             result = _result(reference, identity, pushed)
             _report(reference, pushed, console)
@@ -85,21 +87,16 @@ def push_layers(repository: Repository, image: Image, tag: str, console: Console
     return pushed
 
 
-def _there_already(repository: Repository, reference: Reference, opened: Opened) -> Identity | None:
+def _there_already(repository: Repository, reference: Reference, opened: Opened, recipe: str) -> Identity | None:
     """Return the recorded image if the tag is it, and nothing that decides it has changed since; else None."""
-    from envbuild.image.plan import plan
-
     recorded = read_identity(opened.path, opened.lock)
-    if recorded is None or recorded["recipe"] != recipe_of(opened.lock, plan(opened.lock)):
+    if recorded is None or recorded["recipe"] != recipe:
         return None
     return recorded if repository.manifest_digest(reference.tag) == recorded["manifest"] else None
 
 
-def _built(opened: Opened, options: PushOptions, console: Console) -> tuple[Identity, Image]:
+def _built(opened: Opened, recipe: str, options: PushOptions, console: Console) -> tuple[Identity, Image]:
     """Make the image, from kept layers if there are, and record it."""
-    from envbuild.image.plan import plan
-
-    recipe = recipe_of(opened.lock, plan(opened.lock))
     built = assemble_image(opened, BuildOptions(offline=options.offline), None, console)
     identity = make_identity(opened.lock, built.image, recipe)
     check_reproduced(opened.path, read_identity(opened.path, opened.lock), identity)
