@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from envbuild import __version__, layout
 from envbuild.digest import canonical_json, sha256_bytes, sha256_json
@@ -47,8 +48,11 @@ _BYTECODE = "bytecode.tar"
 _INPUTS = "inputs.tar"
 _STEP_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
 
-Check = Callable[[Path, Sequence[Path]], None]
-"""Called with the OS layer's tar and all wheels; raises ``BuildError`` if a shared library is missing."""
+Objects = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
+"""By SHA-256 of a wheel: the tar that holds it unpacked, and offset and size there of each of its ELF objects."""
+
+Check = Callable[[Path, Sequence[Path], Objects], None]
+"""Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
 
 Ready = Callable[[int, oci.Blob], None]
 """Called with each layer's number (0 is the bottom) and file as soon as it is there, from any thread: first those of
@@ -135,16 +139,17 @@ class _Assembly:
         """Make all layers and put them together."""
 
         checks: list[Future[None]] = []
+        futures: list[Future[None]] = []
         system = next(spec for spec in self.plan.layers if spec.kind == "os")
 
         def os_layer() -> oci.Blob:
             blob = self._make(system, lambda folder: build_os(folder / TAR))
             if check is not None and not checks:
-                checks.append(pool.submit(self._check, check, blob))
+                checks.append(pool.submit(self._check, check, blob, futures))
             return blob
 
         with self._workers() as pool:
-            futures = self._start_wheels(pool)
+            futures += self._start_wheels(pool)
             if self.groups:
                 self._compile(pool, os_layer)
             os_layer()
@@ -211,7 +216,8 @@ class _Assembly:
             layer, contents = pack_wheels(
                 stream, self._files(spec.wheels), self.plan.python, executable=executable, advance=tick
             )
-        (folder / _CONTENTS).write_bytes(canonical_json({"files": contents.files, "replaced": contents.replaced}))
+        table = {"files": contents.files, "objects": contents.objects, "replaced": contents.replaced}
+        (folder / _CONTENTS).write_bytes(canonical_json(table))
         return layer
 
     def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
@@ -222,19 +228,38 @@ class _Assembly:
         whole = Contents()
         for spec in self.plan.layers:
             if spec.kind in ("wheel", "environment"):
-                table = json.loads(self.blobs[spec.key].path.with_name(_CONTENTS).read_bytes())
+                table = self._table(spec)
                 files = {path: (digest, name) for path, (digest, name) in table["files"].items()}
                 replaced = {path: (loser, winner) for path, (loser, winner) in table["replaced"].items()}
                 whole.add(Contents(files=files, replaced=replaced))
         whole.check()
         return whole
 
-    def _check(self, check: Check, os_layer: oci.Blob) -> None:
-        """Run the check unless it has passed before for the same OS layer and wheels."""
+    def _table(self, spec: LayerSpec) -> dict[str, Any]:
+        """What was noted of a layer of wheels."""
+        table: dict[str, Any] = json.loads(self.blobs[spec.key].path.with_name(_CONTENTS).read_bytes())
+        return table
+
+    def _objects(self) -> Objects:
+        found = {}
+        for spec in self.plan.layers:
+            if spec.kind in ("wheel", "environment"):
+                table = self._table(spec).get("objects", {})
+                tar = self.blobs[spec.key].path
+                found.update({wheel.sha256: (tar, table[wheel.name]) for wheel in spec.wheels if wheel.name in table})
+        return found
+
+    def _check(self, check: Check, os_layer: oci.Blob, unpacked: Sequence[Future[None]]) -> None:
+        """Run the check unless it has passed before for the same OS layer and wheels.
+
+        Objects are read where they lie unpacked: those of TensorFlow take three seconds to inflate.
+        """
         wheels = [wheel.sha256 for wheel in self.plan.wheels]
         key = sha256_json({"version": __version__, "os": os_layer.layer.diff_id, "wheels": wheels})
         paths = [self.cache.path(sha256) for sha256 in wheels]
-        self.cache.derive("checks", key, lambda folder: check(os_layer.path, paths))
+        for future in unpacked:  # begun before this task, so that its thread is none that they wait for
+            future.result()
+        self.cache.derive("checks", key, lambda folder: check(os_layer.path, paths, self._objects()))
 
     def _missing_bytecode(self) -> dict[str, WheelFile | Mapping[str, bytes]]:
         """What must be compiled, by cache key: wheels of layers to be made, and the runtime's modules."""

@@ -18,11 +18,12 @@ from typing import BinaryIO, cast
 from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.inflate import Reader
-from envbuild.image.layer import Entry, Layer, LayerWriter
+from envbuild.image.layer import BLOCK, Entry, Layer, LayerWriter
 from envbuild.image.wheel import File, Wheel, WheelError, is_module, parents, skeleton
 from envbuild.progress import Advance
 
 _SMALL = 1 << 20
+_ELF = b"\x7fELF"
 _VERIFIED: set[tuple[str, int, int, int, int, int]] = set()
 """Wheels whose digest this process has compared: a wheel is opened once for its layer and once to be compiled."""
 COMPILE_DIR = "build"
@@ -55,10 +56,12 @@ class Contents:
     Attributes:
         files: digest and wheel name by path relative to ``/``.
         replaced: paths that several wheels install with different content: names of loser and winner.
+        objects: ELF objects of one layer by wheel name and member: where they lie in its tar, offset and size.
     """
 
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
     replaced: dict[str, tuple[str, str]] = field(default_factory=dict)
+    objects: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, other: Contents) -> None:
         """Put another layer's contents on top."""
@@ -149,9 +152,10 @@ def pack_wheels(
             for file in archive.wheel.files:
                 tree[file.path] = (archive, file)
                 contents.put(file.path, file.digest, archive.wheel.name)
+            contents.objects[archive.wheel.name] = {}
         contents.check()
         with LayerWriter(output, label) as writer:
-            _add_tree(writer, tree, folders=folders, advance=advance)
+            _add_tree(writer, tree, folders=folders, advance=advance, objects=contents.objects)
     return writer.layer(), contents
 
 
@@ -247,8 +251,9 @@ def _add_tree(
     prefix: str = "",
     folders: Iterable[str] = (),
     advance: Advance = lambda amount: None,
+    objects: Mapping[str, dict[str, tuple[int, int]]] = {},
 ) -> None:
-    """Add files, the folders above them and further folders, below ``prefix``, in order."""
+    """Add files, the folders above them and further folders, below ``prefix``, in order; notes ELF ``objects``."""
     every = {*tree, *folders, *(folder for path in (*tree, *folders) for folder in parents(path))}
     for path in sorted(every, key=lambda path: path.encode("utf-8", "surrogateescape")):
         content = tree.get(path)
@@ -261,22 +266,30 @@ def _add_tree(
                 entry = Entry(path=prefix + path, kind="file", mode=content.mode, size=len(content.data))
                 writer.add(entry, content.data)
         elif isinstance(content[1], File):
-            _add_wheel_file(writer, prefix, content, advance)
+            head = _add_wheel_file(writer, prefix, content, advance)
+            if head == _ELF and content[1].member is not None and content[0].wheel.name in objects:
+                size = content[1].size
+                place = (writer.size - size - -size % BLOCK, size)
+                objects[content[0].wheel.name][content[1].member.filename] = place
         else:
             tar, member = content
             entry = Entry(path=prefix + path, kind="file", mode=0o644, size=member.size)
             writer.add(entry, cast(BinaryIO, tar.extractfile(member)))
 
 
-def _add_wheel_file(writer: LayerWriter, prefix: str, content: tuple[Reader, File], advance: Advance) -> None:
+def _add_wheel_file(writer: LayerWriter, prefix: str, content: tuple[Reader, File], advance: Advance) -> bytes:
+    """Add one file; returns its first bytes."""
     reader, file = content
     entry = Entry(path=prefix + file.path, kind="file", mode=file.mode, size=file.size)
     packed = file.member.compress_size if file.member else 0
     if file.size <= _SMALL:
-        writer.add(entry, reader.read(file))
+        data = reader.read(file)
+        writer.add(entry, data)
         advance(packed)
-        return
-    writer.add(entry, cast(BinaryIO, _Watched(reader.chunks(file), file.size, packed, advance)))
+        return data[: len(_ELF)]
+    watched = _Watched(reader.chunks(file), file.size, packed, advance)
+    writer.add(entry, cast(BinaryIO, watched))
+    return watched.head
 
 
 class _Watched:
@@ -288,10 +301,12 @@ class _Watched:
         self._packed = packed
         self._advance = advance
         self._read = 0
+        self.head = b""
 
     def read(self, size: int = -1) -> bytes:
         """Return the next chunk, which the reader makes no larger than the writer asks for, and report."""
         chunk = next(self._chunks, b"")
+        self.head = self.head or chunk[: len(_ELF)]
         before = self._read * self._packed // self._size
         self._read += len(chunk)
         self._advance(self._read * self._packed // self._size - before)

@@ -7,7 +7,7 @@ import lzma
 import re
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -21,7 +21,7 @@ from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.lock import Lock, PythonPackage
 from envbuild.lock_types import Value
-from envbuild.resolve.wheel_libraries import Object, WheelLibraries, known_libraries, scan_wheel
+from envbuild.resolve.wheel_libraries import Object, WheelLibraries, known_libraries, scan_unpacked, scan_wheel
 
 __all__ = [
     "Missing",
@@ -33,6 +33,7 @@ __all__ = [
     "known_libraries",
     "missing_libraries",
     "package_for",
+    "scan_unpacked",
     "scan_wheel",
     "sonames_in",
 ]
@@ -41,6 +42,10 @@ __all__ = [
 _LIBRARY = re.compile(
     r"(?:\.?/)?(?:usr/(?:local/)?)?lib(?:32|64|x32)?/(?:[a-z0-9_]+-linux-gnu[a-z0-9_]*/)?([^/]+\.so(?:\.[^/]*)?)"
 )
+
+
+Unpacked = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
+"""By SHA-256 of a wheel: the file that holds it unpacked, and offset and size there of each ELF object."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,8 +162,8 @@ def missing_libraries(
 
 def checker(
     lock: Lock, cache_dir: Path, find_package: Callable[[str], Sequence[str]] | None = None
-) -> Callable[[Path, Sequence[Path]], None]:
-    """Return the check of a lock's image: called with the OS layer's tar and the wheels' paths.
+) -> Callable[[Path, Sequence[Path], Unpacked], None]:
+    """Return the check of a lock's image: called with the OS layer's tar, the wheels, and where they lie unpacked.
 
     It raises ``BuildError`` if an object in a wheel needs a library that neither wheels nor OS layer have.
 
@@ -168,14 +173,18 @@ def checker(
     """
     names = {package.wheel.sha256: package.wheel.name for package in lock.packages}
 
-    def check(os_layer: Path, wheels: Sequence[Path]) -> None:
+    def check(os_layer: Path, wheels: Sequence[Path], unpacked: Unpacked) -> None:
         with tarfile.open(os_layer) as archive:
             there = sonames_in(entry.name for entry in archive if not entry.isdir())
         scanned = []
         for path in wheels:
             digest = f"{path.parent.name}{path.name}"
             digest = digest if digest in names else sha256_file(path)
-            scanned.append(scan_wheel(path, digest, cache_dir, names.get(digest, path.name)))
+            name = names.get(digest, path.name)
+            if digest in unpacked:
+                scanned.append(scan_unpacked(*unpacked[digest], digest, cache_dir, name))
+            else:
+                scanned.append(scan_wheel(path, digest, cache_dir, name))
         lacks = missing_libraries(scanned, there, lock.os.architecture)
         if lacks:
             raise _missing_error(lacks, lock, find_package)

@@ -6,11 +6,11 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 
@@ -20,7 +20,7 @@ from envbuild.lock_types import Value
 from envbuild.resolve.elf import MAGIC, NotElfError, read_dynamic
 
 _FORMAT = 2
-_IN_MEMORY = 32 << 20
+_IN_MEMORY = 8 << 20
 """Objects up to this many bytes are inflated at once; larger ones are streamed, twice or so."""
 
 
@@ -95,10 +95,59 @@ def scan_wheel(path: Path, sha256: str, cache_dir: Path, name: str = "") -> Whee
         lzma.LZMAError,
     ) as err:
         raise IntegrityError(f"{name}: not a readable wheel: {err}", "fetch it again: envbuild fetch") from None
-    libraries = WheelLibraries(wheel=name, objects=objects)
+    return _keep(WheelLibraries(wheel=name, objects=objects), sha256, cache_dir)
+
+
+def scan_unpacked(
+    path: Path, places: Mapping[str, tuple[int, int]], sha256: str, cache_dir: Path, name: str
+) -> WheelLibraries:
+    """Do what ``scan_wheel`` does, with objects that lie unpacked in another file.
+
+    Args:
+        path: that file.
+        places: offset and size of each ELF object, by its path in the wheel.
+        sha256: the wheel's digest.
+        cache_dir: as for ``scan_wheel``.
+        name: the wheel's file name.
+    """
+    if (found := known_libraries(sha256, cache_dir)) is not None:
+        return found
+    objects = []
+    with path.open("rb", buffering=0) as stream:
+        for file, (offset, size) in sorted(places.items()):
+            with suppress(NotElfError):
+                objects.append(_object(file, cast(BinaryIO, _Part(stream, offset, size))))
+    return _keep(WheelLibraries(wheel=name, objects=tuple(objects)), sha256, cache_dir)
+
+
+def _keep(libraries: WheelLibraries, sha256: str, cache_dir: Path) -> WheelLibraries:
     with suppress(OSError):  # a read-only cache costs time, no more
         atomic_write(_kept(sha256, cache_dir), msgspec.json.encode(libraries))
     return libraries
+
+
+class _Part:
+    """Reads and seeks within a part of a file."""
+
+    def __init__(self, stream: BinaryIO, offset: int, size: int) -> None:
+        self._stream, self._offset, self._size, self._place = stream, offset, size, 0
+
+    def seek(self, place: int) -> int:
+        """Move to a place counted from the part's start."""
+        self._place = place
+        return place
+
+    def tell(self) -> int:
+        """Return the place."""
+        return self._place
+
+    def read(self, size: int = -1) -> bytes:
+        """Return up to ``size`` bytes, none beyond the part's end."""
+        left = max(self._size - self._place, 0)
+        self._stream.seek(self._offset + self._place)
+        data = self._stream.read(left if size < 0 else min(size, left))
+        self._place += len(data)
+        return data
 
 
 def _kept(sha256: str, cache_dir: Path) -> Path:
@@ -117,15 +166,17 @@ def _objects(archive: zipfile.ZipFile) -> Iterator[Object]:
             source: BinaryIO = member  # type: ignore[assignment]
             if info.file_size <= _IN_MEMORY:
                 source = io.BytesIO(MAGIC + member.read())
-            try:
-                found = read_dynamic(source)
-            except NotElfError:
-                continue  # test data and the like: nothing that a loader could load
-        yield Object(
-            file=info.filename,
-            machine=found.machine,
-            soname=found.soname,
-            needed=found.needed,
-            runpath=found.runpath,
-            program=found.program,
-        )
+            with suppress(NotElfError):  # test data and the like: nothing that a loader could load
+                yield _object(info.filename, source)
+
+
+def _object(file: str, source: BinaryIO) -> Object:
+    found = read_dynamic(source)
+    return Object(
+        file=file,
+        machine=found.machine,
+        soname=found.soname,
+        needed=found.needed,
+        runpath=found.runpath,
+        program=found.program,
+    )

@@ -17,7 +17,7 @@ import pytest
 from envbuild import layout
 from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
-from envbuild.image.assemble import Built, assemble
+from envbuild.image.assemble import Built, Objects, assemble
 from envbuild.image.layer import Layer
 from envbuild.image.plan import plan
 from envbuild.lock import Lock
@@ -128,10 +128,12 @@ def test_conflicts_across_layers_are_told(tmp_path: Path) -> None:
 
 
 def test_the_check_is_asked_once(tmp_path: Path) -> None:
-    """It sees the OS layer and all wheels, before anything is compiled; once passed it is not asked again."""
+    """It sees the OS layer, all wheels and where they lie unpacked; once passed it is not asked again."""
     seen: list[tuple[bool, int]] = []
 
-    def check(os_layer: Path, wheels: Sequence[Path]) -> None:
+    def check(os_layer: Path, wheels: Sequence[Path], objects: Objects) -> None:
+        assert {f"{path.parent.name}{path.name}" for path in wheels} == set(objects)
+        assert all(tar.is_file() for tar, _ in objects.values())
         seen.append((os_layer.exists(), len([path for path in wheels if path.exists()])))
 
     build(tmp_path, check=check)
@@ -142,7 +144,7 @@ def test_the_check_is_asked_once(tmp_path: Path) -> None:
 def test_a_failed_check_fails_again(tmp_path: Path) -> None:
     """What a check refused is refused by the next build too, though the layers are kept."""
 
-    def check(os_layer: Path, wheels: Sequence[Path]) -> None:
+    def check(os_layer: Path, wheels: Sequence[Path], objects: Objects) -> None:
         raise BuildError("libfoo is missing")
 
     for _ in range(2):

@@ -11,6 +11,7 @@ import pytest
 
 from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
+from envbuild.image.environment import WheelFile, pack_wheels
 from envbuild.lock import PythonPackage, Wheel
 from envbuild.resolve import sharedlibs
 from envbuild.resolve.sharedlibs import Missing, added_os_packages, missing_libraries, scan_wheel
@@ -184,6 +185,24 @@ def test_only_the_linkers_folders_count() -> None:
     ) == {"libz.so.1", "libold.so", "ld-linux-x86-64.so.2"}
 
 
+def test_objects_of_a_layer_are_read_where_they_lie(tmp_path: Path) -> None:
+    """What is found in the unpacked layer is what is found in the wheel, without inflating anything again."""
+    library = make_elf(["libGL.so.1"], soname="libneedy.so.1")
+    files = {"needy/a.so": library, "needy/large.so": library + bytes(3 << 20), "needy/fake.so": b"\x7fELF" + bytes(90)}
+    path = make_wheel(tmp_path, "needy", files={**files, "needy/__init__.py": "x = 1\n"})
+    wheel = WheelFile(name=path.name, path=path)
+    with (tmp_path / "layer.tar").open("wb", buffering=0) as stream:
+        _, contents = pack_wheels(stream, [wheel], "3.11", advance=lambda amount: None)
+    places = contents.objects[path.name]
+    assert set(places) == set(files)
+    args = (sha256_file(path), tmp_path / "cache", path.name)
+    found = sharedlibs.scan_unpacked(tmp_path / "layer.tar", places, *args)
+    (tmp_path / "layer.tar").unlink()
+    assert sharedlibs.scan_unpacked(tmp_path / "layer.tar", places, *args) == found
+    assert sharedlibs.scan_wheel(path, args[0], tmp_path / "other", path.name) == found
+    assert [item.file for item in found.objects] == ["needy/a.so", "needy/large.so"]
+
+
 def _tar(path: Path, names: list[str]) -> Path:
     with tarfile.open(path, "w") as archive:
         for name in names:
@@ -200,7 +219,7 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
     lock = _replaced(small_lock(), package)
     layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
     with pytest.raises(BuildError) as caught:
-        sharedlibs.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(layer, [path])
+        sharedlibs.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(layer, [path], {})
     assert caught.value.message == (
         "2 shared libraries are missing from the image\n"
         f"  {path.name}: needy/a.so needs libGL.so.1, which libgl1 ships\n"
@@ -208,7 +227,7 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
     )
     assert caught.value.hint == "add to the spec and lock again:  packages: [libgl1, libown9]"
     layer = _tar(tmp_path / "os.tar", [f"usr/lib/{name}" for name in ("libc.so.6", "libGL.so.1", "libown.so.9")])
-    sharedlibs.checker(lock, tmp_path / "cache")(layer, [path])
+    sharedlibs.checker(lock, tmp_path / "cache")(layer, [path], {})
 
 
 def _replaced(lock: object, package: PythonPackage) -> object:
