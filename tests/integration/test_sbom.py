@@ -49,6 +49,15 @@ def _client() -> Iterator[Any]:
     client.close()
 
 
+@pytest.fixture(scope="module", name="bills")
+def _bills(made: Project, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The project's bill in both formats."""
+    folder = tmp_path_factory.mktemp("bills")
+    for kind in ("cyclonedx", "spdx"):
+        made.must("sbom", "--format", kind, "-o", str(folder / f"{kind}.json"))
+    return {kind: folder / f"{kind}.json" for kind in ("cyclonedx", "spdx")}
+
+
 def _lock(project: Project) -> Lock:
     return load(next(project.folder.glob("pylock.*.toml")))
 
@@ -67,13 +76,10 @@ def _python(*arguments: str) -> str:
 
 @pytest.mark.engine
 @pytest.mark.network
-def test_documents_are_valid(project: Project) -> None:
+def test_documents_are_valid(project: Project, bills: dict[str, Path]) -> None:
     """Both formats keep to the official schemas, SPDX's own library has no objection, and all package URLs are read."""
-    for kind in ("cyclonedx", "spdx"):
-        project.must("sbom", "--format", kind, "-o", f"{kind}.json")
-        assert project.must("sbom", "--format", kind).out == (project.folder / f"{kind}.json").read_text()
-    names = [str(project.folder / f"{kind}.json") for kind in ("cyclonedx", "spdx")]
-    found = json.loads(_python("-c", _VALIDATE, *names))
+    assert project.must("sbom").out == bills["cyclonedx"].read_text(), "the same in another folder, to standard output"
+    found = json.loads(_python("-c", _VALIDATE, str(bills["cyclonedx"]), str(bills["spdx"])))
     assert (found["cyclonedx"], found["spdx"]) == (None, [])
     lock = _lock(project)
     assert len(found["purls"]) == len(lock.os.packages) + len(lock.packages)
@@ -81,11 +87,10 @@ def test_documents_are_valid(project: Project) -> None:
 
 @pytest.mark.engine
 @pytest.mark.network
-def test_minimum_elements(project: Project) -> None:
+def test_minimum_elements(bills: dict[str, Path]) -> None:
     """The NTIA's checker finds all it asks for but the suppliers of wheels, which nobody declares."""
-    project.must("sbom", "--format", "spdx", "-o", "a.spdx.json")
     variables = {**os.environ, "PYTHONPATH": str(environment("scanners"))}
-    command = [sys.executable, "-m", "ntia_conformance_checker.main", "-r", "json", str(project.folder / "a.spdx.json")]
+    command = [sys.executable, "-m", "ntia_conformance_checker.main", "-r", "json", str(bills["spdx"])]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
     found = json.loads(done.stdout)
     assert found["componentNames"]["allProvided"], found
@@ -98,9 +103,10 @@ def test_minimum_elements(project: Project) -> None:
 
 @pytest.mark.engine
 @pytest.mark.network
-def test_scanners_find_the_same_in_the_image(project: Project, client: Any, tmp_path: Path) -> None:
+def test_scanners_find_the_same_in_the_image(
+    project: Project, bills: dict[str, Path], client: Any, tmp_path: Path
+) -> None:
     """Debian's debsbom, reading the image's files, lists the packages of our bill by the same package URLs."""
-    project.must("sbom", "-o", "a.cdx.json")
     container = client.api.create_container(_image(project))
     try:
         with (tmp_path / "root.tar").open("wb") as stream:
@@ -111,8 +117,9 @@ def test_scanners_find_the_same_in_the_image(project: Project, client: Any, tmp_
     scan = ["-r", str(tmp_path / "root.tar"), "-t", "cdx", "-o", str(tmp_path / "found")]
     _python("-c", "import sys; from debsbom.cli import main; sys.exit(main())", "generate", *scan)
     found = {item["purl"] for item in json.loads((tmp_path / "found.cdx.json").read_bytes())["components"]}
-    ours = json.loads((project.folder / "a.cdx.json").read_bytes())["components"]
-    expected = {item["bom-ref"] for item in ours if item["bom-ref"].startswith("pkg:deb/")}
+    shown = json.loads(bills["cyclonedx"].read_bytes())["components"]
+    ours = [item for item in shown if item["bom-ref"].startswith("pkg:deb/")]
+    expected = {item["bom-ref"] for item in ours}
     assert {purl.partition("&")[0] for purl in found if "arch=source" not in purl} == expected
     sources = {purl.partition("?")[0] for purl in found if "arch=source" in purl}
     upstream = [item["purl"].partition("&upstream=")[2] for item in ours if "&upstream=" in item["purl"]]
