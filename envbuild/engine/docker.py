@@ -81,12 +81,6 @@ class DockerEngine:
             return None
         return held_layers(self._sdk_client())
 
-    def remove_image(self, tag: str) -> None:
-        """Implement ``ImageStore.remove_image``."""
-        from envbuild.engine.docker_images import remove_image
-
-        remove_image(self._sdk_client(), tag)
-
     def remove_steps(self, *, dry_run: bool) -> list[str]:
         """Remove what build steps left for the next build; returns the names of images that go."""
         from envbuild.engine.docker_step import remove_steps

@@ -153,9 +153,6 @@ class ImageStore(ImageFinder, Protocol):
     def load(self, archive: Iterator[bytes]) -> None:
         """Load a docker archive (``manifest.json`` inside) streamed as tar; raises ``EngineError``."""
 
-    def remove_image(self, tag: str) -> None:
-        """Take a tag away, and the image if nothing else needs it; an absent one is fine. Raises ``EngineError``."""
-
 
 class BaseImages(ImageFinder, Protocol):
     """Brings images made elsewhere, and gives their file systems."""

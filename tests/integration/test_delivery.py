@@ -27,7 +27,7 @@ import pytest
 from envbuild.engine import docker_delivery
 from envbuild.engine.blob_server import BlobServer
 from envbuild.engine.docker import DockerEngine, connect
-from envbuild.engine.protocol import ImageInfo, Parcel
+from envbuild.engine.protocol import ImageInfo, Parcel, ParcelLayer
 from envbuild.errors import EngineError
 from envbuild.progress import Silent
 from tests.support.parcels import layer_of, parts, small_image
@@ -374,3 +374,36 @@ def test_the_registry_ends_with_readers_that_do_not_read(tmp_path: Path) -> None
             assert connection.recv(8) == b"HTTP/1.1"
             names.add(server.name)
     assert len(names) == 2
+
+
+def test_the_registry_follows_a_layer_that_is_being_written(tmp_path: Path) -> None:
+    """A reader gets bytes as they come, through a rename; a whole file that is too short ends the answer early."""
+    grown, data = tmp_path / "grown", os.urandom(3000)
+    state: list[tuple[Path, bool]] = []
+    layer = ParcelLayer(digest="b" * 64, size=len(data), file=lambda: state[-1] if state else None)
+    with BlobServer() as server:
+        server.offer(("a" * 64, b"{}"), {layer.digest: layer})
+        path = f"/v2/{server.name}/blobs/sha256:{layer.digest}"
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(get, server, path)
+            time.sleep(0.1)
+            state.append((grown, False))
+            with grown.open("wb", buffering=0) as stream:
+                stream.write(data[:1000])
+                time.sleep(0.1)
+                grown.rename(tmp_path / "moved")
+                stream.write(data[1000:])
+            assert not answer.done()
+            state.append((tmp_path / "moved", True))
+            assert answer.result(timeout=10)[:2] == (200, data)
+        (tmp_path / "moved").write_bytes(data[:2000])
+        with pytest.raises(http.client.IncompleteRead):
+            get(server, path)
+        state.append((grown, False))
+        pool = ThreadPoolExecutor(1)
+        answer = pool.submit(get, server, path)
+        time.sleep(0.1)
+        assert not answer.done()
+    with pytest.raises((http.client.HTTPException, OSError)):  # leaving has ended the wait
+        answer.result(timeout=10)
+    pool.shutdown()
