@@ -96,6 +96,8 @@ def test_ls_says_which_locks_need_what(store: Store, tmp_path: Path, capsys: pyt
         store.add_bytes(data)
     leases.end(store.root)
     (tmp_path / "pylock.one.toml").unlink()
+    two = ["2", "of", "3", "3.0", "kB", "0", "B", "1.0", "kB", "today"]
+    one = ["(gone)", "1", "of", "1", "2.0", "kB", "0", "B", "0", "B", "3", "days", "ago"]
     assert invoke(["store", "ls", "--all"]) == 0
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["store", str(store.root), "3.0", "kB"],
@@ -103,8 +105,8 @@ def test_ls_says_which_locks_need_what(store: Store, tmp_path: Path, capsys: pyt
         ["wheels", "3", "3.0", "kB", "3.0", "kB", "today"],
         [],
         ["lock", "files", "layers", "its", "own", "last", "use"],
-        [str(tmp_path / "pylock.two.toml"), *["2", "of", "3", "3.0", "kB", "0", "B", "1.0", "kB", "today"]],
-        [str(tmp_path / "pylock.one.toml"), *["(gone)", "1", "of", "1", "2.0", "kB", "0", "B", "0", "B", "3", "days", "ago"]],
+        [str(tmp_path / "pylock.two.toml"), *two],
+        [str(tmp_path / "pylock.one.toml"), *one],
         [],
         ["thing", "name", "size", "last", "use", "locks"],
         ["wheels", "s-1-py3-none-any.whl", "2.0", "kB", "today", "two,", "one"],
