@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild import leases
 from envbuild.digest import sha256_bytes
 from envbuild.errors import IntegrityError
 from envbuild.fetch import FetchResult, Item, fetch
@@ -289,7 +290,7 @@ def test_proxies_are_used_and_exempt_hosts_are_not(server: FileServer, store: St
     network = network_config({"http_proxy": server.url, "no_proxy": "exempt.invalid"})
     assert bring(store, item("http://files.example.invalid/big.whl"), network=network).fetched == 1
     assert server.requests[0].target == "http://files.example.invalid/big.whl"
-    store.discard(SHA)
+    store.path(SHA).unlink()
     quick = NetworkConfig(proxies=network.proxies, no_proxy="exempt.invalid", attempts=1)
     with pytest.raises(IntegrityError, match="no connection: "):
         bring(store, item("http://exempt.invalid/big.whl"), network=quick)
@@ -374,6 +375,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
+        leases.end(folder / "store")
         subprocess.run(["umount", folder], check=True)
 
 
@@ -440,4 +442,4 @@ def test_odd_names_are_only_names(server: FileServer, store: Store) -> None:
     names: Sequence[str] = ("../../x", "a b\n", "-rf", "$(x)", "é" * 300)
     items = [item(server.add(f"odd{i}", name.encode()), data=name.encode(), name=name) for i, name in enumerate(names)]
     assert bring(store, *items).fetched == len(names)
-    assert sorted(path.name for path in store.root.iterdir()) == ["part", "sha256"]
+    assert sorted(path.name for path in store.root.iterdir()) == ["leases", "part", "sha256"]

@@ -104,7 +104,7 @@ def test_a_file_system_removed_from_the_store_comes_back(store: Store) -> None:
     """Whoever cleans the store loses time only."""
     engine = FakeEngine()
     first = lock_base(spec(), store, QUIET, engine)
-    store.discard(first.os.image_rootfs)
+    store.path(first.os.image_rootfs).unlink()
     bring(first.os, store, QUIET, engine, offline=False)
     assert store.has(first.os.image_rootfs, first.os.image_size)
 
