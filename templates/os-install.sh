@@ -24,6 +24,8 @@ prepare() {
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
     printf '#!/bin/sh\nexit 0\n' >"$work/bin/ischroot"
     chmod 755 /usr/sbin/policy-rc.d "$work/bin/ischroot"
+    # Engines bind the host's name servers over this file; a script may copy it. Some builders let nobody write it.
+    (: >/etc/resolv.conf) 2>/dev/null || true
     # dpkg syncs this folder to disk some fifteen times per package; nothing here survives a failure anyway.
     memory=$(mktemp -d /dev/shm/envbuild.XXXXXX 2>/dev/null) || memory=
     if [ -n "$memory" ]; then

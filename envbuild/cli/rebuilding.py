@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,8 +50,8 @@ def verify_build(
         NotReproducibleError: one bit differs; the message names layers, paths and fields.
     """
     console.line("verify", opened.lock.name, "rebuilding from nothing")
-    with tempfile.TemporaryDirectory(prefix="verify-", dir=Store().cache_dir("rebuilt")) as folder:
-        built = assemble_image(opened, options, engine, console, anew=_Anew(Path(folder)))
+    with _scratch(Store().cache_dir("rebuilt")) as folder:
+        built = assemble_image(opened, options, engine, console, anew=_Anew(folder))
         made = {"config": built.image.config_digest, "manifest": built.image.manifest_digest}
         if made != {name: identity[name] for name in made}:
             raise _differs(opened, options, engine, identity, built, console)
@@ -58,6 +62,24 @@ def verify_build(
         )
     layers = plural(len(built.layers), "layer")
     console.line("verified", opened.lock.name, f"sha256:{made['config'][:12]}…", f"the same {layers}", elapsed=True)
+
+
+@contextmanager
+def _scratch(parent: Path) -> Iterator[Path]:
+    """Give an empty folder, and remove those of commands that were killed: nobody holds their lock any more."""
+    for lock in parent.glob("*.lock"):
+        with suppress(OSError), lock.open("rb") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            lock.unlink()
+    with tempfile.NamedTemporaryFile(prefix="verify-", suffix=".lock", dir=parent) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        folder = Path(held.name).with_suffix("")
+        folder.mkdir()
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _differs(

@@ -94,7 +94,7 @@ def _restore(
         if not wanted or holder.state == "gone":
             continue
         try:
-            fetch_some(open_lock(Path(holder.entry.path)), store, wanted, console)
+            fetch_some(open_lock(holder.entry.place), store, wanted, console)
         except EnvbuildError as error:
             reasons |= dict.fromkeys(wanted, " ".join(error.message.split()))
         reasons = {sha256: reason for sha256, reason in reasons.items() if not store.has(sha256)}

@@ -58,6 +58,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     derived: tuple[str, ...] = ()
 
     @property
+    def place(self) -> Path:
+        """The lock's file, as this process's locale writes its name."""
+        return Path(os.fsdecode(self.path.encode()))
+
+    @property
     def needs(self) -> frozenset[str]:
         """Names of all things, as leases have them."""
         return frozenset([*(file.sha256 for file in self.files), *self.derived])
@@ -103,7 +108,8 @@ def entry_of(path: Path, lock: Lock, *, sha256: str = "", used: float = 0.0, der
     from envbuild.fetch import lock_items  # late: a build with nothing to do needs none of it
 
     files = tuple(File(item.sha256, item.name, item.size) for item in lock_items(lock))
-    return Entry(path=str(path), name=lock.name, sha256=sha256, used=used, files=files, derived=tuple(derived))
+    place = os.fsencode(path).decode(errors="backslashreplace")  # whatever the locale makes of a name
+    return Entry(path=place, name=lock.name, sha256=sha256, used=used, files=files, derived=tuple(derived))
 
 
 def touch(store: Store, name: str, now: float) -> None:
@@ -139,14 +145,14 @@ def needed(found: Iterable[Holder], oldest: float) -> frozenset[str]:
             names |= holder.entry.needs
         if holder.state == "changed":
             with suppress(OSError, EnvbuildError):
-                path = Path(holder.entry.path)
+                path = holder.entry.place
                 names |= entry_of(path, loads(path.read_bytes(), path.name)).needs
     return frozenset(names)
 
 
 def _state(entry: Entry) -> State:
     try:
-        path = Path(entry.path)
+        path = entry.place
         if path.stat().st_size > _LARGEST:
             return "changed"
         return "current" if sha256_bytes(path.read_bytes()) == entry.sha256 else "changed"
