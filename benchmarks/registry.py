@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,13 +30,12 @@ _EXTRAS = (
 def known(folder: Path) -> tuple[str, list[Case]]:
     """An image of which the registry has all but what one more small package changes."""
     registry = _registry(folder)
-    _project(folder / "base", "bench-base")
+    _project(folder / "base", "bench-push-base")
     call(ENVBUILD, "push", f"{registry.host}/team/image:base", cwd=folder / "base")
     by_docker = f"{registry.host}/team/docker"
     _docker_push(folder / "base", f"{by_docker}:base")
-    _project(folder / "changed", "bench-changed", "tabulate")
-    image = image_of(folder / "changed")
-    call("docker", "tag", image, f"{by_docker}:changed", cwd=folder)
+    _project(folder / "changed", "bench-push-changed", "tabulate")
+    _docker_tag(folder / "changed", f"{by_docker}:changed")
     before = _backup(registry, folder / "before")
     sent = _pushed(folder / "changed", f"{registry.host}/team/image:changed")
     total = _size(folder / "changed", f"{registry.host}/team/image:changed")
@@ -55,9 +55,9 @@ def known(folder: Path) -> tuple[str, list[Case]]:
 def first(folder: Path) -> tuple[str, list[Case]]:
     """The example's image into an empty registry."""
     registry = _registry(folder)
-    _project(folder / "base", "bench-base")
+    _project(folder / "base", "bench-push-base")
     by_docker = f"{registry.host}/team/docker:base"
-    call("docker", "tag", image_of(folder / "base"), by_docker, cwd=folder)
+    _docker_tag(folder / "base", by_docker)
 
     def empty() -> None:
         shutil.rmtree(registry.folder / "docker", ignore_errors=True)
@@ -79,7 +79,7 @@ def twenty(folder: Path) -> tuple[str, list[Case]]:
     alone = 0
     for number, extra in enumerate(_EXTRAS):
         project = folder / str(number)
-        _project(project, f"bench-{number}", extra)
+        _project(project, f"bench-push-{number}", extra)
         target = f"{registry.host}/team/{number}"
         call(ENVBUILD, "push", f"{target}:1", cwd=project)
         alone += _size(project, f"{target}:1")
@@ -129,8 +129,15 @@ def _size(folder: Path, target: str) -> int:
 
 def _docker_push(folder: Path, target: str) -> None:
     """Push the built image with docker."""
-    call("docker", "tag", image_of(folder), target, cwd=folder)
+    _docker_tag(folder, target)
     call("docker", "push", target, cwd=folder)
+
+
+def _docker_tag(folder: Path, target: str) -> None:
+    """Build, and give the image a name in the registry; both names go with this process."""
+    image = image_of(folder)
+    call("docker", "tag", image, target, cwd=folder)
+    atexit.register(subprocess.run, ["docker", "rmi", image, target], capture_output=True, check=False)
 
 
 def _backup(registry: Registry, kept: Path) -> Callable[[], None]:
