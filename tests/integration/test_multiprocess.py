@@ -28,6 +28,8 @@ THREADS = {
 }
 
 Maker = Callable[..., Tree]
+RUNS = 3
+"""That are to be equal; five of each cause of the table are in test_controls.py."""
 
 
 @pytest.fixture(scope="module")
@@ -120,13 +122,13 @@ def assert_streams_distinct(result: list[Any]) -> None:
 
 
 def test_loader_workers(make: Maker, tmp_path: Path) -> None:
-    """Five runs with forked loader workers agree in order and noise; without the hook not even in one number."""
+    """Runs with forked loader workers agree in order and noise; without the hook not even in one number."""
     tree = make("torch")
     (tmp_path / "loader.py").write_text(LOADER)
     program = (str(tmp_path / "loader.py"), "fork once persistent stream")
     fresh(tree)
-    first, *others = runs(tree, 5, *program)
-    assert [first] * 4 == others
+    first, *others = runs(tree, RUNS, *program)
+    assert [first] * (RUNS - 1) == others
     assert_streams_distinct(first)
     assert_seeds_recorded(tree, {"", *(f"worker {number}" for number in range(1, 11))}, {"random", "numpy", "torch"})
     plain, again = without_hook(tree, 2, *program)
@@ -198,13 +200,13 @@ def assert_ranks(found: list[Any]) -> None:
 
 
 def test_ranks_started_by_the_script(make: Maker, tmp_path: Path) -> None:
-    """Two gloo ranks: initial weights are the first one's, trained weights and streams repeat five times."""
+    """Two gloo ranks: initial weights are the first one's, trained weights and streams repeat."""
     tree = make("torch")
     script = tmp_path / "ranks.py"
     script.write_text(RANKS)
     fresh(tree)
-    first, *others = runs(tree, 5, str(script), "fork")
-    assert [first] * 4 == others
+    first, *others = runs(tree, RUNS, str(script), "fork")
+    assert [first] * (RUNS - 1) == others
     assert_ranks(first)
     assert_seeds_recorded(tree, {"", "worker 1", "worker 2"}, {"random", "numpy", "torch"})
     assert {record["path"]: record["warnings"] for record in tree.records() if record["path"]} == {
@@ -307,7 +309,7 @@ for devices in (["CPU:0"], ["CPU:0", "CPU:1"], ["CPU:0", "CPU:1"]):
 
 
 def test_jax_devices(make: Maker, tmp_path: Path) -> None:
-    """Two devices, asked for in the spec's env, share a computation that repeats five times."""
+    """Two devices, asked for in the spec's env, share a computation that repeats."""
     tree = make("jax", XLA_FLAGS="--xla_force_host_platform_device_count=2")
     script = tmp_path / "devices.py"
     script.write_text("""
@@ -322,8 +324,8 @@ for _ in range(20):
     w = step(w, x)
 print(json.dumps({"devices": len(x.sharding.device_set), "w": hashlib.sha256(np.asarray(w).tobytes()).hexdigest()}))
 """)
-    first, *others = runs(tree, 5, str(script))
-    assert [first] * 4 == others
+    first, *others = runs(tree, RUNS, str(script))
+    assert [first] * (RUNS - 1) == others
     assert first[0]["devices"] == 2
     plain, again = without_hook(tree, 2, str(script))
     assert plain != again
@@ -344,8 +346,8 @@ if __name__ == "__main__":
         for call in range(2):
             print(json.dumps(joblib.Parallel(2, backend=backend)(joblib.delayed(draw)(n) for n in range(30))))
 """)
-    first, *others = runs(tree, 5, str(script))
-    assert [first] * 4 == others
+    first, *others = runs(tree, RUNS, str(script))
+    assert [first] * (RUNS - 1) == others
     numbers = [number for call in first for task in call for number in task]
     assert len(set(numbers)) == len(numbers) == 360
     plain, again = without_hook(tree, 2, str(script))
