@@ -7,10 +7,19 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli import commands_image, commands_registry, commands_run, commands_sbom, commands_store
+from envbuild.cli import commands_image, commands_images, commands_registry, commands_run, commands_sbom, commands_store
 from envbuild.cli.options import app
 
-__all__ = ["app", "commands_image", "commands_registry", "commands_run", "commands_sbom", "commands_store", "invoke"]
+__all__ = [
+    "app",
+    "commands_image",
+    "commands_images",
+    "commands_registry",
+    "commands_run",
+    "commands_sbom",
+    "commands_store",
+    "invoke",
+]
 
 
 def invoke(arguments: Sequence[str]) -> int:

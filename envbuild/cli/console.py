@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rich import progress
 
 _LABEL = 10
+_EVERY = 30.0
+_LONG = 1.0
+"""Seconds between two lines about a phase in a log, and how long it must take to get one at all."""
 _BOLD, _DIM, _RED, _RESET = "\033[1m", "\033[2m", "\033[31m", "\033[0m"
 
 
@@ -39,6 +42,54 @@ def plural(count: int, noun: str) -> str:
 def wants_colour(stream: TextIO) -> bool:
     """Tell whether ``stream`` takes colour: a terminal, and neither ``NO_COLOR`` nor ``TERM=dumb`` is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def wants_plain_lines() -> bool:
+    """Tell whether a continuous-integration service runs this, whose log is read by people later."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def describe(done: int, total: int | None, unit: str, seconds: float) -> str:
+    """Say how far a phase is: ``120 MB of 380 MB  31 MB/s`` or ``7 of 83 packages``.
+
+    Args:
+        done: units done.
+        total: units in all, if known.
+        unit: ``B`` for bytes, else a plural noun.
+        seconds: since the phase began.
+    """
+    if unit != "B":
+        return f"{done:,}{f' of {total:,}' if total else ''} {unit}"
+    rate = human_bytes(int(done / max(seconds, 1e-3)))
+    return f"{human_bytes(done)}{f' of {human_bytes(total)}' if total else ''}  {rate}/s"
+
+
+class _Plain:
+    """Lines about one phase for a log."""
+
+    def __init__(self, name: str, total: int | None, unit: str) -> None:
+        self._name, self._total, self._unit = name, total, unit
+        self._began = self._said = time.monotonic()
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def advance(self, amount: int) -> None:
+        """Count, and say so now and then."""
+        with self._lock:
+            self._done += amount
+            if (now := time.monotonic()) - self._said >= _EVERY:
+                self._said = now
+                self._say(self._total)
+
+    def finish(self) -> None:
+        """Say what it came to, if it took long enough for anybody to wonder."""
+        if time.monotonic() - self._began >= _LONG:
+            self._say(None)
+
+    def _say(self, total: int | None) -> None:
+        seconds = time.monotonic() - self._began
+        amount = describe(self._done, total, self._unit, seconds) if self._done else ""
+        print(f"{self._name:<20}{amount:<32}{seconds:.1f} s", file=sys.stderr, flush=True)
 
 
 @dataclass(kw_only=True)
@@ -93,23 +144,22 @@ class Console:
     def phase(self, name: str, total: int | None = None, *, unit: str = "B") -> Iterator[Advance]:
         """Show a bar with amount, rate and time left while the block runs, if standard error is a terminal.
 
-        Phases of several threads share one display.
+        Phases of several threads share one display. In CI (``CI`` is set, as all services do) there are plain lines:
+        one at the end of a phase that took a second, and one a half-minute during it.
         """
         if self.quiet or not sys.stderr.isatty():
-            yield lambda amount: None
+            plain = _Plain(name, total, unit) if wants_plain_lines() and not self.quiet else None
+            yield plain.advance if plain else lambda amount: None
+            if plain:
+                plain.finish()
             return
         bars = self._open_bars()
         task = bars.add_task(f"{name:<{_LABEL - 1}}", total=total, amount="")
         began = time.monotonic()
 
         def advance(amount: int) -> None:
-            done = bars.tasks[bars.task_ids.index(task)].completed + amount
-            seconds = max(time.monotonic() - began, 1e-3)
-            if unit == "B":
-                shown = f"{human_bytes(int(done))}{f' of {human_bytes(total)}' if total else ''}"
-                shown += f"  {human_bytes(int(done / seconds))}/s"
-            else:
-                shown = f"{done:,.0f}{f' of {total:,}' if total else ''} {unit}"
+            done = int(bars.tasks[bars.task_ids.index(task)].completed + amount)
+            shown = describe(done, total, unit, time.monotonic() - began)
             bars.update(task, advance=amount, amount=shown)
 
         try:

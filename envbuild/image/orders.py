@@ -23,7 +23,7 @@ LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
 _TAR_CODE = frozenset({"layer.py", "sink.py"})
 _WHEEL_CODE = _TAR_CODE | {"wheel.py", "inflate.py", "environment.py"}
 _BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
-_PLAIN_CODE = {"plan.py", "orders.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}
+_PLAIN_CODE = {"plan.py", "orders.py", "count.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}
 _NOT_OS_CODE = (_BYTECODE_CODE | _PLAIN_CODE | {"base.py", "compare.py"}) - {"layer.py"}
 
 _SKIPPED: Mapping[int, tuple[str, ...]] = {1: (), 2: ("tests",)}

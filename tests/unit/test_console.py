@@ -117,3 +117,72 @@ def test_phases_share_a_display_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -
             "3 packages",
         ]
     assert speaker._bars is None
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "unit", "expected"),
+    [
+        ("wheels: unpack", 380_000_000, "B", "wheels: unpack      190 MB  19 MB/s                 10.0 s\n"),
+        ("os: unpack", 83, "packages", "os: unpack          190,000,000 packages            10.0 s\n"),
+    ],
+)
+def test_a_log_gets_a_line_at_the_end_of_a_phase(
+    name: str,
+    total: int,
+    unit: str,
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In CI: what was done, how fast, how long, on standard error; what has failed is not said to be done."""
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(console, "time", _Clock())
+    with Console().phase(name, total, unit=unit) as advance:
+        advance(190_000_000)
+        console.time.now += 10
+    assert capsys.readouterr() == ("", expected)
+    with pytest.raises(KeyError), Console().phase(name, total, unit=unit):
+        raise KeyError(console.time.monotonic())
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_long_phase_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Twice a minute, with what is still to do; a phase of which nothing is known has its time."""
+    monkeypatch.setenv("CI", "1")
+    monkeypatch.setattr(console, "time", _Clock())
+    with Console().phase("fetch", 1_000_000_000) as advance:
+        for _ in range(4):
+            console.time.now += 15
+            advance(100_000_000)
+    with Console().phase("os: configure"):
+        console.time.now += 7
+    assert capsys.readouterr().err == (
+        "fetch               200 MB of 1.0 GB  6.7 MB/s      30.0 s\n"
+        "fetch               400 MB of 1.0 GB  6.7 MB/s      60.0 s\n"
+        "fetch               400 MB  6.7 MB/s                60.0 s\n"
+        "os: configure                                       7.0 s\n"
+    )
+
+
+@pytest.mark.parametrize("setting", ["", "0", "False"])
+def test_no_lines_where_nobody_asked(
+    setting: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Outside CI a pipe gets none, in CI a quiet command gets none, and neither does what took no time."""
+    monkeypatch.setattr(console, "time", _Clock())
+    for value, quiet, seconds in ((setting, False, 10), ("true", True, 10), ("true", False, 0.5)):
+        monkeypatch.setenv("CI", value)
+        with Console(quiet=quiet).phase("fetch", 10) as advance:
+            console.time.now += seconds
+            advance(10)
+    assert capsys.readouterr() == ("", "")
+
+
+class _Clock:
+    """Stands for the module ``time``."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now

@@ -1,0 +1,114 @@
+"""``image``: what each layer of an image weighs, from the lock and the store alone."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.opening import Opened, open_lock
+from envbuild.errors import BuildError
+from envbuild.progress import Silent
+from envbuild.store import Store
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import Step
+    from envbuild.image.assemble import Built
+    from envbuild.image.layer import Layer
+    from envbuild.image.plan import Plan
+
+
+def show_image(path: Path | None, console: Console) -> None:
+    """Print layers from bottom to top: bytes, files, title, digest, and the other locks that share it.
+
+    Raises:
+        BuildError: some layers are not in the store.
+    """
+    from envbuild.image.count import count_files
+    from envbuild.image.plan import plan
+
+    opened, store = open_lock(path), Store()
+    planned = plan(opened.lock)
+    built = _from_store(opened, planned, store)
+    sharing = _sharing(opened, store)
+    layers: list[dict[str, Any]] = [
+        {
+            "digest": f"sha256:{made.layer.diff_id}",
+            "files": count_files(blob.path),
+            "kind": made.kind,
+            "shared-with": sharing.get(spec.key, []),
+            "size": made.layer.size,
+            "title": made.title,
+        }
+        for spec, made, blob in zip(planned.layers, built.layers, built.image.layers, strict=True)
+    ]
+    for layer in layers:
+        console.line(
+            f"{human_bytes(layer['size']):>8}",
+            f"{layer['files']:>8,}",
+            f"{layer['title']:<44}",
+            f"{layer['digest'][:19]}…",
+            f"shared with {', '.join(layer['shared-with'])}" if layer["shared-with"] else "",
+        )
+    size, files = sum(layer["size"] for layer in layers), sum(layer["files"] for layer in layers)
+    said = f"{plural(files, 'file')} in {plural(len(layers), 'layer')}"
+    console.line(
+        f"{human_bytes(size):>8}", f"{opened.lock.name}: {said}, config sha256:{built.image.config_digest[:12]}…"
+    )
+    console.result(_document(opened, built, layers, size, files))
+
+
+def _document(opened: Opened, built: Built, layers: list[dict[str, Any]], size: int, files: int) -> dict[str, Any]:
+    return {
+        "config": f"sha256:{built.image.config_digest}",
+        "files": files,
+        "layers": layers,
+        "lock": opened.lock.file_name,
+        "manifest": f"sha256:{built.image.manifest_digest}",
+        "size": size,
+    }
+
+
+def _from_store(opened: Opened, planned: Plan, store: Store) -> Built:
+    """Put the image together from kept layers; only the topmost, a few files, is written if need be."""
+    from envbuild.image.assemble import assemble, runtime_key
+    from envbuild.image.layers import boot_id, cached_layer
+
+    name = opened.path.name
+    specs = [spec for spec in planned.layers if spec.kind != "runtime"]
+    missing = [spec.title for spec in specs if cached_layer(store, spec.key, boot_id()) is None]
+    if missing or store.derived("bytecode", runtime_key(planned)) is None:
+        what = "".join(f"\n  {title}" for title in missing or [planned.layers[-1].title])
+        count = f"{len(missing) or 1} of {plural(len(planned.layers), 'layer')}"
+        raise BuildError(f"the store {store.root} lacks {count} of {name}{what}", f"make them: envbuild build {name}")
+    return assemble(planned, opened.lock, cache=store, runner=_Nothing(), build_os=_Nothing().build, progress=Silent())
+
+
+def _sharing(opened: Opened, store: Store) -> dict[str, list[str]]:
+    """Names of the other locks whose last build used a layer, by the layer's key; two of one name with their path."""
+    from envbuild.holdings.register import holders
+
+    own = opened.path.resolve()
+    entries = [holder.entry for holder in holders(store) if holder.state != "gone" and holder.entry.place != own]
+    names = [entry.name for entry in entries]
+    found: dict[str, list[str]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.name, entry.path)):
+        shown = entry.name if names.count(entry.name) == 1 and entry.name != opened.lock.name else entry.path
+        for thing in entry.derived:
+            kind, _, key = thing.partition("/")
+            if kind == "layers":
+                found.setdefault(key, []).append(shown)
+    return found
+
+
+class _Nothing:
+    """Makes no layer: all of them are there."""
+
+    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
+        """Refuse."""
+        raise AssertionError(f"{step.base_key} is not needed")
+
+    def build(self, output: Path) -> Layer:
+        """Refuse."""
+        raise AssertionError(f"{output} is not needed")
