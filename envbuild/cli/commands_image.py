@@ -20,6 +20,12 @@ class Resolver(str, Enum):
     PIP_TOOLS = "pip-tools"
 
 
+class Summary(str, Enum):
+    """How ``lock --summary`` writes."""
+
+    MARKDOWN = "markdown"
+
+
 @app.command()
 def init(
     folder: Annotated[Path, typer.Argument(help="The project.")] = Path(),
@@ -69,6 +75,10 @@ def lock(
     update_inputs: Annotated[
         bool, typer.Option("--update-inputs", help="Accept the declared data as it is now; move nothing else.")
     ] = False,
+    summary: Annotated[
+        Summary | None,
+        typer.Option("--summary", help="Print what moved, with CVE numbers; all else to stderr."),
+    ] = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -80,7 +90,9 @@ def lock(
     from envbuild.cli.lock_inputs import LockOptions
     from envbuild.cli.locking import check_lock, write_lock
 
-    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json, beside=summary is not None)
+    if summary and (as_json or check or update_inputs):
+        raise UsageError("--summary tells what a new lock moved", "leave out --json, --check and --update-inputs")
     options = LockOptions(
         resolver=resolver.value,
         cross_check=cross_check,
@@ -100,7 +112,7 @@ def lock(
     elif check:
         check_lock(spec, options, console)
     else:
-        write_lock(spec, options, console)
+        write_lock(spec, options, console, summary=summary is not None)
 
 
 @app.command()

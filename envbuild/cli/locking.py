@@ -30,8 +30,12 @@ def write_starter(folder: Path, force: bool, console: Console) -> None:
     console.line("next", "read it, then: envbuild lock spec.yaml")
 
 
-def write_lock(path: Path, options: LockOptions, console: Console) -> None:
-    """Resolve a spec and write the lock and its Dockerfile; an old lock stays whole until the new one is."""
+def write_lock(path: Path, options: LockOptions, console: Console, *, summary: bool = False) -> None:
+    """Resolve a spec and write the lock and its Dockerfile; an old lock stays whole until the new one is.
+
+    Args:
+        summary: also print what moved, as Markdown.
+    """
     from envbuild.cli.resolving import resolve
     from envbuild.image.dockerfile import render
     from envbuild.resolve import policy
@@ -51,6 +55,10 @@ def write_lock(path: Path, options: LockOptions, console: Console) -> None:
     moved = [*differences(old, lock), *moved_inputs(path.parent, old.inputs, lock.inputs)] if old else []
     for line in moved:
         console.line("moved", line)
+    if summary:
+        from envbuild.cli.summarising import summarise
+
+        summarise(target, old, lock, console)
     console.result({"lock": str(target), "sha256": locks.lock_digest(lock), "moved": moved, "notes": list(notes)})
 
 

@@ -10,12 +10,11 @@ import msgspec
 from envbuild.difference.finding import NOWHERE, Evidence, Finding, Section, changed
 from envbuild.difference.text import digest, flat, pairs, shown
 from envbuild.lock import Lock
+from envbuild.moves import NUMERIC
 from envbuild.record import Record
 from envbuild.text import plain
 
 _FRAMEWORK, _WHEEL, _PATCH, _NUMERIC_OS, _OS = 68, 60, 56, 54, 38
-_NUMERIC = ("libc6", "libm", "libstdc++", "libgomp", "libgcc", "libblas", "liblapack", "libopenblas", "libgfortran")
-"""Debian packages by which numbers are computed."""
 _TABLES = {
     "determinism.seed": (81, "the root of all seeds"),
     "determinism.level": (76, "which switches are set"),
@@ -81,7 +80,7 @@ def _packages(a: Lock, b: Lock) -> Iterator[Finding]:
     mine = {each.name: (each.version, each.sha256) for each in a.os.packages}
     theirs = {each.name: (each.version, each.sha256) for each in b.os.packages}
     for name, before, after in pairs(mine, theirs):
-        yield _package(name, before, after, _NUMERIC_OS if name.startswith(_NUMERIC) else _OS)
+        yield _package(name, before, after, _NUMERIC_OS if name.startswith(NUMERIC) else _OS)
 
 
 def _package(name: str, before: Any, after: Any, weight: int | None) -> Finding:
