@@ -20,7 +20,7 @@ from benchmarks.measure import Case
 from tests.support.registry import Registry, running_registry
 
 _EXTRAS = (
-    "attrs", "blinker", "boltons", "cachetools", "click", "colorama", "docopt", "filelock", "humanize", "iniconfig",
+    "attrs", "blinker", "boltons", "cachetools", "click", "colorama", "tomlkit", "filelock", "humanize", "iniconfig",
     "itsdangerous", "more-itertools", "networkx", "pluggy", "pyparsing", "rich", "sortedcontainers", "tabulate",
     "toolz", "tqdm",
 )  # fmt: skip
