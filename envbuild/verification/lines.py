@@ -1,0 +1,41 @@
+"""Lines of text that differ from run to run: by a time, a duration, an address, an identity, or otherwise."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_TIMES = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T _]\d\d[:.-]?\d\d(?:[:.-]?\d\d(?:[.,]\d+)?)?)?Z?(?:[+-]\d\d:?\d\d)?"
+    r"|\b\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d+)?\b"
+    r"|\b1[5-9]\d{8}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b"
+    r"|\b\d+(?:\.\d+)?(?:e-?\d+)?\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h)(?:/\w+)?\b"
+    r"|\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d{1,2}\b"
+)
+_IDENTITIES = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b0x[0-9a-f]{6,}\b|\bpid[ =:]\d+\b", re.I)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TextDifference:
+    """The first line at which a text file of two runs differs."""
+
+    path: str
+    line: int
+    before: str
+    after: str
+
+
+def difference_of(before: str, after: str) -> str:
+    """Say what makes two lines differ if it is something that differs in every run; else an empty text."""
+    if _TIMES.sub("", before) == _TIMES.sub("", after):
+        return "a time"
+    if _IDENTITIES.sub("", before) == _IDENTITIES.sub("", after):
+        return "an identity"
+    both = [_IDENTITIES.sub("", _TIMES.sub("", line)) for line in (before, after)]
+    return "a time and an identity" if both[0] == both[1] else ""
+
+
+def short(line: str) -> str:
+    """Cut a line for a sentence."""
+    line = line.strip()
+    return line if len(line) <= 48 else f"{line[:47]}…"
