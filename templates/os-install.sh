@@ -64,7 +64,33 @@ install_packages() {
     [ -z "$audit" ] || { echo "dpkg: error: packages are not fully installed: $audit"; exit 1; }
 }
 
+# Java's store of certificates (JKS) holds when each entry was made, and a digest over all: SHA-1 of the password in UTF-16,
+# "Mighty Aphrodite" and the rest. One of another kind or with another password stays as it is.
+clamp_keystore() {
+    [ ! -f "$1" ] || perl -e '
+        my ($path, $scratch) = @ARGV;
+        sub slurp { open my $file, "<:raw", $_[0] or die; local $/; return <$file> }
+        sub spill { open my $file, ">:raw", $_[0] or die; print $file $_[1]; close $file or die }
+        sub seal { spill($scratch, "\0" . join("\0", split(//, "changeit")) . "Mighty Aphrodite" . $_[0]);
+            return pack("H40", `sha1sum $scratch`) }
+        my $data = slurp($path);
+        my $sum = substr($data, -20, 20, "");
+        my ($magic, $version, $count) = unpack("N3", $data);
+        exit unless $magic == 0xFEEDFEED && $version == 2 && $sum eq seal($data);
+        my $at = 12;
+        for (1 .. $count) {
+            exit unless unpack("N", substr($data, $at, 4)) == 2; # a trusted certificate
+            $at += 6 + unpack("n", substr($data, $at + 4, 2));
+            substr($data, $at, 8) = pack("N2", int(315532800000 / 2**32), 315532800000 % 2**32);
+            $at += 10 + unpack("n", substr($data, $at + 8, 2));
+            $at += 4 + unpack("N", substr($data, $at, 4));
+        }
+        spill($path, $data . seal($data));
+    ' "$1" "$work/keystore"
+}
+
 clean() {
+    clamp_keystore /etc/ssl/certs/java/cacerts
     rm -f /usr/sbin/policy-rc.d
     if [ -n "$memory" ]; then
         rm -rf /var/lib/dpkg/updates "$memory"

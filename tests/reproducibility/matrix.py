@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from envbuild.engine.docker_images import remove_image
 from envbuild.image.compare import image_differences, layout_parts, report
 from tests.reproducibility.engines import Column
 from tests.reproducibility.subject import Subject, fill
@@ -106,7 +107,7 @@ class Matrix:
             found = json.loads(record.read_bytes())
             engine = column.engine()
             held = engine.find_image(found["reference"])
-            engine.remove_image(found["reference"])
+            remove_image(engine._sdk_client(), found["reference"])
             cell = Cell(
                 column=column, variation=row, folder=folder, config=found["config"], manifest=found["manifest"],
                 identity=held.config if held else "", seconds=seconds,
