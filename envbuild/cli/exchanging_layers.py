@@ -48,8 +48,8 @@ def pull_layers(place: Place, artifact: Artifact | None, opened: Opened, store: 
     configuration lists the layers' digests, and its own digest is recorded beside the lock. What lies beside a layer
     decides nothing but which warnings a build gives.
     """
-    from envbuild.image.assemble import runtime_key
     from envbuild.image.plan import plan
+    from envbuild.image.topmost import runtime_key
 
     planned = plan(opened.lock)
     vouched = _vouched(place, artifact, opened, planned, console)
@@ -91,7 +91,7 @@ def _settle(place: Place, store: Store, key: str, piece: Piece, beside: Sequence
 
 def _settle_top(planned: Plan, opened: Opened, store: Store, piece: Piece) -> None:
     """Take from the topmost layer what the next build makes it of; the layer itself is made anew for every lock."""
-    from envbuild.image.assemble import adopt_runtime
+    from envbuild.image.topmost import adopt_runtime
 
     adopt_runtime(planned, opened.lock, store, store.path(piece.digest))
     store.path(piece.digest).unlink(missing_ok=True)

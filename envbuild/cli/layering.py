@@ -72,8 +72,9 @@ def _document(opened: Opened, built: Built, layers: list[dict[str, Any]], size: 
 
 def _from_store(opened: Opened, planned: Plan, store: Store) -> Built:
     """Put the image together from kept layers; only the topmost, a few files, is written if need be."""
-    from envbuild.image.assemble import assemble, runtime_key
+    from envbuild.image.assemble import assemble
     from envbuild.image.layers import boot_id, cached_layer
+    from envbuild.image.topmost import runtime_key
 
     name = opened.path.name
     specs = [spec for spec in planned.layers if spec.kind != "runtime"]

@@ -8,7 +8,6 @@ builds at once share their work.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,40 +15,31 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from envbuild import __version__, layout
-from envbuild.digest import canonical_json, sha256_bytes, sha256_json
+from envbuild import __version__
+from envbuild.digest import sha256_json
 from envbuild.engine.protocol import Step, StepRunner
-from envbuild.image import oci, runtime
-from envbuild.image.environment import (
+from envbuild.image import oci
+from envbuild.image.bytecode import (
     COMPILE_OUT,
-    Contents,
-    Made,
-    WheelFile,
     compile_command,
     pack_bytecode,
     pack_sources,
-    pack_tree,
-    pack_wheels,
-    read_archive,
     unpack_bytecode,
 )
+from envbuild.image.environment import WheelFile, pack_wheels
 from envbuild.image.layer import Layer
 from envbuild.image.layers import TAR, Cache, boot_id, cached_layer, make_layer
+from envbuild.image.noted import Objects, contents_of, note, objects_of
 from envbuild.image.orders import LayerKind, LayerSpec, skipped
 from envbuild.image.plan import Plan, bytecode_key
+from envbuild.image.topmost import BYTECODE, make_runtime, runtime_key, runtime_modules
 from envbuild.lock import Lock, Wheel
 from envbuild.progress import Advance, Progress
 
 _THREADS = 3
-_CONTENTS = "contents.json"
-_BYTECODE = "bytecode.tar"
 _INPUTS = "inputs.tar"
 _STEP_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
-
-Objects = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
-"""By SHA-256 of a wheel: the tar that holds it unpacked, and offset and size there of each of its ELF objects."""
 
 Check = Callable[[Path, Sequence[Path], Objects], None]
 """Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
@@ -158,8 +148,8 @@ class _Assembly:
                     self._make(spec, partial(self._pack_bytecode, spec))
             for future in (*futures, *checks):
                 future.result()
-        replaced = self._contents().replaced
-        top = self.blobs[self.plan.layers[-1].key] = self._runtime(lock)
+        replaced = contents_of(self._wheel_layers()).replaced
+        top = self.blobs[self.plan.layers[-1].key] = make_runtime(self.plan, lock, self.cache, self.boot)
         self.ready(len(self.plan.layers) - 1, top)
         blobs = [self.blobs[spec.key] for spec in self.plan.layers]
         layers = tuple(
@@ -216,38 +206,15 @@ class _Assembly:
             layer, contents = pack_wheels(
                 stream, self._files(spec.wheels), self.plan.python, executable=executable, advance=tick
             )
-        table = {"files": contents.files, "objects": contents.objects, "replaced": contents.replaced}
-        (folder / _CONTENTS).write_bytes(canonical_json(table))
+        note(folder, contents)
         return layer
 
     def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
         return [WheelFile(name=wheel.name, path=self.cache.path(wheel.sha256), sha256=wheel.sha256) for wheel in wheels]
 
-    def _contents(self) -> Contents:
-        """What the wheels install, checked across layers."""
-        whole = Contents()
-        for spec in self.plan.layers:
-            if spec.kind in ("wheel", "environment"):
-                table = self._table(spec)
-                files = {path: (digest, name) for path, (digest, name) in table["files"].items()}
-                replaced = {path: (loser, winner) for path, (loser, winner) in table["replaced"].items()}
-                whole.add(Contents(files=files, replaced=replaced))
-        whole.check()
-        return whole
-
-    def _table(self, spec: LayerSpec) -> dict[str, Any]:
-        """What was noted of a layer of wheels."""
-        table: dict[str, Any] = json.loads(self.blobs[spec.key].path.with_name(_CONTENTS).read_bytes())
-        return table
-
-    def _objects(self) -> Objects:
-        found = {}
-        for spec in self.plan.layers:
-            if spec.kind in ("wheel", "environment"):
-                table = self._table(spec).get("objects", {})
-                tar = self.blobs[spec.key].path
-                found.update({wheel.sha256: (tar, table[wheel.name]) for wheel in spec.wheels if wheel.name in table})
-        return found
+    def _wheel_layers(self) -> list[tuple[LayerSpec, oci.Blob]]:
+        specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
+        return [(spec, self.blobs[spec.key]) for spec in specs]
 
     def _check(self, check: Check, os_layer: oci.Blob, unpacked: Sequence[Future[None]]) -> None:
         """Run the check unless it has passed before for the same OS layer and wheels.
@@ -259,7 +226,7 @@ class _Assembly:
         paths = [self.cache.path(sha256) for sha256 in wheels]
         for future in unpacked:  # begun before this task, so that its thread is none that they wait for
             future.result()
-        self.cache.derive("checks", key, lambda folder: check(os_layer.path, paths, self._objects()))
+        self.cache.derive("checks", key, lambda folder: check(os_layer.path, paths, objects_of(self._wheel_layers())))
 
     def _missing_bytecode(self) -> dict[str, WheelFile | Mapping[str, bytes]]:
         """What must be compiled, by cache key: wheels of layers to be made, and the runtime's modules."""
@@ -268,11 +235,8 @@ class _Assembly:
             if spec.kind == "bytecode" and spec.key not in self.blobs:
                 for wheel, file in zip(spec.wheels, self._files(spec.wheels), strict=True):
                     groups[bytecode_key(self.plan, wheel.sha256)] = file
-        groups[self._runtime_key()] = _runtime_modules()
+        groups[runtime_key(self.plan)] = runtime_modules()
         return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
-
-    def _runtime_key(self) -> str:
-        return runtime_key(self.plan)
 
     def _compile(self, pool: ThreadPoolExecutor, os_layer: Callable[[], oci.Blob]) -> None:
         """Compile all missing groups in one step, and keep each group's bytecode by itself.
@@ -304,32 +268,17 @@ class _Assembly:
 
     def _pack_sources(self, path: Path) -> None:
         with path.open("wb", buffering=0) as stream:
-            pack_sources(stream, list(self.groups.values()), self.plan.python)
+            pack_sources(stream, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
 
     def _bytecode(self, key: str) -> Path:
         found = self.cache.derived("bytecode", key)
         assert found is not None  # noqa: S101 - compiled just now, or before
-        return found / _BYTECODE
+        return found / BYTECODE
 
     def _pack_bytecode(self, spec: LayerSpec, folder: Path) -> Layer:
         archives = [self._bytecode(bytecode_key(self.plan, wheel.sha256)) for wheel in spec.wheels]
         with (folder / TAR).open("wb", buffering=0) as stream:
             return pack_bytecode(stream, archives, spec.title)
-
-    def _runtime(self, lock: Lock) -> oci.Blob:
-        """The top layer: made for every lock, small."""
-        bytecode = read_archive(self._bytecode(self._runtime_key()))
-        files = {path: Made(data=data) for path, data in bytecode.items()}
-        for name, file in runtime.runtime_files(lock).items():
-            files[name.lstrip("/")] = Made(data=file.data, mode=file.mode)
-        listing = {path: [sha256_bytes(file.data), file.mode] for path, file in files.items()}
-        key = sha256_json({"kind": "runtime", "layout": layout.VERSION, "files": listing})
-
-        def make(folder: Path) -> Layer:
-            with (folder / TAR).open("wb") as stream:
-                return pack_tree(stream, files, [layout.WORKSPACE.lstrip("/")], "the runtime layer")
-
-        return make_layer(self.cache, key, self.boot, make)
 
 
 class _StoppedError(Exception):
@@ -337,31 +286,5 @@ class _StoppedError(Exception):
 
 
 def _link(source: Path, folder: Path) -> None:
-    """Put a file into a folder as ``_BYTECODE``, without moving it away from another build that reads it."""
-    (folder / _BYTECODE).hardlink_to(source)
-
-
-def runtime_key(plan: Plan) -> str:
-    """Return the cache key of the bytecode of envbuild's own modules in the image."""
-    modules = {path: sha256_bytes(data) for path, data in _runtime_modules().items()}
-    return bytecode_key(plan, sha256_json(modules))
-
-
-def adopt_runtime(plan: Plan, lock: Lock, cache: Cache, top: Path) -> None:
-    """Take the bytecode of envbuild's own modules from the topmost layer of an image whose digest is known.
-
-    Args:
-        top: the layer's tar, its digest checked.
-    """
-    own = {name.lstrip("/") for name in runtime.runtime_files(lock)}
-    found = {path: Made(data=data) for path, data in read_archive(top).items() if path not in own}
-
-    def make(folder: Path) -> None:
-        with (folder / _BYTECODE).open("wb") as stream:
-            pack_tree(stream, found, [], "the runtime's bytecode")
-
-    cache.derive("bytecode", runtime_key(plan), make)
-
-
-def _runtime_modules() -> dict[str, bytes]:
-    return {path.lstrip("/"): data for path, data in runtime.runtime_sources().items()}
+    """Put a file into a folder as ``BYTECODE``, without moving it away from another build that reads it."""
+    (folder / BYTECODE).hardlink_to(source)

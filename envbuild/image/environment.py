@@ -1,4 +1,4 @@
-"""Layers of the virtual environment: wheels, their bytecode, and trees of made files.
+"""Layers of the virtual environment: wheels, and trees of made files.
 
 Each function is a pure function of its arguments' content. Where two wheels install the same path, the later one wins,
 as in an installation one after the other; the plan's order is what "later" means.
@@ -7,7 +7,6 @@ as in an installation one after the other; the plan's order is what "later" mean
 from __future__ import annotations
 
 import shlex
-import shutil
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,16 +18,13 @@ from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.inflate import Reader
 from envbuild.image.layer import BLOCK, Entry, Layer, LayerWriter
-from envbuild.image.wheel import File, Wheel, WheelError, is_module, parents, skeleton
+from envbuild.image.wheel import File, Wheel, WheelError, parents, skeleton
 from envbuild.progress import Advance
 
 _SMALL = 1 << 20
 _ELF = b"\x7fELF"
 _VERIFIED: set[tuple[str, int, int, int, int, int]] = set()
 """Wheels whose digest this process has compared: a wheel is opened once for its layer and once to be compiled."""
-COMPILE_DIR = "build"
-"""Where the compile step works inside its container."""
-COMPILE_OUT = f"/{COMPILE_DIR}/out"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +82,7 @@ class Contents:
         self.files[path] = (digest, name)
 
 
-_Content = Made | tuple[Reader, File] | tuple[tarfile.TarFile, tarfile.TarInfo]
+Content = Made | tuple[Reader, File] | tuple[tarfile.TarFile, tarfile.TarInfo]
 
 
 @contextmanager
@@ -144,7 +140,7 @@ def pack_wheels(
     """
     label = wheels[0].name if len(wheels) == 1 else "the layer of small wheels"
     folders, links, made = skeleton(python, executable) if executable else ([], {}, {})
-    tree: dict[str, _Content] = {path: Made(target=target) for path, target in links.items()}
+    tree: dict[str, Content] = {path: Made(target=target) for path, target in links.items()}
     tree.update({path: Made(data=data) for path, data in made.items()})
     contents = Contents()
     with opened(wheels, python) as archives:
@@ -155,98 +151,20 @@ def pack_wheels(
             contents.objects[archive.wheel.name] = {}
         contents.check()
         with LayerWriter(output, label) as writer:
-            _add_tree(writer, tree, folders=folders, advance=advance, objects=contents.objects)
+            add_tree(writer, tree, folders=folders, advance=advance, objects=contents.objects)
     return writer.layer(), contents
 
 
 def pack_tree(output: BinaryIO, files: Mapping[str, Made], folders: Sequence[str] = (), label: str = "layer") -> Layer:
     """Write a layer of made files, by path relative to ``/``, and empty folders; all owned by root."""
     with LayerWriter(output, label) as writer:
-        _add_tree(writer, files, folders=folders)
+        add_tree(writer, files, folders=folders)
     return writer.layer()
 
 
-def pack_sources(output: BinaryIO, groups: Sequence[WheelFile | Mapping[str, bytes]], python: str) -> None:
-    """Write the compile step's inputs: ``compile.py``, and each group's modules below ``in/0000``, ``in/0001`` …
-
-    Args:
-        output: receives the tar, to be unpacked over ``/``.
-        groups: wheels, or modules by path relative to ``/``; each is compiled in a process of its own.
-        python: feature release of the target.
-    """
-    script = Path(__file__).with_name("compile.py").read_bytes()
-    with LayerWriter(output, "the modules to compile") as writer:
-        writer.add(Entry(path=COMPILE_DIR, kind="dir", mode=0o755))
-        writer.add(Entry(path=f"{COMPILE_DIR}/compile.py", kind="file", mode=0o644, size=len(script)), script)
-        writer.add(Entry(path=f"{COMPILE_DIR}/in", kind="dir", mode=0o755))
-        for number, group in enumerate(groups):
-            top = f"{COMPILE_DIR}/in/{number:04}"
-            writer.add(Entry(path=top, kind="dir", mode=0o755))
-            if isinstance(group, WheelFile):
-                with opened([group], python) as (archive,):
-                    modules = {file.path: (archive, file) for file in archive.wheel.files if is_module(file.path)}
-                    _add_tree(writer, modules, prefix=f"{top}/")
-            else:
-                _add_tree(writer, {path: Made(data=data) for path, data in group.items()}, prefix=f"{top}/")
-
-
-def compile_command(executable: str, skip: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the compile step's command; its results are ``<number>.tar`` in ``/build/out``.
-
-    Args:
-        executable: the interpreter.
-        skip: names of folders whose modules get no bytecode.
-    """
-    script, places = f"/{COMPILE_DIR}/compile.py", (f"/{COMPILE_DIR}/in", "--archive", COMPILE_OUT)
-    return (executable, "-s", "-S", "-B", script, *places, *(word for name in skip for word in ("--skip", name)))
-
-
-def unpack_bytecode(stream: BinaryIO, count: int, folder: Path) -> list[Path]:
-    """Take the compile step's result apart.
-
-    Args:
-        stream: tar of the result folder.
-        count: number of groups.
-        folder: receives one tar per group.
-
-    Raises:
-        BuildError: the result is not what ``compile.py`` makes.
-    """
-    wanted = {f"{COMPILE_OUT.rpartition('/')[2]}/{number:04}.tar": number for number in range(count)}
-    paths = [folder / f"{number:04}.tar" for number in range(count)]
-    with tarfile.open(fileobj=stream, mode="r|") as tar:
-        for member in tar:
-            number = wanted.pop(member.name, None)
-            data = tar.extractfile(member) if number is not None and member.isreg() else None
-            if number is not None and data is not None:
-                with paths[number].open("wb") as file:
-                    shutil.copyfileobj(data, file, 1 << 20)
-    if wanted:
-        raise BuildError(f"the compile step left out {min(wanted)}")
-    return paths
-
-
-def pack_bytecode(output: BinaryIO, archives: Sequence[Path], label: str) -> Layer:
-    """Write the layer of bytecode from what the compile step made; a later archive's files win."""
-    with ExitStack() as stack:
-        found: dict[str, _Content] = {}
-        for path in archives:
-            tar = stack.enter_context(tarfile.open(path, "r:"))
-            found.update({member.name: (tar, member) for member in tar if member.isreg()})
-        with LayerWriter(output, label) as writer:
-            _add_tree(writer, found)
-    return writer.layer()
-
-
-def read_archive(archive: Path) -> dict[str, bytes]:
-    """Return the files of a small archive of bytecode by path."""
-    with tarfile.open(archive, "r:") as tar:
-        return {member.name: cast(BinaryIO, tar.extractfile(member)).read() for member in tar if member.isreg()}
-
-
-def _add_tree(
+def add_tree(
     writer: LayerWriter,
-    tree: Mapping[str, _Content],
+    tree: Mapping[str, Content],
     *,
     prefix: str = "",
     folders: Iterable[str] = (),

@@ -22,9 +22,9 @@ LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
 # Which of this folder's files decide the bytes of which kind of layer; the OS layer takes all that no other names.
 _TAR_CODE = frozenset({"layer.py", "sink.py"})
 _WHEEL_CODE = _TAR_CODE | {"wheel.py", "inflate.py", "environment.py"}
-_BYTECODE_CODE = _WHEEL_CODE | {"compile.py"}
-_PLAIN_CODE = {"plan.py", "orders.py", "count.py", "oci.py", "layers.py", "assemble.py", "runtime.py", "dockerfile.py"}
-_NOT_OS_CODE = (_BYTECODE_CODE | _PLAIN_CODE | {"base.py", "compare.py"}) - {"layer.py"}
+_BYTECODE_CODE = _WHEEL_CODE | {"bytecode.py", "compile.py"}
+_PLAIN_CODE = {"assemble.py", "base.py", "compare.py", "count.py", "dockerfile.py", "layers.py", "noted.py", "oci.py"}
+_NOT_OS_CODE = (_BYTECODE_CODE | _PLAIN_CODE | {"orders.py", "plan.py", "runtime.py", "topmost.py"}) - {"layer.py"}
 
 _SKIPPED: Mapping[int, tuple[str, ...]] = {1: (), 2: ("tests",)}
 """Folders whose modules get no bytecode: a third of what NumPy, SciPy and scikit-learn have, and never imported."""

@@ -17,6 +17,7 @@ import pytest
 from envbuild import layout
 from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
+from envbuild.image import topmost
 from envbuild.image.assemble import Built, Objects, assemble
 from envbuild.image.layer import Layer
 from envbuild.image.plan import plan
@@ -208,8 +209,8 @@ def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -
     runtime's own files are left out, as they follow the interpreter and the guard's code.
     """
     monkeypatch.setattr(module, "pack_bytecode", _no_bytecode(module.pack_bytecode))
-    monkeypatch.setattr(module.runtime, "runtime_files", lambda lock: {})
-    monkeypatch.setattr(module, "read_archive", lambda archive: {})
+    monkeypatch.setattr(topmost.runtime, "runtime_files", lambda lock: {})
+    monkeypatch.setattr(topmost, "read_archive", lambda archive: {})
     monkeypatch.setattr("envbuild.image.plan.lock_digest", lambda lock: "0" * 64)
     built, _ = build(tmp_path, lock={"layout": version})
     found = {

@@ -171,6 +171,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "fetch",
         "build",
         "context",
+        "image",
         "push",
         "pull",
         "inspect",

@@ -12,15 +12,13 @@ import pytest
 from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.compile import compile_tree
+from envbuild.image.bytecode import pack_bytecode, pack_sources, unpack_bytecode
 from envbuild.image.environment import (
     Contents,
     Made,
     WheelFile,
-    pack_bytecode,
-    pack_sources,
     pack_tree,
     pack_wheels,
-    unpack_bytecode,
 )
 from envbuild.image.layer import Layer
 from tests.support.wheels import Member, make_wheel
