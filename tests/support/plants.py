@@ -160,3 +160,8 @@ def change_pixel(path: Path, pixel: int) -> None:
 def line_of(text: str, part: str) -> int:
     """Return the number of the line that has a text."""
     return next(number for number, line in enumerate(text.splitlines(), 1) if part in line)
+
+
+def wheel(module: str) -> dict[str, str]:
+    """The files of the library, and the line that puts the mounted frameworks on Python's path."""
+    return {"plants.py": module, "frameworks.pth": "/frameworks\n"}
