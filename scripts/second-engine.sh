@@ -6,6 +6,7 @@
 #   stop   ends it and removes its images and containers; the unpacked packages stay for the next time
 #   clean  stop both, and remove the packages too
 # The word is the image store: containerd's (default) or the classic one (overlay2). Both may run side by side.
+# ENVBUILD_SECOND_NAME=bench names one more engine of the kind, with data and a socket of its own.
 # Needs root and Debian with a mirror in its apt configuration. ENVBUILD_SECOND_SUITE names the suite (default: unstable).
 # With ENVBUILD_SECOND_MEMORY=1 images and containers lie in memory (tmpfs), which lists files in another order than a disk.
 set -eu
@@ -18,6 +19,7 @@ containerd) suffix='' snapshotter=true ;;
 classic) suffix=-classic snapshotter=false ;;
 *) store='' suffix='' snapshotter='' ;;
 esac
+suffix=$suffix${ENVBUILD_SECOND_NAME:+-$ENVBUILD_SECOND_NAME}
 data=$base/data$suffix
 # Short and outside the cache: a socket's path may have 107 bytes at most.
 run=/run/envbuild-second-engine$suffix
@@ -51,14 +53,18 @@ mirror() {
         awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ { print $1; exit }'
 }
 
-# Fetch docker.io, docker-cli and containerd of the suite by apt itself (signatures checked) with lists of its own, so that
-# the machine's apt state stays as it is, and unpack them.
+# Fetch what is missing of the packages of the suite by apt itself (signatures checked) with lists of its own, so that the
+# machine's apt state stays as it is, and unpack it. docker-buildx, the client of BuildKit, is for the benchmarks.
 unpack() {
-    [ -e "$root/.complete" ] && return
+    missing=''
+    for package in docker.io docker-cli containerd docker-buildx; do
+        [ -e "$root/.has-$package" ] || missing="$missing $package"
+    done
+    [ -n "$missing" ] || return 0
     address=$(mirror) keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     [ -n "$address" ] || fail "apt knows no Debian mirror" "add one to /etc/apt/sources.list, then: apt-get update"
-    say "fetching docker.io, docker-cli and containerd of Debian $suite"
-    rm -rf "$root"
+    say "fetching$missing of Debian $suite"
+    rm -rf "$root/apt" "$root/debs"
     mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/debs"
     option= && [ -r "$keyring" ] && option="[signed-by=$keyring]"
     printf 'deb %s %s %s main\n' "$option" "$address" "$suite" >"$root/apt/sources.list"
@@ -67,10 +73,11 @@ unpack() {
         -o Dir::Etc::SourceList="$root/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
         -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
     apt-get "$@" update >&2 || fail "apt cannot read Debian $suite from the configured mirror"
-    (cd "$root/debs" && apt-get "$@" download docker.io docker-cli containerd >&2) || fail "apt cannot fetch the packages of Debian $suite"
+    # shellcheck disable=SC2086 # names of packages
+    (cd "$root/debs" && apt-get "$@" download $missing >&2) || fail "apt cannot fetch the packages of Debian $suite"
     for deb in "$root"/debs/*.deb; do dpkg-deb -x "$deb" "$root"; done
     rm -rf "$root/apt" "$root/debs"
-    : >"$root/.complete"
+    for package in $missing; do : >"$root/.has-$package"; done
 }
 
 # Whether our own dockerd runs: its pid, checked against the program that the process really is.
@@ -135,7 +142,7 @@ clean)
     rm -rf "$base"
     ;;
 *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
