@@ -119,7 +119,7 @@ class Console:
         stream = sys.stderr if self.as_json or self.beside else sys.stdout
         text = "  ".join(column for column in columns if column)
         if elapsed:
-            text = f"{text:<70}{time.monotonic() - self.started:.1f} s"
+            text = f"{text:<68}  {time.monotonic() - self.started:.1f} s"
         if wants_colour(stream):
             label = f"{_BOLD}{label:<{_LABEL}}{_RESET}"
         print(f"{label:<{_LABEL}}{text}".rstrip(), file=stream, flush=True)

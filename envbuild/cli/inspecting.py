@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from envbuild.registry.repository import Repository
 
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MAIN = ("tensorflow", "torch", "jax", "keras")
 _TAGS = 8
 _SHOWN = 4
 """Frameworks named in the line of the lock."""
@@ -131,6 +132,7 @@ def _print(
 def _contents(lock: locks.Lock) -> str:
     """Say what the lock holds in a few words."""
     system = lock.os.image or lock.os.release
-    frameworks = [f"{name} {version}" for name, version in lock.frameworks.items()][:_SHOWN]
+    named = sorted(lock.frameworks.items(), key=lambda item: (not item[0].startswith(_MAIN), item[0]))
+    frameworks = [f"{name} {version}" for name, version in named][:_SHOWN]
     parts = [system, f"Python {lock.python.version}", plural(len(lock.packages), "wheel"), *frameworks]
     return ", ".join(parts)
