@@ -55,6 +55,7 @@ def deliver(
                     last = parcel
                     pulls.take(parcel)
                 pulls.name(tag)
+                pulls.sweep()
                 return Delivered(how="pull", sent=frozenset(server.requested))
             except _UnreachedError as error:
                 why = str(error)
@@ -79,7 +80,6 @@ class _Pulls:
         self._progress = progress
         self._references: list[str] = []
         self._counted: set[str] = set()
-        self._sweep()
 
     def take(self, parcel: Parcel) -> None:
         """Let the engine pull an image, which keeps its foreign name until ``clean``.
@@ -137,12 +137,15 @@ class _Pulls:
         with suppress(ApiError, EngineError):
             self._client.call("DELETE", f"/images/{reference}")
 
-    def _sweep(self) -> None:
-        """Take away the foreign names that killed deliveries have left: nobody listens where they point any more."""
+    def sweep(self) -> None:
+        """Take away the foreign names that killed deliveries have left: nobody listens where they point any more.
+
+        Only after a pull: it has proved that this process's loopback is the engine's, where others may be delivering.
+        """
         filters = json.dumps({"reference": ["127.0.0.1:*/envbuild-*"]})
         try:
             images = self._client.call("GET", "/images/json", {"filters": filters})
-        except ApiError:
+        except (ApiError, EngineError):
             return
         for image in images or ():
             for reference in image.get("RepoDigests") or ():
