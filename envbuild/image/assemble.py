@@ -178,11 +178,12 @@ class _Assembly:
         return self.blobs[spec.key]
 
     def _start_wheels(self, pool: ThreadPoolExecutor) -> list[Future[None]]:
-        """Begin to unpack wheels, the largest first, as the plan has them."""
+        """Begin to unpack wheels, the largest first, so that no single one is left over at the end."""
         specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
         specs = [spec for spec in specs if spec.key not in self.blobs]
         if not specs:
             return []
+        specs.sort(key=lambda spec: -sum(wheel.size for wheel in spec.wheels))
         size = sum(wheel.size for spec in specs for wheel in spec.wheels)
         advance = self.phase.enter_context(self.progress.phase("wheels: unpack", size))
         left = list(specs)
