@@ -215,7 +215,8 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         ),
         (
             ["build", "--output", "image.tar"],
-            "envbuild: --output image.tar: expected oci:DIR or oci:FILE.tar\n  → e.g. --output oci:image.tar\n",
+            "envbuild: --output image.tar: expected oci:DIR, oci:FILE.tar, oci-archive:FILE or docker-archive:FILE\n"
+            "  → e.g. --output oci:image.tar\n",
         ),
     ],
 )
