@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler imagetools demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility clean
+.PHONY: help venv engine compiler imagetools demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -69,6 +69,9 @@ benchmark: venv engine ## the figures in the README (takes a while)
 
 reproducibility: venv engine compiler ## one lock built on every engine in every kind of surroundings: one digest, as a table
 	@$(BIN)/python -m tests.reproducibility
+
+pipeline: venv engine compiler ## the image pipeline (LOCKS="NAME…", ALL=1, PIPELINE_REGISTRY=…): built twice, compared, published
+	@scripts/pipeline.sh run $(if $(ALL),--all) $(LOCKS)
 
 clean: ## remove what make made here (not the shared store)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

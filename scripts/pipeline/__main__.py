@@ -1,0 +1,119 @@
+"""``python -m scripts.pipeline STEP [LOCK…]``: one step, as the workflows call it, or ``run`` for all.
+
+Exit codes are envbuild's own (docs/exit-codes.md): 11 a stale lock, 16 two builders made different images.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from envbuild.errors import EnvbuildError
+from scripts.pipeline import publishing, steps
+from scripts.pipeline.builders import NAMES, Builder
+from scripts.pipeline.console import say
+from scripts.pipeline.subject import SMALL, Subject, all_names, names_to_build, subjects
+
+_SIMPLE: dict[str, Callable[[Subject], object]] = {
+    "fresh": steps.fresh,
+    "fetch": steps.fetch,
+    "compare": steps.compare,
+    "guard": steps.guard,
+    "example": steps.example,
+    "bills": steps.bills,
+    "receive": publishing.receive,
+    "forget": publishing.forget,
+}
+
+
+def main() -> int:
+    """Parse, run, tell; returns the exit code."""
+    options = _parser().parse_args()
+    try:
+        if options.step == "run":
+            return _run(options)
+        if options.step == "list":
+            print(json.dumps(names_to_build(os.environ.get("PIPELINE_SINCE", ""))))
+        elif options.step == "login":
+            publishing.login(options.registry)
+        else:
+            for subject in subjects(options.locks, options.work.resolve()):
+                _step(options, subject)
+    except EnvbuildError as error:
+        hint = f"\n  → {error.hint}" if error.hint else ""
+        print(f"pipeline: {error.message}{hint}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/pipeline.sh", description="The image pipeline, whole or by steps.")
+    several = ["run", "list", "login", "build", "push", *_SIMPLE]
+    parser.add_argument("step", choices=several, metavar="STEP", help=", ".join(several))
+    parser.add_argument("locks", nargs="*", metavar="LOCK", help="names below lockfiles/, or paths; default: digits")
+    parser.add_argument("--all", action="store_true", help="every reference lock")
+    parser.add_argument("--work", type=Path, default=Path("build/pipeline"), help="what the steps hand on")
+    parser.add_argument("--builder", choices=NAMES, default=NAMES[0], help="which of the two builders")
+    parser.add_argument("--engine", default="", help="of the builder: own, none, containerd, classic or an address")
+    parser.add_argument("--leak", action="store_true", help="let the mask into one image: must fail with exit code 16")
+    parser.add_argument("--registry", default=os.environ.get("PIPELINE_REGISTRY", ""), help="where to push to")
+    return parser
+
+
+def _step(options: argparse.Namespace, subject: Subject) -> None:
+    """Run one step on one lock."""
+    if options.step == "build":
+        steps.build(subject, _builder(options, options.builder))
+    elif options.step == "push":
+        publishing.push(subject, options.registry)
+    else:
+        _SIMPLE[options.step](subject)
+
+
+def _builder(options: argparse.Namespace, name: str) -> Builder:
+    default = "own" if name == "here" else "none"
+    engine = options.engine if options.engine and (name == "elsewhere" or options.step == "build") else default
+    return Builder(name=name, engine=engine, leak=options.leak and name == "elsewhere")
+
+
+def _run(options: argparse.Namespace) -> int:
+    """Run everything, one lock after the other."""
+    names = all_names() if options.all else options.locks or list(SMALL)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="envbuild-pipeline-") as folder:
+        chosen = subjects(names, Path(folder))
+        with publishing.a_registry(options.registry, Path(folder)) as registry:
+            for subject in chosen:
+                _whole(options, subject, registry)
+        say("done", f"{len(chosen)} image{'s' * (len(chosen) != 1)}  {time.monotonic() - began:.0f} s")
+        for subject in chosen:
+            digests = [subject.kept(f"{name}.json", "build")["config"] for name in NAMES]
+            say("image", f"{subject.name}  sha256:{digests[0]}  sha256:{digests[1]}  equal")
+    return 0
+
+
+def _whole(options: argparse.Namespace, subject: Subject, registry: str) -> None:
+    steps.fresh(subject)
+    steps.fetch(subject)
+    for name in NAMES:
+        steps.build(subject, _builder(options, name))
+    try:
+        steps.compare(subject)
+        steps.guard(subject)
+        steps.example(subject)
+        steps.bills(subject)
+        publishing.push(subject, registry)
+        publishing.receive(subject)
+    finally:
+        publishing.forget(subject)
+        publishing.tidy(subject)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

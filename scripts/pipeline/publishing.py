@@ -1,0 +1,107 @@
+"""The steps that publish: push by digest, sign, attest, and receive as somebody else would."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from envbuild.errors import NotReproducibleError, UsageError
+from scripts.pipeline.console import envbuild_json, forget_image, say
+from scripts.pipeline.subject import ROOT, Subject
+
+
+@contextmanager
+def a_registry(named: str, work: Path) -> Iterator[str]:
+    """Give where to push to: the registry that is named, else Debian's on loopback, with TLS and a password."""
+    if named:
+        yield named.rstrip("/")
+        return
+    from tests.support.registry import running_registry
+
+    with running_registry(work / "registry", secure=True) as running:
+        os.environ["DOCKER_CONFIG"] = str(running.docker_config(work / "docker"))
+        say("registry", f"docker-registry at {running.host}, with TLS and a password")
+        yield f"{running.host}/images"
+
+
+def login(registry: str) -> None:
+    """Write the docker configuration for a registry, readable by this user alone.
+
+    User and password come from REGISTRY_USER and REGISTRY_PASSWORD; the file goes to DOCKER_CONFIG.
+    """
+    user, password = os.environ.get("REGISTRY_USER", ""), os.environ.get("REGISTRY_PASSWORD", "")
+    folder = os.environ.get("DOCKER_CONFIG", "")
+    if not (user and password and folder):
+        raise UsageError("login: expected REGISTRY_USER, REGISTRY_PASSWORD and DOCKER_CONFIG", "set them")
+    Path(folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+    entry = {"auth": base64.b64encode(f"{user}:{password}".encode()).decode()}
+    descriptor = os.open(Path(folder) / "config.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump({"auths": {registry.partition("/")[0]: entry}}, file)
+    say("login", f"{registry.partition('/')[0]} as {user}")
+
+
+def push(subject: Subject, registry: str) -> str:
+    """Push the image that ``here`` built, if it is the one that was compared; returns its reference by digest."""
+    compared = subject.kept("elsewhere.json", "build --builder elsewhere")
+    store = subject.note("here") / "store"
+    environ = {**os.environ, "ENVBUILD_STORE": str(store), "PYTHONPATH": str(ROOT)}
+    project = subject.note("pushed")
+    shutil.rmtree(project, ignore_errors=True)
+    project.mkdir(parents=True)
+    shutil.copy(subject.path, project)
+    # Beside the record of the other builder: a push of anything else is refused.
+    identity = {name: value for name, value in compared.items() if name != "built"}
+    record = project / subject.path.with_suffix(".image.json").name
+    record.write_text(json.dumps(identity))
+    words = ("push", f"{registry}/{subject.name}", "--write", "--offline")
+    pushed = envbuild_json(*words, cwd=project, environ=environ)
+    if pushed["manifest"] != compared["manifest"]:
+        raise NotReproducibleError(
+            f"{subject.name}: pushed sha256:{pushed['manifest']}, compared sha256:{compared['manifest']}"
+        )
+    subject.keep("published.json", pushed)
+    blobs = ", ".join(f"{count} {what}" for what, count in pushed["blobs"].items())
+    say("push", f"{subject.name}  {pushed['reference']}  {pushed['bytes'] / 1e6:.0f} MB, blobs: {blobs}")
+    return str(pushed["reference"])
+
+
+def receive(subject: Subject) -> None:
+    """Do what somebody else would: inspect, pull by digest with an empty store, run; nothing is built."""
+    reference = str(subject.kept("published.json", "push")["reference"])
+    compared = subject.kept("elsewhere.json", "build --builder elsewhere")
+    project = subject.note("received")
+    shutil.rmtree(project, ignore_errors=True)
+    project.mkdir(parents=True)
+    shutil.copy(subject.path, project)
+    identity = {name: value for name, value in compared.items() if name != "built"}
+    (project / subject.path.with_suffix(".image.json").name).write_text(json.dumps(identity))
+    environ = {**os.environ, "ENVBUILD_STORE": str(project / "store"), "PYTHONPATH": str(ROOT)}
+    seen = envbuild_json("inspect", reference, cwd=project, environ=environ)
+    say("inspect", f"{subject.name}  config sha256:{seen['config']}, signed: {_yes(seen, 'signed')}")
+    forget_image(str(identity["reference"]))
+    pulled = envbuild_json("pull", reference, cwd=project, environ=environ)
+    if not seen["config"] == pulled["config"] == compared["config"]:
+        raise NotReproducibleError(f"{subject.name}: what was pulled is not what was compared")
+    say("pull", f"{subject.name}  sha256:{pulled['config']}, on an empty store")
+
+
+def _yes(seen: dict[str, object], name: str) -> str:
+    return "yes" if seen.get(name) else "no"
+
+
+def forget(subject: Subject) -> None:
+    """Take the image out of the engine again."""
+    built = subject.kept("here.json", "build")
+    forget_image(str(built["reference"]))
+
+
+def tidy(subject: Subject) -> None:
+    """Remove what takes much room."""
+    for name in ("here", "elsewhere", "vendor", "received", "example"):
+        shutil.rmtree(subject.note(name), ignore_errors=True)
