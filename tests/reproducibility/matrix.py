@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
 from envbuild.engine.docker_images import remove_image
@@ -160,7 +161,9 @@ class Matrix:
             environ["LD_PRELOAD"] = str(subject.libraries[row.library])
             words.append(f"preload={subject.libraries[row.library]}")
         inside = subject.code / "tests" / "reproducibility" / "inside.py"
-        prefix = [word.replace("{socket_group}", str(cell.column.socket_group())) for word in row.prefix]
+        column = cell.column
+        given = {"{socket_group}": str(column.socket_group()), "{access}": column.access()}
+        prefix = [reduce(lambda text, name: text.replace(name, given[name]), given, word) for word in row.prefix]
         command = [*prefix, sys.executable, str(inside), ",".join(words) or "-", *arguments]
         return subprocess.run(
             command, cwd=folder / row.folder, env=environ, umask=row.umask, stdin=subprocess.DEVNULL,

@@ -77,8 +77,8 @@ _USER = (
     f"--regid={NOBODY}",
     "--groups={socket_group}",
     # Reading is all it may: the interpreter may lie in a home folder.
-    "--inh-caps=-all,+dac_read_search",
-    "--ambient-caps=-all,+dac_read_search",
+    "--inh-caps=-all,+{access}",
+    "--ambient-caps=-all,+{access}",
 )
 _HOST = ("unshare", "--uts", "sh", "-c", 'hostname elsewhere.example && exec "$@"', "sh")
 
