@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli import commands_image, commands_images, commands_registry, commands_run, commands_sbom, commands_store
+from envbuild.cli import (
+    commands_image,
+    commands_images,
+    commands_registry,
+    commands_run,
+    commands_sbom,
+    commands_signing,
+    commands_store,
+)
 from envbuild.cli.options import app
 
 __all__ = [
@@ -17,6 +25,7 @@ __all__ = [
     "commands_registry",
     "commands_run",
     "commands_sbom",
+    "commands_signing",
     "commands_store",
     "invoke",
 ]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, LockArgument, Offline, Quiet, Verbose, app
+from envbuild.cli.options import Json, LockArgument, Offline, Quiet, RequireSignature, Verbose, app
 
 
 @app.command()
@@ -39,6 +39,7 @@ def pull(
         typer.Argument(help="REGISTRY/REPOSITORY[:TAG][@sha256:…]; by default where `push --write` says it is."),
     ] = None,
     lock: LockArgument = None,
+    require_signature: RequireSignature = None,
     as_json: Json = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -49,13 +50,14 @@ def pull(
     code 16, bytes altered on the way with 13."""
     from envbuild.cli.pulling import pull_image
 
-    pull_image(reference, lock, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+    pull_image(reference, lock, require_signature, Console(quiet=quiet, verbose=verbose, as_json=as_json))
 
 
 @app.command()
 def inspect(
     reference: Annotated[str, typer.Argument(help="REGISTRY/REPOSITORY[:TAG][@sha256:…]")],
     lock: Annotated[bool, typer.Option("--lock", help="Print the lock inside the image, nothing else.")] = False,
+    require_signature: RequireSignature = None,
     as_json: Json = False,
 ) -> None:
     """Tell what an image in a registry is, without pulling it.
@@ -63,4 +65,4 @@ def inspect(
     Its lock, layers and their weights, SBOM and signatures."""
     from envbuild.cli.inspecting import inspect_image
 
-    inspect_image(reference, lock, Console(as_json=as_json))
+    inspect_image(reference, lock, require_signature, Console(as_json=as_json))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, LockArgument, LockOption, Offline, Quiet, Verbose, app
+from envbuild.cli.options import Json, LockArgument, LockOption, Offline, Quiet, RequireSignature, Verbose, app
 from envbuild.errors import UsageError
 
 
@@ -60,6 +60,7 @@ def run(
         str | None,
         typer.Option("--image", metavar="REF@sha256:…", help="Run this image from a registry, if it is the lock's."),
     ] = None,
+    require_signature: RequireSignature = None,
     offline: Offline = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -87,6 +88,7 @@ def run(
         guard=guard,
         offline=offline,
         image=image,
+        require_signature=require_signature,
     )
     return run_program(options, Console(quiet=quiet, verbose=verbose))
 

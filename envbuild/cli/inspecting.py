@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.demanding import Checked, check_all
 from envbuild.cli.pulling import read_lock
 from envbuild.digest import sha256_bytes
 from envbuild.errors import IntegrityError, UsageError
 from envbuild.registry.reference import Reference, parse_reference
+from envbuild.signing.trust import trust
 
 if TYPE_CHECKING:
     from envbuild.registry.artifacts import Attachment
@@ -25,36 +27,43 @@ _SHOWN = 4
 """Frameworks named in the line of the lock."""
 
 
-def inspect_image(text: str, lock_only: bool, console: Console) -> None:
+def inspect_image(text: str, lock_only: bool, require: str | None, console: Console) -> None:
     """Print what an image in a registry is; nothing of it is kept.
 
     Args:
         lock_only: print the lock that travels inside, byte for byte, and nothing else.
+        require: who must have signed it, as typed.
 
     Raises:
         RegistryError: the registry does not answer, or has no such image.
-        IntegrityError: bytes were altered, or the image holds no lock.
+        IntegrityError: bytes were altered, the image holds no lock, or it is not signed as it must be.
     """
     from envbuild.netconfig import network_config
     from envbuild.registry.artifacts import attachments
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository
 
-    reference = parse_reference(text)
+    reference, who = parse_reference(text), trust(require) if require is not None else None
     with Repository(reference, network_config()) as repository:
         machine = platform.machine()
         reference = reference if reference.target else reference.tagged(_only_tag(repository))
         remote = read_image(repository, reference.target, _ARCHITECTURES.get(machine, machine))
         data = checked_lock(read_lock(repository, remote), remote, reference)
+        pinned = reference.at(remote.manifest.digest)
+        checked = check_all(pinned, who, sha256_bytes(data)) if who is not None else None
+        if lock_only and checked is not None and checked.refusal is not None:
+            raise checked.refusal
         if lock_only:
             sys.stdout.write(data.decode())
             return
         attached = attachments(repository, remote.manifest.digest)
     lock = locks.loads(data, f"the lock inside {reference}")
     if console.as_json:
-        console.result(_table(reference, remote, data, lock, attached))
+        console.result({**_table(reference, remote, data, lock, attached), "signed": _signed(checked)})
     else:
-        _print(reference, remote, lock, attached, console)
+        _print(reference, remote, lock, attached, checked, console)
+    if checked is not None and checked.refusal is not None:
+        raise checked.refusal
 
 
 def _only_tag(repository: Repository) -> str:
@@ -103,8 +112,21 @@ def _table(
     }
 
 
+def _signed(checked: Checked | None) -> dict[str, Any] | None:
+    """Return what programs read of the signature; None if it was not checked."""
+    if checked is None:
+        return None
+    named = {"builders": list(checked.builders), "other_locks": list(checked.locks)}
+    return {"by": str(checked.who), "good": checked.refusal is None, "provenance": named}
+
+
 def _print(
-    reference: Reference, remote: RemoteImage, lock: locks.Lock, attached: tuple[Attachment, ...], console: Console
+    reference: Reference,
+    remote: RemoteImage,
+    lock: locks.Lock,
+    attached: tuple[Attachment, ...],
+    checked: Checked | None,
+    console: Console,
 ) -> None:
     """Print it for people."""
     size = sum(layer.blob.size for layer in remote.layers)
@@ -116,17 +138,35 @@ def _print(
         console.line(
             "", f"{layer.title[:48]:<48}", f"{human_bytes(layer.blob.size):>7}", f"sha256:{layer.diff_id[:12]}…"
         )
+    note = "(not checked)" if checked is None else ""
     for kind, label in (("sbom", "sbom"), ("signature", "signed"), ("attestation", "attested")):
         found = [item for item in attached if item.kind == kind]
         if not found:
             console.line(label, "no")
         for item in found:
-            note = "" if kind == "sbom" else "(not checked)"
             console.line(label, item.type, f"sha256:{item.digest[:12]}…", note)
+    if checked is not None:
+        _print_checked(checked, console)
     if others := [item for item in attached if item.kind == "other"]:
         console.line("attached", plural(len(others), "other artifact"))
     pinned = reference.at(remote.manifest.digest)
     console.line("rebuild", f"envbuild inspect {pinned} --lock > {lock.file_name} && envbuild build {lock.file_name}")
+
+
+def _print_checked(checked: Checked, console: Console) -> None:
+    """Say whose signature and provenance there is."""
+    if checked.refusal is not None:
+        console.line("checked", f"not signed by {checked.who}")
+        return
+    console.line("checked", f"signed by {checked.who}")
+    for builder in checked.builders:
+        console.line("", "provenance by the same signer names this lock", f"built by {builder}")
+    for digest in checked.locks:
+        console.line(
+            "", f"provenance by the same signer names another lock: {f'sha256:{digest}' if digest else 'none'}"
+        )
+    if not checked.builders:
+        console.line("", "no provenance by the same signer names this lock")
 
 
 def _contents(lock: locks.Lock) -> str:

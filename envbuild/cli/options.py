@@ -28,6 +28,10 @@ LockArgument = Annotated[
 LockOption = Annotated[
     Path | None, typer.Option("--lock", metavar="FILE", help="The lock; by default the one found upward.")
 ]
+RequireSignature = Annotated[
+    str | None,
+    typer.Option("--require-signature", metavar="WHO", help="Signed by whom: cosign.pub, or IDENTITY@https://ISSUER."),
+]
 FromFolders = Annotated[
     list[Path] | None,
     typer.Option("--from", metavar="DIR", help="A folder made by `envbuild fetch --vendor`, tried before any index."),

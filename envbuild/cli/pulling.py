@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 from envbuild import layout
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.demanding import demand, published_reference
 from envbuild.cli.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.cli.published import read_published
 from envbuild.digest import canonical_json
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
 from envbuild.registry.reference import Reference, parse_reference
+from envbuild.signing.trust import Trust
+from envbuild.signing.trust import trust as parse_trust
 from envbuild.store import Store
 
 if TYPE_CHECKING:
@@ -31,34 +34,52 @@ if TYPE_CHECKING:
 _LOCK_LIMIT = 16 << 20
 
 
-def pull_image(text: str | None, path: Path | None, console: Console) -> Identity:
+def pull_image(text: str | None, path: Path | None, require: str | None, console: Console) -> Identity:
     """Bring a lock's image from a registry into the engine; returns what is recorded of it.
 
     Args:
         text: the reference; by default where the lock says that its image was published.
+        require: who must have signed it, as typed.
 
     Raises:
         NotReproducibleError: it is not the lock's image.
-        IntegrityError: bytes were altered on the way.
+        IntegrityError: bytes were altered on the way, or it is not signed as it must be.
         RegistryError: the registry does not answer or refuses.
     """
     from envbuild.engine.docker import connect
 
+    who = parse_trust(require) if require is not None else None
     opened = open_lock(path)
-    identity = pulled(opened, _reference(text, opened), connect(), console)
+    identity = pulled(opened, _reference(text, opened), connect(), console, who)
     console.line("image", opened.lock.name, f"sha256:{identity['config'][:12]}…", "the lock's", elapsed=True)
     console.result(identity)
     return identity
 
 
-def image_for_run(text: str, opened: Opened, engine: Engine, console: Console, *, offline: bool = False) -> Identity:
+def image_for_run(
+    text: str | None,
+    opened: Opened,
+    engine: Engine,
+    console: Console,
+    *,
+    offline: bool = False,
+    require: str | None = None,
+) -> Identity:
     """Return the image to run: the lock's, by digest, pulled unless the engine has it.
+
+    Args:
+        text: the reference; None with ``require`` for where it was published.
+        require: who must have signed it, as typed.
 
     Raises:
         UsageError: the reference has no digest.
         NotReproducibleError: it is not the lock's image.
+        IntegrityError: it is not signed as it must be.
     """
-    reference = parse_reference(text)
+    who = parse_trust(require) if require is not None else None
+    if who is not None and offline:
+        raise UsageError("--require-signature asks the registry, which --offline forbids", "leave out one of them")
+    reference = parse_reference(text) if text is not None else published_reference(opened)
     if not reference.digest:
         raise UsageError(
             f"--image {text}: a tag may mean something else tomorrow",
@@ -67,13 +88,17 @@ def image_for_run(text: str, opened: Opened, engine: Engine, console: Console, *
     recorded = read_identity(opened.path, opened.lock)
     known = recorded is not None and recorded["manifest"] == reference.digest
     if recorded is not None and known and is_recorded(engine.find_image(recorded["reference"]), recorded):
+        if who is not None:
+            demand(reference.at(reference.digest), who, console)
         return recorded
     if offline:
         raise EngineError(f"the engine lacks {reference}, and --offline forbids to ask the registry", "run it without")
-    return pulled(opened, reference, engine, console)
+    return pulled(opened, reference, engine, console, who)
 
 
-def pulled(opened: Opened, reference: Reference, engine: Engine, console: Console) -> Identity:
+def pulled(
+    opened: Opened, reference: Reference, engine: Engine, console: Console, who: Trust | None = None
+) -> Identity:
     """Bring the image in, verified; arguments and errors as for ``pull_image``."""
     from envbuild.image.plan import plan
     from envbuild.netconfig import network_config
@@ -85,6 +110,8 @@ def pulled(opened: Opened, reference: Reference, engine: Engine, console: Consol
     with Repository(reference, network_config()) as repository:
         remote = read_image(repository, reference.target or locks.lock_digest(lock)[:12], architecture)
         identity = check_is_locks(remote, reference, opened)
+        if who is not None:  # of the very manifest that is read here, whatever the tag means by now
+            demand(reference.at(remote.manifest.digest), who, console)
         if is_recorded(engine.find_image(identity["reference"]), identity):
             console.line("pull", str(reference), "the engine has it", elapsed=True)
         else:

@@ -44,6 +44,7 @@ class RunOptions:
     guard: bool = True
     offline: bool = False
     image: str | None = None
+    require_signature: str | None = None
 
 
 TRACE_VALUES = 256 << 20
@@ -73,11 +74,12 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     engine = connect()
     beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
     identity = read_identity(path, lock)
-    if options.image is not None:
+    if options.image is not None or options.require_signature is not None:
         from envbuild.cli.pulling import image_for_run
 
         _refuse_missing_gpus(lock, options, engine)
-        identity = image_for_run(options.image, opened, engine, beside, offline=options.offline)
+        who = options.require_signature
+        identity = image_for_run(options.image, opened, engine, beside, offline=options.offline, require=who)
     elif identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
         from envbuild.cli.building import BuildOptions, build_image
 

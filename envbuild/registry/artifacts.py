@@ -21,6 +21,7 @@ Kind = Literal["signature", "attestation", "sbom", "other"]
 
 _COSIGN: Mapping[str, Kind] = {"sig": "signature", "att": "attestation", "sbom": "sbom"}
 _WORDS: Sequence[tuple[str, Kind]] = (
+    ("cosign/sign/", "signature"),
     ("simplesigning", "signature"),
     ("notary.signature", "signature"),
     ("sigstore.bundle", "signature"),
@@ -32,6 +33,8 @@ _WORDS: Sequence[tuple[str, Kind]] = (
 )
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 _EMPTY = blob_of(b"{}")
+_BUNDLE = "dev.sigstore.bundle"
+"""In the artifact type and annotations of what cosign 3 attaches (cosign's specs/BUNDLE_SPEC.md)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +42,7 @@ class Attachment:
     """Something that refers to an image.
 
     Attributes:
-        type: its artifact type, or the media type of what it holds.
+        type: what is stated (an in-toto predicate type), else its artifact type, or the media type of what it holds.
         digest: of its manifest, hexadecimal.
         place: ``referrers`` or the tag.
     """
@@ -65,16 +68,15 @@ def attachments(repository: Repository, digest: str) -> tuple[Attachment, ...]:
     Raises:
         RegistryError: the registry does not answer.
     """
-    found = [
-        Attachment(kind=_kind(entry.artifact_type), type=entry.artifact_type, digest=entry.digest, place="referrers")
-        for entry in referrers(repository, digest)
-    ]
+    found = [_referring(repository, entry) for entry in referrers(repository, digest)]
     for suffix, kind in _COSIGN.items():
         tag = f"sha256-{digest}.{suffix}"
         manifest = repository.manifest(tag)
         if manifest is not None:
-            types = sorted({layer.media_type for layer in descriptors(manifest, "layers")})
-            found.append(Attachment(kind=kind, type=", ".join(types), digest=manifest.digest, place=tag))
+            layers = descriptors(manifest, "layers")
+            for text in sorted({layer.annotations.get("predicateType") or layer.media_type for layer in layers}):
+                stated = _kind(text) if kind == "attestation" else kind
+                found.append(Attachment(kind=stated, type=text, digest=manifest.digest, place=tag))
     return tuple(sorted(found, key=lambda item: (item.kind, item.type, item.digest)))
 
 
@@ -151,6 +153,18 @@ def _list(
         return
     index = {"manifests": [*entries, entry], "mediaType": OCI_INDEX, "schemaVersion": 2}
     repository.put_manifest(Manifest(canonical_json(index), OCI_INDEX), tag)
+
+
+def _referring(repository: Repository, entry: Descriptor) -> Attachment:
+    """Say what an entry of the referrers list is; a list may leave out what the manifest itself says."""
+    text, notes = entry.artifact_type, entry.annotations
+    if text in ("", _EMPTY_TYPE) or (_BUNDLE.rpartition(".")[2] in text and f"{_BUNDLE}.predicateType" not in notes):
+        manifest = repository.manifest(f"sha256:{entry.digest}")
+        document = manifest.document if manifest is not None else {}
+        text, notes = str(document.get("artifactType") or text), document.get("annotations") or {}
+    stated = notes.get(f"{_BUNDLE}.predicateType") if isinstance(notes, dict) else None
+    text = str(stated or text)
+    return Attachment(kind=_kind(text), type=text, digest=entry.digest, place="referrers")
 
 
 def _fallback(digest: str) -> str:

@@ -44,6 +44,7 @@ LAYERS = {
     "difference": "difference",
     "report": "report",
     "sbom": "sbom",
+    "signing": "signing",
     "hostcheck": "wiring",
     "cli": "wiring",
     "__main__": "wiring",
@@ -68,6 +69,7 @@ ALLOWED = {
     "difference": {"values", "runtime"},
     "report": {"values", "difference"},
     "sbom": {"values"},
+    "signing": {"values"},
     "wiring": {*LAYERS.values()},
 }
 """Layers that each layer may import besides its own: no stage another stage, no stage an adapter."""

@@ -1,0 +1,149 @@
+"""``sign``: the image that was pushed, its provenance and bills of materials, through cosign."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild import __version__
+from envbuild import lock as locks
+from envbuild.cli.console import Console
+from envbuild.cli.demanding import cosign_for
+from envbuild.cli.identity import Identity, identity_path, image_tag, read_identity
+from envbuild.cli.opening import Opened, open_lock
+from envbuild.cli.published import read_published
+from envbuild.digest import canonical_json, sha256_bytes
+from envbuild.errors import NotReproducibleError, UsageError
+from envbuild.registry.reference import Reference, parse_reference
+from envbuild.signing import cosign as tool
+from envbuild.signing.provenance import Material, Origin, Subject, origin, provenance
+from envbuild.signing.trust import Signer, signer
+
+if TYPE_CHECKING:
+    from envbuild.sbom.values import Document
+    from envbuild.signing.cosign import Cosign
+
+_TITLES = {tool.PROVENANCE: "provenance", tool.CYCLONEDX: "CycloneDX", tool.SPDX: "SPDX"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignOptions:
+    """Options of ``sign`` as typed."""
+
+    key: str | None = None
+    keyless: bool = False
+    signature_only: bool = False
+    builder: str = ""
+    invocation: str = ""
+
+
+def sign_image(text: str | None, path: Path | None, options: SignOptions, console: Console) -> None:
+    """Sign the image that was pushed, and attach its provenance and bills of materials.
+
+    Args:
+        text: the reference by digest; by default the one that ``push --write`` kept.
+
+    Raises:
+        UsageError: there is no cosign or no such key, or the reference has no digest.
+        NotReproducibleError: the registry holds another image than the lock's.
+    """
+    who = signer(options.key, options.keyless, os.environ)
+    made = origin(options.builder, options.invocation, os.environ, __version__)
+    program = tool.find_program(os.environ)
+    opened = open_lock(path)
+    reference = _to_sign(text, opened)
+    identity = _pushed(reference, opened)
+    statements = [] if options.signature_only else _statements(opened.lock, identity, made)
+    with cosign_for(reference, program) as cosign:
+        cosign.sign(str(reference), who)
+        console.line("sign", str(reference), str(who), elapsed=True)
+        _attest(cosign, reference, who, statements)
+    titles = [_TITLES[kind] for kind, _ in statements]
+    if titles:
+        console.line("attest", ", ".join(titles), elapsed=True)
+    digests = {kind: sha256_bytes(data) for kind, data in statements}
+    console.result({"reference": str(reference), "signer": str(who), "statements": digests})
+
+
+def _to_sign(text: str | None, opened: Opened) -> Reference:
+    """Return the reference by digest."""
+    if text is None:
+        published = read_published(opened.path, opened.lock)
+        if not published:
+            raise UsageError(
+                f"sign what? nothing says where the image of {opened.path.name} was pushed",
+                "name it: envbuild sign REFERENCE@sha256:…; envbuild push --write keeps it beside the lock",
+            )
+        return published[0]
+    reference = parse_reference(text)
+    if not reference.digest:
+        raise UsageError(
+            f"sign {text}: a tag may mean something else tomorrow",
+            f"name the image by digest, which envbuild push prints: {reference.name}@sha256:…",
+        )
+    return reference.at(reference.digest)
+
+
+def _pushed(reference: Reference, opened: Opened) -> Identity:
+    """Return what is recorded of the image, after a look at what the registry holds."""
+    from envbuild.cli.pulling import check_is_locks, check_lock_inside
+    from envbuild.image.plan import plan
+    from envbuild.netconfig import network_config
+    from envbuild.registry.image import read_image
+    from envbuild.registry.repository import Repository
+
+    recorded, name = read_identity(opened.path, opened.lock), identity_path(opened.path).name
+    if recorded is None or recorded["manifest"] != reference.digest:
+        known = f"sha256:{recorded['manifest']}" if recorded else "nothing: it is missing, or of another lock"
+        raise NotReproducibleError(
+            f"{reference} is not the image recorded in {name} — nothing was signed\n  recorded  {known}",
+            "sign what envbuild push has made of this lock: envbuild push REFERENCE --write && envbuild sign",
+        )
+    with Repository(reference, network_config()) as repository:
+        remote = read_image(repository, reference.target, str(plan(opened.lock).platform["architecture"]))
+        check_is_locks(remote, reference, opened)
+        check_lock_inside(repository, remote, reference, opened.lock)
+    return recorded
+
+
+def _statements(lock: locks.Lock, identity: Identity, made: Origin) -> list[tuple[str, bytes]]:
+    """Return what is stated of an image: type and predicate."""
+    from envbuild.cli.sbom_documents import sbom_document
+    from envbuild.store import Store
+
+    store = Store()
+    bills: dict[str, Document] = {
+        tool.CYCLONEDX: sbom_document(lock, identity, "cyclonedx", store),
+        tool.SPDX: sbom_document(lock, identity, "spdx", store),
+    }
+    subject = Subject(
+        lock=lock.name,
+        lock_digest=locks.lock_digest(lock),
+        layout=lock.layout,
+        recipe=identity["recipe"],
+        config=identity["config"],
+    )
+    digests = {document.file_name: sha256_bytes(document.data) for document in bills.values()}
+    predicate = canonical_json(provenance(subject, _materials(lock), digests, made))
+    return [(tool.PROVENANCE, predicate), *((kind, document.data) for kind, document in bills.items())]
+
+
+def _materials(lock: locks.Lock) -> list[Material]:
+    """Return what the image is made from; package URLs by the lock alone."""
+    from envbuild.sbom.bill import bill
+    from envbuild.sbom.values import Image, Layer
+
+    everything = Layer(title="", digest="", wheels=tuple(package.wheel.sha256 for package in lock.packages))
+    components = bill(lock, Image(tag=image_tag(lock), layers=(everything,)), {}).components
+    return [Material(purl=item.purl, file=item.file, sha256=item.sha256) for item in components]
+
+
+def _attest(cosign: Cosign, reference: Reference, who: Signer, statements: list[tuple[str, bytes]]) -> None:
+    with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
+        for kind, data in statements:
+            predicate = Path(folder) / f"{kind}.json"
+            predicate.write_bytes(data)
+            cosign.attest(str(reference), who, kind, predicate)
