@@ -41,10 +41,11 @@ imagetools: ## podman, skopeo and umoci, which the tests of engines and exports 
 integration: venv engine compiler imagetools ## tests with the real engine, the real indexes and mirrors
 	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
 
-lint: venv ## ruff, mypy --strict
+lint: venv ## ruff, mypy --strict, zizmor
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/zizmor --offline --quiet .github
 
 format: venv ## rewrite the code as ruff wants it
 	$(BIN)/ruff check --fix .
@@ -72,6 +73,9 @@ reproducibility: venv engine compiler ## one lock built on every engine in every
 
 pipeline: venv engine compiler ## the image pipeline (LOCKS="NAME…", ALL=1, PIPELINE_REGISTRY=…): built twice, compared, published
 	@scripts/pipeline.sh run $(if $(ALL),--all) $(LOCKS)
+
+wheel: venv ## envbuild's own wheel and source archive, built twice and compared, in dist/
+	@scripts/wheel.sh
 
 clean: ## remove what make made here (not the shared store)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache

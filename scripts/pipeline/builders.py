@@ -59,10 +59,8 @@ class Builder:
             words += ["--output", f"oci:{folder / 'layout'}"]
         environ = self.environ(folder)
         told = _surroundings(self, environ)
-        say(
-            "build",
-            f"{subject.name}  {self.name}: {', '.join(f'{key} {value}' for key, value in told.items() if key != 'builder')}",
-        )
+        facts = ", ".join(f"{key} {value}" for key, value in told.items() if key != "builder")
+        say("build", f"{subject.name}  {self.name}: {facts}")
         umask = -1 if self.name == "here" else _TOGETHER.umask
         began = time.monotonic()
         identity = envbuild_json(
