@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler imagetools demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility pipeline wheel clean
+.PHONY: help venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -38,7 +38,10 @@ compiler: ## a C compiler for the libraries that stand in for a driver (installs
 imagetools: ## podman, skopeo and umoci, which the tests of engines and exports need (installs what is missing)
 	@scripts/ensure-image-tools.sh
 
-integration: venv engine compiler imagetools ## tests with the real engine, the real indexes and mirrors
+cosign: ## cosign, which images are signed with (unpacks Debian's into the cache if there is none)
+	@scripts/ensure-cosign.sh >/dev/null
+
+integration: venv engine compiler imagetools cosign ## tests with the real engine, the real indexes and mirrors
 	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
 
 lint: venv ## ruff, mypy --strict, zizmor

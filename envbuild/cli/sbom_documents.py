@@ -56,6 +56,12 @@ def sbom_document(lock: Lock, recorded: Identity | None, kind: str, store: Store
     return _RENDER[kind](bill(lock, _image(lock, recorded), read_evidence(lock, store)))
 
 
+def sbom_documents(lock: Lock, recorded: Identity | None, store: Store) -> dict[str, Document]:
+    """Return the bills of every kind, by kind; arguments as for ``sbom_document``. Files are read once."""
+    made = bill(lock, _image(lock, recorded), read_evidence(lock, store))
+    return {kind: render(made) for kind, render in _RENDER.items()}
+
+
 def read_evidence(lock: Lock, store: Store) -> dict[str, Evidence]:
     """Return what each of a lock's files in the store says of itself, by SHA-256.
 

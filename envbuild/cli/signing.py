@@ -23,7 +23,6 @@ from envbuild.signing.provenance import Material, Origin, Subject, origin, prove
 from envbuild.signing.trust import Signer, signer
 
 if TYPE_CHECKING:
-    from envbuild.sbom.values import Document
     from envbuild.signing.cosign import Cosign
 
 _TITLES = {tool.PROVENANCE: "provenance", tool.CYCLONEDX: "CycloneDX", tool.SPDX: "SPDX"}
@@ -111,14 +110,10 @@ def _pushed(reference: Reference, opened: Opened) -> Identity:
 
 def _statements(lock: locks.Lock, identity: Identity, made: Origin) -> list[tuple[str, bytes]]:
     """Return what is stated of an image: type and predicate."""
-    from envbuild.cli.sbom_documents import sbom_document
+    from envbuild.cli.sbom_documents import sbom_documents
     from envbuild.store import Store
 
-    store = Store()
-    bills: dict[str, Document] = {
-        tool.CYCLONEDX: sbom_document(lock, identity, "cyclonedx", store),
-        tool.SPDX: sbom_document(lock, identity, "spdx", store),
-    }
+    bills = sbom_documents(lock, identity, Store())
     subject = Subject(
         lock=lock.name,
         lock_digest=locks.lock_digest(lock),
@@ -128,7 +123,7 @@ def _statements(lock: locks.Lock, identity: Identity, made: Origin) -> list[tupl
     )
     digests = {document.file_name: sha256_bytes(document.data) for document in bills.values()}
     predicate = canonical_json(provenance(subject, _materials(lock), digests, made))
-    return [(tool.PROVENANCE, predicate), *((kind, document.data) for kind, document in bills.items())]
+    return [(tool.PROVENANCE, predicate), (tool.CYCLONEDX, bills["cyclonedx"].data), (tool.SPDX, bills["spdx"].data)]
 
 
 def _materials(lock: locks.Lock) -> list[Material]:

@@ -33,8 +33,8 @@ _WORDS: Sequence[tuple[str, Kind]] = (
 )
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 _EMPTY = blob_of(b"{}")
-_BUNDLE = "dev.sigstore.bundle"
-"""In the artifact type and annotations of what cosign 3 attaches (cosign's specs/BUNDLE_SPEC.md)."""
+_STATED = "dev.sigstore.bundle.predicateType"
+"""Annotation of what cosign 3 attaches (cosign's specs/BUNDLE_SPEC.md)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -158,11 +158,11 @@ def _list(
 def _referring(repository: Repository, entry: Descriptor) -> Attachment:
     """Say what an entry of the referrers list is; a list may leave out what the manifest itself says."""
     text, notes = entry.artifact_type, entry.annotations
-    if text in ("", _EMPTY_TYPE) or (_BUNDLE.rpartition(".")[2] in text and f"{_BUNDLE}.predicateType" not in notes):
+    if text in ("", _EMPTY_TYPE) or ("sigstore.bundle" in text and _STATED not in notes):
         manifest = repository.manifest(f"sha256:{entry.digest}")
         document = manifest.document if manifest is not None else {}
         text, notes = str(document.get("artifactType") or text), document.get("annotations") or {}
-    stated = notes.get(f"{_BUNDLE}.predicateType") if isinstance(notes, dict) else None
+    stated = notes.get(_STATED) if isinstance(notes, dict) else None
     text = str(stated or text)
     return Attachment(kind=_kind(text), type=text, digest=entry.digest, place="referrers")
 
