@@ -7,6 +7,8 @@ docs/benchmarks.md.
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -53,6 +55,8 @@ try:
 except ValueError as unknown:
     parser.error(f"unknown: {unknown}")
 
+# A run that is told to end takes its engine and images away, as one that comes to its end.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 for name in wanted:
     with tempfile.TemporaryDirectory(prefix=f"envbuild-bench-{name}-") as folder:
         title, contestants = {**BENCHMARKS, **ON_REQUEST}[name](Path(folder))

@@ -52,7 +52,11 @@ def lock(folder: Path) -> tuple[str, list[Case]]:
     call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
 
     def forget(*names: str) -> Callable[[], None]:
-        return lambda: [(folder / name).unlink(missing_ok=True) for name in names] and None
+        def remove() -> None:
+            for name in names:
+                (folder / name).unlink(missing_ok=True)
+
+        return remove
 
     uv = [str(BIN / "uv"), "pip", "compile", "--quiet", "--generate-hashes", "--python-version", "3.11"]
     pip_compile = [str(BIN / "pip-compile"), "--quiet", "--generate-hashes", "--strip-extras"]

@@ -20,6 +20,7 @@ class Case:
         command: argument vector.
         prepare: called before each run, not timed.
         runs: how often at most; slow peers may run less often than the others.
+        slow: a peer that takes long: run as often as ``--slow`` says, without a round that does not count.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Case:
     environment: Mapping[str, str] = field(default_factory=dict)
     prepare: Callable[[], None] = lambda: None
     runs: int = 99
+    slow: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +69,15 @@ def run_case(case: Case) -> tuple[float, float]:
     return seconds, usage.ru_maxrss / 1000
 
 
-def measure(cases: Sequence[Case], runs: int, *, warmup: int = 1) -> list[Figure]:
-    """Run all cases in turn (A B C A B C …) after ``warmup`` rounds that do not count."""
+def measure(cases: Sequence[Case], runs: int, *, slow: int = 3) -> list[Figure]:
+    """Run all cases in turn (A B C A B C …), slow ones ``slow`` times; of several rounds, one before does not count."""
+    warmup = int(runs > 1)
+    most = {case.name: min(case.runs, runs, slow) if case.slow else min(case.runs, runs) for case in cases}
     seconds: dict[str, list[float]] = {case.name: [] for case in cases}
     peaks: dict[str, float] = {case.name: 0.0 for case in cases}
     for turn in range(-warmup, runs):
         for case in cases:
-            if turn >= case.runs or (turn < 0 and case.runs < runs):
+            if turn >= most[case.name] or (turn < 0 and (case.slow or case.runs < runs)):
                 continue
             took, peak = run_case(case)
             if turn >= 0:
