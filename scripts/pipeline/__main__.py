@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from envbuild.errors import EnvbuildError
-from scripts.pipeline import publishing, steps
+from envbuild.errors import EnvbuildError, UsageError
+from scripts.pipeline import publishing, signatures, steps
 from scripts.pipeline.builders import NAMES, Builder
 from scripts.pipeline.console import say
 from scripts.pipeline.subject import SMALL, Subject, all_names, names_to_build, subjects
@@ -34,16 +34,17 @@ _SIMPLE: dict[str, Callable[[Subject], object]] = {
 
 def main() -> int:
     """Parse, run, tell; returns the exit code."""
-    options = _parser().parse_args()
+    options = _parser().parse_intermixed_args()
+    publishing.use_runner_folder()
     try:
         if options.step == "run":
             return _run(options)
         if options.step == "list":
-            print(json.dumps(names_to_build(os.environ.get("PIPELINE_SINCE", ""))))
+            _list()
         elif options.step == "login":
             publishing.login(options.registry)
         else:
-            for subject in subjects(options.locks, options.work.resolve()):
+            for subject in subjects(options.locks, (options.work or Path("build/pipeline")).resolve()):
                 _step(options, subject)
     except EnvbuildError as error:
         hint = f"\n  → {error.hint}" if error.hint else ""
@@ -54,16 +55,41 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/pipeline.sh", description="The image pipeline, whole or by steps.")
-    several = ["run", "list", "login", "build", "push", *_SIMPLE]
+    several = ["run", "list", "login", "build", "push", "sign", *_SIMPLE]
     parser.add_argument("step", choices=several, metavar="STEP", help=", ".join(several))
     parser.add_argument("locks", nargs="*", metavar="LOCK", help="names below lockfiles/, or paths; default: digits")
     parser.add_argument("--all", action="store_true", help="every reference lock")
-    parser.add_argument("--work", type=Path, default=Path("build/pipeline"), help="what the steps hand on")
+    parser.add_argument(
+        "--work", type=Path, help="what the steps hand on: build/pipeline; `run` keeps it only if named"
+    )
     parser.add_argument("--builder", choices=NAMES, default=NAMES[0], help="which of the two builders")
     parser.add_argument("--engine", default="", help="of the builder: own, none, containerd, classic or an address")
     parser.add_argument("--leak", action="store_true", help="let the mask into one image: must fail with exit code 16")
     parser.add_argument("--registry", default=os.environ.get("PIPELINE_REGISTRY", ""), help="where to push to")
+    parser.add_argument("--key", default="", help="cosign's private key; COSIGN_PASSWORD opens it")
+    parser.add_argument("--public", default="", help="its public key, which `receive` demands")
+    parser.add_argument("--keyless", action="store_true", help="sign as the workflow of GitHub Actions that runs")
     return parser
+
+
+def _list() -> None:
+    """Say what to build; in GitHub Actions as the step's output ``locks``."""
+    names = json.dumps(names_to_build(os.environ.get("PIPELINE_SINCE", "")))
+    print(names)
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        with open(output, "a") as file:
+            file.write(f"locks={names}\n")
+
+
+def _signer(options: argparse.Namespace, folder: Path) -> signatures.Signer:
+    """Return who signs; with no registry, key or identity named, a pair of its own."""
+    if options.keyless:
+        return signatures.keyless_signer()
+    if options.key and options.public:
+        return signatures.key_signer(str(Path(options.key).resolve()), str(Path(options.public).resolve()))
+    if options.key or options.step == "sign" or options.registry:
+        raise UsageError("expected --keyless, or --key FILE with --public FILE", "see docs/ci.md")
+    return signatures.own_signer(folder)
 
 
 def _step(options: argparse.Namespace, subject: Subject) -> None:
@@ -71,7 +97,9 @@ def _step(options: argparse.Namespace, subject: Subject) -> None:
     if options.step == "build":
         steps.build(subject, _builder(options, options.builder))
     elif options.step == "push":
-        publishing.push(subject, options.registry)
+        publishing.push(subject, publishing.named(options.registry))
+    elif options.step == "sign":
+        signatures.sign(subject, _signer(options, subject.note("keys")))
     else:
         _SIMPLE[options.step](subject)
 
@@ -87,10 +115,11 @@ def _run(options: argparse.Namespace) -> int:
     names = all_names() if options.all else options.locks or list(SMALL)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="envbuild-pipeline-") as folder:
-        chosen = subjects(names, Path(folder))
+        chosen = subjects(names, options.work.resolve() if options.work else Path(folder))
+        signer = _signer(options, Path(folder) / "keys")
         with publishing.a_registry(options.registry, Path(folder)) as registry:
             for subject in chosen:
-                _whole(options, subject, registry)
+                _whole(options, subject, registry, signer)
         say("done", f"{len(chosen)} image{'s' * (len(chosen) != 1)}  {time.monotonic() - began:.0f} s")
         for subject in chosen:
             digests = [subject.kept(f"{name}.json", "build")["config"] for name in NAMES]
@@ -98,7 +127,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _whole(options: argparse.Namespace, subject: Subject, registry: str) -> None:
+def _whole(options: argparse.Namespace, subject: Subject, registry: str, signer: signatures.Signer) -> None:
     steps.fresh(subject)
     steps.fetch(subject)
     for name in NAMES:
@@ -109,10 +138,12 @@ def _whole(options: argparse.Namespace, subject: Subject, registry: str) -> None
         steps.example(subject)
         steps.bills(subject)
         publishing.push(subject, registry)
+        signatures.sign(subject, signer)
         publishing.receive(subject)
     finally:
         publishing.forget(subject)
-        publishing.tidy(subject)
+        if not options.work:
+            publishing.tidy(subject)
 
 
 if __name__ == "__main__":

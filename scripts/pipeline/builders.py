@@ -83,9 +83,9 @@ class Builder:
     def _address(self) -> str:
         if self.engine not in _STARTED:
             return self.engine
-        command = [ROOT / "scripts" / "second-engine.sh", "start", self.engine]
+        command = [str(ROOT / "scripts" / "second-engine.sh"), "start", self.engine]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-        return done.stdout.strip().partition("=")[2]
+        return str(done.stdout).strip().partition("=")[2]
 
     def _program(self) -> tuple[str, ...]:
         if self.leak:
@@ -97,8 +97,8 @@ def _library(folder: Path) -> Path:
     """Compile the library that shows another date and another order of files."""
     subprocess.run([ROOT / "scripts" / "ensure-compiler.sh"], check=True, stdout=subprocess.DEVNULL)
     library, source = folder / "elsewhere.so", ROOT / "tests" / "reproducibility" / "elsewhere.c"
-    command = ["cc", "-shared", "-fPIC", "-O1", f"-DCLOCK={CLOCK_AHEAD}", "-DORDER=1", "-o", library, source]
-    subprocess.run(command, check=True)
+    flags = ["-shared", "-fPIC", "-O1", f"-DCLOCK={CLOCK_AHEAD}", "-DORDER=1"]
+    subprocess.run(["cc", *flags, "-o", str(library), str(source)], check=True)
     return library
 
 

@@ -12,14 +12,15 @@ from pathlib import Path
 
 from envbuild.errors import NotReproducibleError, UsageError
 from scripts.pipeline.console import envbuild_json, forget_image, say
+from scripts.pipeline.signatures import use_cosign
 from scripts.pipeline.subject import ROOT, Subject
 
 
 @contextmanager
-def a_registry(named: str, work: Path) -> Iterator[str]:
+def a_registry(registry: str, work: Path) -> Iterator[str]:
     """Give where to push to: the registry that is named, else Debian's on loopback, with TLS and a password."""
-    if named:
-        yield named.rstrip("/")
+    if registry:
+        yield named(registry)
         return
     from tests.support.registry import running_registry
 
@@ -27,6 +28,19 @@ def a_registry(named: str, work: Path) -> Iterator[str]:
         os.environ["DOCKER_CONFIG"] = str(running.docker_config(work / "docker"))
         say("registry", f"docker-registry at {running.host}, with TLS and a password")
         yield f"{running.host}/images"
+
+
+def named(registry: str) -> str:
+    """Return where to push to, in small letters, as repositories are; raises ``UsageError`` if nowhere."""
+    if not registry:
+        raise UsageError("expected a registry", "set PIPELINE_REGISTRY, or --registry HOST/FOLDER")
+    return registry.rstrip("/").lower()
+
+
+def use_runner_folder() -> None:
+    """Keep credentials for one job only, in GitHub Actions, unless DOCKER_CONFIG says otherwise."""
+    if os.environ.get("RUNNER_TEMP") and not os.environ.get("DOCKER_CONFIG"):
+        os.environ["DOCKER_CONFIG"] = str(Path(os.environ["RUNNER_TEMP"]) / "docker")
 
 
 def login(registry: str) -> None:
@@ -66,6 +80,9 @@ def push(subject: Subject, registry: str) -> str:
             f"{subject.name}: pushed sha256:{pushed['manifest']}, compared sha256:{compared['manifest']}"
         )
     subject.keep("published.json", pushed)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with open(summary, "a") as file:
+            file.write(f"- {subject.name}: `{pushed['reference']}`, config `sha256:{pushed['config']}`\n")
     blobs = ", ".join(f"{count} {what}" for what, count in pushed["blobs"].items())
     say("push", f"{subject.name}  {pushed['reference']}  {pushed['bytes'] / 1e6:.0f} MB, blobs: {blobs}")
     return str(pushed["reference"])
@@ -83,12 +100,22 @@ def receive(subject: Subject) -> None:
     (project / subject.path.with_suffix(".image.json").name).write_text(json.dumps(identity))
     environ = {**os.environ, "ENVBUILD_STORE": str(project / "store"), "PYTHONPATH": str(ROOT)}
     seen = envbuild_json("inspect", reference, cwd=project, environ=environ)
-    say("inspect", f"{subject.name}  config sha256:{seen['config']}, signed: {_yes(seen, 'signed')}")
+    demand = _demanded(subject)
+    say("inspect", f"{subject.name}  config sha256:{seen['config']}, SBOM: {_yes(seen, 'sbom')}")
     forget_image(str(identity["reference"]))
-    pulled = envbuild_json("pull", reference, cwd=project, environ=environ)
+    pulled = envbuild_json("pull", reference, *demand, cwd=project, environ=environ)
     if not seen["config"] == pulled["config"] == compared["config"]:
         raise NotReproducibleError(f"{subject.name}: what was pulled is not what was compared")
-    say("pull", f"{subject.name}  sha256:{pulled['config']}, on an empty store")
+    signed = ", signature checked" if demand else ""
+    say("pull", f"{subject.name}  sha256:{pulled['config']}, on an empty store{signed}")
+
+
+def _demanded(subject: Subject) -> tuple[str, ...]:
+    """Return the option that demands the signature, if there is one."""
+    if not subject.note("signed.json").exists():
+        return ()
+    use_cosign()
+    return ("--require-signature", str(subject.kept("signed.json", "sign")["required"]))
 
 
 def _yes(seen: dict[str, object], name: str) -> str:
