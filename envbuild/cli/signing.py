@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,11 +19,11 @@ from envbuild.cli.identity import Identity, identity_path, image_tag, read_ident
 from envbuild.cli.opening import Opened, open_lock
 from envbuild.cli.published import read_published
 from envbuild.digest import canonical_json, sha256_bytes
-from envbuild.errors import NotReproducibleError, UsageError
+from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import Material, Origin, Subject, origin, provenance
-from envbuild.signing.trust import Signer, signer
+from envbuild.signing.trust import Signer, Trust, signer
 
 if TYPE_CHECKING:
     from envbuild.signing.cosign import Cosign
@@ -56,13 +59,13 @@ def sign_image(text: str | None, path: Path | None, options: SignOptions, consol
     reference = _to_sign(text, opened)
     identity = _pushed(reference, opened)
     statements = [] if options.signature_only else _statements(opened.lock, identity, made)
-    with cosign_for(reference, program) as cosign:
-        cosign.sign(str(reference), who)
-        console.line("sign", str(reference), str(who), elapsed=True)
-        _attest(cosign, reference, who, statements)
-    titles = [_TITLES[kind] for kind, _ in statements]
-    if titles:
-        console.line("attest", ", ".join(titles), elapsed=True)
+    with cosign_for(reference, program) as cosign, _own_trust(cosign, who) as mine:
+        added = _add_signature(cosign, reference, who, mine)
+        console.line("sign", str(reference), str(who) if added else "nothing to do", elapsed=True)
+        made_now = [kind for kind, data in statements if _add_statement(cosign, reference, who, mine, kind, data)]
+    if statements:
+        titles = ", ".join(_TITLES[kind] for kind in made_now)
+        console.line("attest", titles or "nothing to do", elapsed=True)
     digests = {kind: sha256_bytes(data) for kind, data in statements}
     console.result({"reference": str(reference), "signer": str(who), "statements": digests})
 
@@ -136,9 +139,39 @@ def _materials(lock: locks.Lock) -> list[Material]:
     return [Material(purl=item.purl, file=item.file, sha256=item.sha256) for item in components]
 
 
-def _attest(cosign: Cosign, reference: Reference, who: Signer, statements: list[tuple[str, bytes]]) -> None:
+@contextmanager
+def _own_trust(cosign: Cosign, who: Signer) -> Iterator[Trust | None]:
+    """Have the signer's public key at hand, so that what is there already is not made again; keyless has none."""
+    if not who.key:
+        yield None
+        return
     with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
-        for kind, data in statements:
-            predicate = Path(folder) / f"{kind}.json"
-            predicate.write_bytes(data)
-            cosign.attest(str(reference), who, kind, predicate)
+        public = Path(folder) / "signer.pub"
+        public.write_text(cosign.public_key(who))
+        yield Trust(key=str(public))
+
+
+def _add_signature(cosign: Cosign, reference: Reference, who: Signer, mine: Trust | None) -> bool:
+    """Sign; False if the same key has."""
+    if mine is not None:
+        try:
+            cosign.check(str(reference), reference.digest, mine)
+        except IntegrityError:
+            pass
+        else:
+            return False
+    cosign.sign(str(reference), who)
+    return True
+
+
+def _add_statement(
+    cosign: Cosign, reference: Reference, who: Signer, mine: Trust | None, kind: str, data: bytes
+) -> bool:
+    """Attach a statement; False if the same key has attached it."""
+    if mine is not None and json.loads(data) in cosign.statements(str(reference), reference.digest, mine, kind):
+        return False
+    with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
+        predicate = Path(folder) / f"{kind}.json"
+        predicate.write_bytes(data)
+        cosign.attest(str(reference), who, kind, predicate)
+    return True

@@ -13,7 +13,7 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,10 @@ _NETWORK = re.compile(
 )
 _SECRETS = (VARIABLE, "COSIGN_PRIVATE_KEY", "COSIGN_PKCS11_PIN")
 _LONGEST = 300
+
+Done = subprocess.CompletedProcess[str]
+Call = Callable[[Sequence[str], Mapping[str, str], bool], Done]
+"""Runs a command line with an environment; True if a person is to see standard error and may answer."""
 
 
 def find_program(environ: Mapping[str, str]) -> str:
@@ -59,10 +63,14 @@ class Cosign:
         program: its path.
         environ: its environment; passwords and private keys are handed over only where they are needed.
         authorities: PEM file of those who may vouch for the registry; None for the system's.
+        call: runs it.
     """
 
-    def __init__(self, program: str, environ: Mapping[str, str], authorities: Path | None = None) -> None:
+    def __init__(
+        self, program: str, environ: Mapping[str, str], authorities: Path | None = None, call: Call | None = None
+    ) -> None:
         self._program = program
+        self._call = call or _call
         self._environ = dict(environ)
         self._registry = ["--registry-cacert", str(authorities)] if authorities else []
 
@@ -84,6 +92,13 @@ class Cosign:
         """
         flags = ["--type", kind, "--predicate", str(predicate)]
         self._make(["attest", *self._as(who, "attest"), *flags, reference], who, f"attest {reference}")
+
+    def public_key(self, who: Signer) -> str:
+        """Return the public half of a key, as PEM; errors as for ``sign``."""
+        done = self._run(["public-key", "--key", who.key], secrets=True)
+        if done.returncode or "PUBLIC KEY" not in done.stdout:
+            raise UsageError(f"cannot use the key {who}: {_words(done.stderr)}", f"check the key and {VARIABLE}")
+        return done.stdout
 
     def check(self, reference: str, digest: str, who: Trust) -> None:
         """Check that a signature by ``who`` covers a manifest.
@@ -146,21 +161,25 @@ class Cosign:
         hint = f"check the key and {VARIABLE}" if who.key else "keyless signing wants a job with `id-token: write`"
         raise UsageError(f"cannot {doing}: {words}", hint)
 
-    def _run(self, arguments: Sequence[str], *, secrets: bool, shown: bool = False) -> subprocess.CompletedProcess[str]:
+    def _run(self, arguments: Sequence[str], *, secrets: bool, shown: bool = False) -> Done:
         environ = {name: text for name, text in self._environ.items() if secrets or name not in _SECRETS}
         try:
-            return subprocess.run(
-                [self._program, *arguments],
-                env=environ,
-                stdin=None if shown else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=None if shown else subprocess.PIPE,
-                encoding="utf-8",
-                errors="replace",
-                check=False,
-            )
+            return self._call([self._program, *arguments], environ, shown)
         except OSError as error:
             raise UsageError(f"cannot run {self._program}: {error.strerror}", "install cosign again") from None
+
+
+def _call(command: Sequence[str], environ: Mapping[str, str], shown: bool) -> Done:
+    return subprocess.run(
+        command,
+        env=environ,
+        stdin=None if shown else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=None if shown else subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
 
 
 def _by(who: Trust) -> list[str]:

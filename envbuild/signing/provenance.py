@@ -57,7 +57,6 @@ def provenance(
         byproducts: SHA-256 of further documents by name.
     """
     names = {"config": subject.config, **byproducts}
-    metadata = {"metadata": {"invocationId": origin.invocation}} if origin.invocation else {}
     return {
         "buildDefinition": {
             "buildType": BUILD_TYPE,
@@ -74,7 +73,7 @@ def provenance(
         "runDetails": {
             "builder": {"id": origin.builder, "version": {"envbuild": origin.version}},
             "byproducts": [{"name": name, "digest": {"sha256": names[name]}} for name in sorted(names)],
-            **metadata,
+            "metadata": {"invocationId": origin.invocation} if origin.invocation else {},
         },
     }
 

@@ -184,6 +184,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "diff",
         "report",
         "sbom",
+        "sign",
         "store",
     ]
     assert "envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py" in re.sub(r"\n\s*", " ", out)
