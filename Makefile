@@ -68,8 +68,8 @@ cudatable: venv ## derive the table of CUDA wheels from the package index, show 
 examples: venv ## public examples, unmodified, five times each (CHECKOUTS=FOLDER, or git fetches them)
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
 
-benchmark: venv engine ## the figures in the README (takes a while)
-	$(BIN)/python -m benchmarks
+benchmark: venv engine ## the figures in the README (takes a while; ONLY="image peers" measures some)
+	$(BIN)/python -m benchmarks $(ONLY)
 
 reproducibility: venv engine compiler ## one lock built on every engine in every kind of surroundings: one digest, as a table
 	@$(BIN)/python -m tests.reproducibility

@@ -107,7 +107,9 @@ def classic(folder: Path) -> Made:
     atexit.register(quietly, "docker", "image", "rm", "--force", tag, BASE, base)
 
     def clean() -> None:
+        steps = call("docker", "image", "ls", "--quiet", "--filter", "label=envbuild.step", cwd=shop.folder).split()
         quietly("docker", "image", "rm", "--force", tag, *project.forget())
+        quietly("docker", "image", "rm", *steps)  # what envbuild keeps in an engine; other builds make theirs again
         shop.forget_derived()
         os.sync()
 
@@ -254,10 +256,11 @@ def _buildah(folder: Path, shop: Workshop, project: Project, clean: Callable[[],
     """Return buildah with a storage of its own, if it is installed."""
     if not shutil.which("buildah"):
         return []
-    storage = folder / "storage"
+    storage = shop.folder / "storage"
     policy = folder / "policy.json"
     policy.write_text('{"default": [{"type": "insecureAcceptAnything"}]}\n')
-    buildah = ["buildah", "--root", str(storage), "--runroot", str(folder / "run"), "--storage-driver", "overlay"]
+    buildah = ["buildah", "--root", str(storage), "--runroot", f"{storage}-run", "--storage-driver", "overlay"]
+    atexit.register(quietly, "umount", str(storage / "overlay"))  # which it mounts on itself
     archive = f"docker-archive:{shop.base_archive()}"
     base = call(*buildah, "pull", "--signature-policy", str(policy), archive, cwd=folder).split()[-1]
     call(*buildah, "tag", base, f"localhost/{BASE}", cwd=folder)
@@ -267,11 +270,6 @@ def _buildah(folder: Path, shop: Workshop, project: Project, clean: Callable[[],
         quietly(*buildah, "rmi", "--prune")
         clean()
 
-    def end() -> None:
-        quietly(*buildah, "rmi", "--all", "--force")
-        shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(end)
     options = ["--isolation=chroot", "--network=none", "--pull-never", "--no-cache", "--quiet", "--layers=false"]
     policies = ["--signature-policy", str(policy)]
     return [

@@ -167,7 +167,7 @@ class NewEngine:
         self.environment = {"DOCKER_HOST": self.host, "BUILDX_CONFIG": str(workshop.folder / "buildx")}
         workshop.base_image(self.host)
         self._with_uv()
-        self._kept = self._images()
+        self._kept = self._images(BASE)
 
     def command(self, dockerfile: str, *options: str, cache: bool = False) -> list[str]:
         """Return the command line that builds one of a context's Dockerfiles with BuildKit."""
@@ -201,8 +201,8 @@ class NewEngine:
         (context / "Dockerfile").write_text(f"FROM {BASE}\nENTRYPOINT []\nCOPY uv /usr/local/bin/uv\n")
         call(*self.command("Dockerfile", "--tag", BASE), cwd=context, environment=self.environment)
 
-    def _images(self) -> set[str]:
-        return set(self._call("docker", "image", "ls", "--quiet", "--no-trunc").split())
+    def _images(self, *names: str) -> set[str]:
+        return set(self._call("docker", "image", "ls", "--quiet", "--no-trunc", *names).split())
 
 
 @functools.cache
