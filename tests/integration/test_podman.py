@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from envbuild.engine.docker import DockerEngine, connect
+from envbuild.engine.docker_images import remove_image
 from envbuild.engine.protocol import ContainerRun, Mount, Step
 from tests.support.cli import ROOT, Project
 from tests.support.podman import podman_service
@@ -155,4 +156,4 @@ def test_the_image_is_the_same(made: Project, podman: DockerEngine, host: str, t
         assert (done.code, (project.folder / "out").read_text()) == (3, "1.5"), done.err
         assert "· 1 output" in done.err
     finally:
-        podman.remove_image(identity["reference"])
+        remove_image(podman._sdk_client(), identity["reference"])

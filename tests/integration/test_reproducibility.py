@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +20,10 @@ ROWS = {row.name: row for row in VARIATIONS}
 
 
 @pytest.fixture(scope="module", name="subject")
-def _subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    folder = tmp_path_factory.mktemp("reproducibility")
-    yield prepare(folder, f"repro-{secrets.token_hex(4)}", CLOCK_AHEAD)
-    shutil.rmtree(folder)
+def _subject() -> Iterator[Subject]:
+    # Not below pytest's own folder, which only its user may read: cells are built by others too.
+    with tempfile.TemporaryDirectory(prefix="envbuild-reproducibility-") as folder:
+        yield prepare(Path(folder), f"repro-{secrets.token_hex(4)}", CLOCK_AHEAD)
 
 
 @pytest.fixture(scope="module", name="column")

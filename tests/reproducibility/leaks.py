@@ -48,7 +48,7 @@ def _seen(os_layer: Path) -> Mapping[str, str]:
     os.umask(mask)
     variables = {name for row in VARIATIONS for name in row.environ}
     environ = {name: os.environ.get(name, "") for name in sorted(variables)}
-    held = Path(os.environ["ENVBUILD_STORE"]).with_name("held")
+    cell = Path(os.environ["ENVBUILD_STORE"]).parent
     return {
         "clock": json.dumps([time.gmtime().tm_year, inside["year"]]),
         "zone": time.strftime("%Z", time.localtime(0)),
@@ -57,13 +57,13 @@ def _seen(os_layer: Path) -> Mapping[str, str]:
         "host": socket.gethostname(),
         "kernel": json.dumps([os.uname().release, inside["kernel"]]),
         "user": str(os.getuid()),
-        "home": str(Path.home()),
+        "home": str(Path.home()).replace(str(cell), "(cell)"),
         "path": str(len(Path.cwd().parts)),
         "order": json.dumps([[path.name for path in Path("/usr").iterdir()], inside["order"]]),
         "cpus": json.dumps([len(os.sched_getaffinity(0)), inside["cpus"]]),
-        "store": held.read_text(),
+        "store": (cell / "held").read_text(),
         "downloads": str(getattr(sys.modules.get("envbuild.fetch"), "backwards", False)),
-        "temporary": tempfile.gettempdir(),
+        "temporary": tempfile.gettempdir().replace(str(cell), "(cell)"),
         "python": json.dumps([sys.flags.optimize, sys.flags.hash_randomization, environ["PYTHONHASHSEED"]]),
         "tools": json.dumps([environ["SOURCE_DATE_EPOCH"], environ["DPKG_FORCE"]]),
     }
