@@ -21,6 +21,7 @@ class Case:
         prepare: called before each run, not timed.
         runs: how often at most; slow peers may run less often than the others.
         slow: a peer that takes long: run as often as ``--slow`` says, without a round that does not count.
+        note: what there is to say of the result, asked after each run.
     """
 
     name: str
@@ -30,15 +31,17 @@ class Case:
     prepare: Callable[[], None] = lambda: None
     runs: int = 99
     slow: bool = False
+    note: Callable[[], str] = lambda: ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What was measured: seconds of each run in order, and peak memory of the largest process in MB."""
+    """What was measured: seconds of each run in order, peak memory of the largest process in MB, and a remark."""
 
     name: str
     seconds: tuple[float, ...]
     peak_mb: float
+    note: str = ""
 
     @property
     def median(self) -> float:
@@ -75,6 +78,7 @@ def measure(cases: Sequence[Case], runs: int, *, slow: int = 3) -> list[Figure]:
     most = {case.name: min(case.runs, runs, slow) if case.slow else min(case.runs, runs) for case in cases}
     seconds: dict[str, list[float]] = {case.name: [] for case in cases}
     peaks: dict[str, float] = {case.name: 0.0 for case in cases}
+    notes: dict[str, str] = {}
     for turn in range(-warmup, runs):
         for case in cases:
             if turn >= most[case.name] or (turn < 0 and (case.slow or case.runs < runs)):
@@ -83,7 +87,8 @@ def measure(cases: Sequence[Case], runs: int, *, slow: int = 3) -> list[Figure]:
             if turn >= 0:
                 seconds[case.name].append(took)
                 peaks[case.name] = max(peaks[case.name], peak)
-    return [Figure(name=name, seconds=tuple(seconds[name]), peak_mb=peaks[name]) for name in seconds]
+                notes[case.name] = case.note()
+    return [Figure(name=name, seconds=tuple(seconds[name]), peak_mb=peaks[name], note=notes[name]) for name in seconds]
 
 
 def table(title: str, figures: Sequence[Figure]) -> str:
@@ -97,7 +102,8 @@ def table(title: str, figures: Sequence[Figure]) -> str:
     ]
     for figure in figures:
         spread = f"{min(figure.seconds):.2f}–{max(figure.seconds):.2f}"
+        said = ", ".join(filter(None, (figure.name, figure.note)))
         ratio = f"{ours.median / figure.median:.2f}"
         took = f"{figure.median:.2f} | {spread} | {len(figure.seconds)} | {figure.peak_mb:.0f}"
-        lines.append(f"| {figure.name} | {took} | {ratio} |")
+        lines.append(f"| {said} | {took} | {ratio} |")
     return "\n".join(lines) + "\n"

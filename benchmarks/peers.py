@@ -113,6 +113,10 @@ def classic(folder: Path) -> Made:
         shop.forget_derived()
         os.sync()
 
+    def weigh(image: str) -> str:
+        size = call("docker", "image", "inspect", "--format", "{{.Size}}", image, cwd=shop.folder)
+        return f"image of {int(size) / 1e6:,.0f} MB"
+
     atexit.register(clean)
     title = "from a filled store, nothing built (the machine's own engine)"
     return title, [
@@ -122,6 +126,7 @@ def classic(folder: Path) -> Made:
             cwd=project.folder,
             environment=shop.environment(""),
             prepare=clean,
+            note=lambda: weigh(project.reference()),
         ),
         Case(
             name="(a) classic builder, pip install",
@@ -130,6 +135,7 @@ def classic(folder: Path) -> Made:
             environment={"DOCKER_BUILDKIT": "0"},
             prepare=clean,
             slow=True,
+            note=lambda: weigh(tag),
         ),
         *_buildah(folder, shop, project, clean),
     ]

@@ -64,11 +64,16 @@ class Project:
     folder: Path
     context: Path
 
+    def reference(self) -> str:
+        """The name of the image that was built."""
+        (file,) = self.folder.glob("pylock.*.json")
+        return str(json.loads(file.read_text())["reference"])
+
     def forget(self) -> list[str]:
-        """Remove what builds recorded beside the lock; returns the images it named."""
-        images = []
-        for file in self.folder.glob("pylock.*.json"):
-            images.append(str(json.loads(file.read_text())["reference"]))
+        """Remove what a build recorded beside the lock; returns the image it named, if there was one."""
+        recorded = list(self.folder.glob("pylock.*.json"))
+        images = [self.reference()] if recorded else []
+        for file in recorded:
             file.unlink()
         return images
 
