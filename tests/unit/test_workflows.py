@@ -1,0 +1,140 @@
+"""The workflows under .github: pinned, with least rights, and made of steps that run here, too."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+NAMES = [path.stem for path in WORKFLOWS]
+_PINNED = re.compile(r"[\w.-]+/[\w.-]+(/[\w.-]+)*@[0-9a-f]{40}")
+_BOOTSTRAP = (
+    "apt-get update && apt-get install --yes --no-install-recommends ca-certificates git make python3 python3-venv"
+)
+"""What a bare Debian container needs before the checkout: the only command that is no step of this repository."""
+
+
+def load(path: Path) -> dict[str, Any]:
+    """Read a workflow; YAML 1.1 reads ``on`` as true."""
+    document = yaml.safe_load(path.read_text())
+    return {"on" if name is True else name: value for name, value in document.items()}
+
+
+def jobs(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from load(path)["jobs"].items()
+
+
+def steps(path: Path) -> Iterator[dict[str, Any]]:
+    for _, job in jobs(path):
+        yield from job["steps"]
+
+
+@pytest.fixture(name="targets", scope="module")
+def _targets() -> set[str]:
+    return set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
+
+
+def test_there_are_four() -> None:
+    """Tests, images, refresh, release."""
+    assert NAMES == ["images", "refresh", "release", "tests"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
+def test_actions_are_pinned_by_commit(path: Path) -> None:
+    """Each foreign action is named by a commit, with its version beside it; one action is one commit everywhere."""
+    lines = [line.strip() for line in path.read_text().splitlines() if re.match(r"\s*(- )?uses:", line)]
+    assert lines
+    for line in lines:
+        assert re.fullmatch(r"(- )?uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+    used = {step["uses"] for file in WORKFLOWS for step in steps(file) if "uses" in step}
+    assert all(_PINNED.fullmatch(name) for name in used)
+    assert len({name.partition("@")[0] for name in used}) == len(used)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
+def test_rights_are_the_least(path: Path) -> None:
+    """None by default; each job names its own; only what publishes may write."""
+    assert load(path)["permissions"] == {}
+    writing = set()
+    for name, job in jobs(path):
+        assert "permissions" in job, name
+        assert job["timeout-minutes"] <= 90
+        if "write" in job["permissions"].values():
+            writing.add(f"{path.stem}.{name}")
+    allowed = {"images": {"images.publish"}, "refresh": {"refresh.propose"}, "release": {"release.publish"}}
+    assert writing == allowed.get(path.stem, set())
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
+def test_each_step_is_one_of_this_repository(path: Path, targets: set[str]) -> None:
+    """A ``run`` is one line: a target of make, or a script that is there and may be run."""
+    for step in steps(path):
+        if "run" not in step or step["run"] == _BOOTSTRAP:
+            continue
+        program, *words = step["run"].split()
+        assert "\n" not in step["run"].strip()
+        if program == "make":
+            assert {word for word in words if word != '"$PREPARE"'} <= targets
+        else:
+            assert os.access(ROOT / program, os.X_OK), program
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
+def test_nothing_untrusted_reaches_a_shell(path: Path) -> None:
+    """No expression stands in a command; pull requests of strangers never run with rights of the repository."""
+    assert "pull_request_target" not in load(path)["on"]
+    assert "workflow_run" not in load(path)["on"]
+    for step in steps(path):
+        assert "${{" not in step.get("run", "")
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
+def test_secrets_go_to_single_steps(path: Path) -> None:
+    """No secret is in the environment of a job or workflow; checkouts keep no credentials."""
+    assert "secrets." not in str(load(path).get("env", ""))
+    for name, job in jobs(path):
+        assert "secrets." not in str(job.get("env", "")), name
+    for step in steps(path):
+        if str(step.get("uses", "")).startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+        for value in (step.get("env") or {}).values():
+            assert "secrets." not in str(value) or value == "${{ secrets.GITHUB_TOKEN }}"
+
+
+def test_steps_of_the_pipeline_exist() -> None:
+    """Each step that a workflow asks of scripts/pipeline.sh is one that it has, with options that it knows."""
+    from scripts.pipeline.__main__ import _parser
+
+    asked = [step["run"] for path in WORKFLOWS for step in steps(path) if "pipeline.sh" in step.get("run", "")]
+    assert len(asked) > 10
+    for line in asked:
+        words = [word.strip('"').replace("$BUILDER", "here") for word in line.split()[1:]]
+        _parser().parse_intermixed_args(words)
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
+def test_runs_do_not_trample_on_each_other(path: Path) -> None:
+    """Each workflow says what happens to a run that a newer one overtakes."""
+    assert load(path)["concurrency"]["group"]
+
+
+def test_what_is_built_follows_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a commit to compare with, everything is built; a small lock always is."""
+    from scripts.pipeline import subject
+
+    everything = sorted(path.parent.name for path in (ROOT / "lockfiles").glob("*/spec.yaml"))
+    for since in ("", "0" * 40, "f" * 39, "--output=x"):
+        assert subject.names_to_build(since) == everything
+    answer = b"lockfiles/jax-cpu/spec.yaml\0lockfiles/README.md\0"
+    monkeypatch.setattr(
+        subject.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, answer.decode(), "")
+    )
+    assert subject.names_to_build("a" * 40) == ["digits", "jax-cpu"]
