@@ -72,7 +72,8 @@ class Case:
 
     def again(self, store: Store, lock: Lock | None = None) -> Built:
         """Assemble once more, taking the OS layer from the first build."""
-        blob = self.built.image.layers[0]
+        kinds = [layer.kind for layer in self.built.layers]
+        blob = self.built.image.layers[kinds.index("os")]
 
         def copy(path: Path) -> Layer:
             path.write_bytes(blob.path.read_bytes())
