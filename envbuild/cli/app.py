@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli import (
+    commands_ci,
     commands_image,
     commands_images,
     commands_registry,
@@ -20,6 +21,7 @@ from envbuild.cli.options import app
 
 __all__ = [
     "app",
+    "commands_ci",
     "commands_image",
     "commands_images",
     "commands_registry",

@@ -1,0 +1,34 @@
+"""``ci``: a pipeline for the user's own project. Everything slow is imported inside the command."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envbuild.cli.console import Console
+from envbuild.cli.options import Quiet, app
+
+
+class Service(str, Enum):
+    """Whose runners."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+
+
+@app.command()
+def ci(
+    service: Annotated[Service, typer.Argument(help="Whose runners it is for.")],
+    folder: Annotated[Path, typer.Argument(help="The project.")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Replace files that were edited.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a pipeline that builds the image twice, compares, publishes and signs it.
+
+    One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
+    from envbuild.cli.pipelines import write_pipeline
+
+    write_pipeline(service.value, folder, force, Console(quiet=quiet))
