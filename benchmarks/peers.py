@@ -276,11 +276,19 @@ def _buildah(folder: Path, shop: Workshop, project: Project, clean: Callable[[],
         quietly(*buildah, "rmi", "--prune")
         clean()
 
-    options = ["--isolation=chroot", "--network=none", "--pull-never", "--no-cache", "--quiet", "--layers=false"]
+    options = [
+        "--isolation=oci",
+        "--runtime=runc",
+        "--network=none",
+        "--pull-never",
+        "--no-cache",
+        "--quiet",
+        "--layers=false",
+    ]
     policies = ["--signature-policy", str(policy)]
     return [
         Case(
-            name="(d) buildah, pip install, chroot",
+            name="(d) buildah, pip install",
             command=[*buildah, "bud", *options, *policies, "-t", "bench-buildah", "-f", "pip", "."],
             cwd=project.context,
             prepare=sweep,
