@@ -27,11 +27,13 @@ from tests.support.cosign import PASSWORD, KeyPair, cosign_program, make_keys
 from tests.support.proxy import running_proxy
 from tests.support.registry import PASSWORD as LOGIN
 from tests.support.registry import Registry, running_registry
+from tests.support.sigstore import Sigstore
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
 NAME = f"signing{secrets.token_hex(4)}"
-FULCIO = "https://github.com/o/r/.github/workflows/images.yml@refs/heads/main@https://token.actions.example.invalid"
+IDENTITY = "https://github.com/o/r/.github/workflows/images.yml@refs/heads/main"
+ISSUER = "https://token.actions.example.invalid"
 
 
 @pytest.fixture(scope="module", name="registry")
@@ -275,11 +277,35 @@ def test_keyless_asks_for_an_identity(builder: Project, registry: Registry, tmp_
         f'#!/bin/sh\necho "$* ${{COSIGN_PASSWORD-none}}" >>{tmp_path}/calls\necho "Error: dial tcp" >&2; exit 1\n'
     )
     stub.chmod(0o755)
-    done = builder("run", "--image", reference, "--require-signature", FULCIO, "train.py", ENVBUILD_COSIGN=str(stub))
+    demand = ("--require-signature", f"{IDENTITY}@{ISSUER}")
+    done = builder("run", "--image", reference, *demand, "train.py", ENVBUILD_COSIGN=str(stub))
     assert done.code == 17
     builder("sign", reference, "--keyless", "--signature-only", ENVBUILD_COSIGN=str(stub))
-    identity, _, issuer = FULCIO.rpartition("@")
     assert (tmp_path / "calls").read_text().splitlines() == [
-        f"verify --certificate-identity {identity} --certificate-oidc-issuer {issuer} {reference} none",
+        f"verify --certificate-identity {IDENTITY} --certificate-oidc-issuer {ISSUER} {reference} none",
         f"sign --yes {reference} {PASSWORD}",
     ]
+
+
+@pytest.mark.parametrize("suite", ["trixie", "unstable"])
+def test_a_workflow_signed(builder: Project, registry: Registry, tmp_path: Path, suite: str) -> None:
+    """Keyless, with authority and logs made here: this workflow's signature counts; of no other, nor unrecorded."""
+    forget_image()
+    reference, sigstore = pushed(builder, registry), Sigstore(tmp_path / "sigstore")
+    environ, digest = {**sigstore.environ, "ENVBUILD_COSIGN": cosign_program(suite)}, reference.rpartition(":")[2]
+    demand = ("--image", reference, "--require-signature", f"{IDENTITY}@{ISSUER}", "train.py")
+    with repository(reference) as target:
+        told = f"{reference} has no good signature by {IDENTITY} ({ISSUER})\n  cosign  no matching signatures: "
+        sigstore.sign(target, digest, IDENTITY, ISSUER, recorded=False)
+        done = builder("run", *demand, **environ)
+        assert (done.code in (13, 17), done.out) == (True, "")  # cosign asks the public log, if it can be reached
+        sigstore.sign(target, digest, f"{IDENTITY}x", ISSUER)
+        refused(builder("run", *demand, **environ), told + "none of the expected identities matched")
+        sigstore.sign(target, digest, IDENTITY, f"{ISSUER}.example")
+        refused(builder("run", *demand, **environ), told + "none of the expected identities matched")
+        Sigstore(tmp_path / "another").sign(target, digest, IDENTITY, ISSUER)
+        refused(builder("run", *demand, **environ), told)
+        sigstore.sign(target, digest, IDENTITY, ISSUER)
+    done = builder.must("run", *demand, **environ)
+    assert done.out == "ran\n"
+    assert done.err.startswith(f"signed    sha256:{digest[:12]}…  by {IDENTITY} ({ISSUER})")
