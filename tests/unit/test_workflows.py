@@ -109,6 +109,43 @@ def test_secrets_go_to_single_steps(path: Path) -> None:
             assert "secrets." not in str(value) or value == "${{ secrets.GITHUB_TOKEN }}"
 
 
+def test_what_users_get_is_pinned_alike() -> None:
+    """What ``envbuild ci`` writes: the same commits, no rights by default, commands that are steps of its script."""
+    path = ROOT / "templates" / "ci" / "github.yml"
+    document = load(path)
+    ours = {step["uses"] for file in WORKFLOWS for step in steps(file) if "uses" in step}
+    assert {step["uses"] for step in steps(path) if "uses" in step} <= ours
+    assert document["permissions"] == {}
+    assert {name for name, job in jobs(path) if "write" in job["permissions"].values()} == {"publish"}
+    script = (ROOT / "templates" / "ci" / "envbuild.sh").read_text()
+    told = [step["run"] for step in steps(path) if "run" in step]
+    told += [line for job in _gitlab_jobs() for line in job["script"]]
+    for command in told:
+        program, name, step, *_ = command.split()
+        assert (program, name) == ("sh", "ci/envbuild.sh")
+        assert f"\n{step}() {{" in script
+        assert "${{" not in command
+
+
+def _gitlab_jobs() -> list[dict[str, Any]]:
+    document = yaml.safe_load((ROOT / "templates" / "ci" / "gitlab.yml").read_text())
+    found = [job for job in document.values() if isinstance(job, dict)]
+    assert [job["stage"] for job in found] == document["stages"] == ["build", "compare", "publish"]
+    return found
+
+
+def test_the_action_hands_inputs_over_as_variables() -> None:
+    """The composite action runs one script; inputs reach it in its environment and nowhere else."""
+    folder = ROOT / ".github" / "actions" / "image"
+    action = yaml.safe_load((folder / "action.yml").read_text())
+    (step,) = action["runs"]["steps"]
+    assert step["run"] == '"$GITHUB_ACTION_PATH/image.sh"'
+    assert os.access(folder / "image.sh", os.X_OK)
+    written = set(re.findall(r"^    echo \"(\w+)=", (folder / "image.sh").read_text(), re.M))
+    assert written == set(action["outputs"])
+    assert {f"${{{{ inputs.{name} }}}}" for name in action["inputs"]} == set(step["env"].values())
+
+
 def test_steps_of_the_pipeline_exist() -> None:
     """Each step that a workflow asks of scripts/pipeline.sh is one that it has, with options that it knows."""
     from scripts.pipeline.__main__ import _parser
