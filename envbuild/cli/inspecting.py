@@ -68,7 +68,9 @@ def inspect_image(text: str, lock_only: bool, require: str | None, console: Cons
 
 def _only_tag(repository: Repository) -> str:
     """Return the tag of a repository that has one; raises ``UsageError`` if it has none or several."""
-    tags, name = repository.tags(), repository.reference.name
+    from envbuild.registry.artifacts import is_attached
+
+    name, tags = repository.reference.name, [tag for tag in repository.tags() if not is_attached(tag)]
     if len(tags) != 1:
         listed = f": {', '.join(sorted(tags)[:_TAGS])}{' …' if len(tags) > _TAGS else ''}" if tags else ""
         raise UsageError(

@@ -7,6 +7,7 @@ such endpoint), and cosign's tags ``sha256-….sig``, ``.att``, ``.sbom``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +32,7 @@ _WORDS: Sequence[tuple[str, Kind]] = (
     ("cyclonedx", "sbom"),
     ("sbom", "sbom"),
 )
+_TAG = re.compile(r"sha256-[0-9a-f]{64}(?:\.(?:sig|att|sbom))?")
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 _EMPTY = blob_of(b"{}")
 _STATED = "dev.sigstore.bundle.predicateType"
@@ -60,6 +62,11 @@ class Part:
     blob: Blob
     media_type: str
     annotations: Mapping[str, str]
+
+
+def is_attached(tag: str) -> bool:
+    """Whether a tag holds what refers to an image, and no image."""
+    return _TAG.fullmatch(tag) is not None
 
 
 def attachments(repository: Repository, digest: str) -> tuple[Attachment, ...]:
