@@ -14,10 +14,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from envbuild.cli.identity import image_tag
 from envbuild.errors import EnvbuildError, UsageError
 from scripts.pipeline import publishing, signatures, steps
 from scripts.pipeline.builders import NAMES, Builder
-from scripts.pipeline.console import say
+from scripts.pipeline.console import holds_image, say
 from scripts.pipeline.subject import SMALL, Subject, all_names, names_to_build, subjects
 
 _SIMPLE: dict[str, Callable[[Subject], object]] = {
@@ -128,6 +129,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _whole(options: argparse.Namespace, subject: Subject, registry: str, signer: signatures.Signer) -> None:
+    before = holds_image(image_tag(subject.lock))
     steps.fresh(subject)
     steps.fetch(subject)
     for name in NAMES:
@@ -141,7 +143,8 @@ def _whole(options: argparse.Namespace, subject: Subject, registry: str, signer:
         signatures.sign(subject, signer)
         publishing.receive(subject)
     finally:
-        publishing.forget(subject)
+        if not before:
+            publishing.forget(subject)
         if not options.work:
             publishing.tidy(subject)
 

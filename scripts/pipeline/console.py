@@ -59,6 +59,13 @@ def envbuild_json(*arguments: str | Path, cwd: Path, **options: Any) -> Any:
     return json.loads(envbuild(*arguments, "--json", cwd=cwd, **options))
 
 
+def holds_image(tag: str) -> bool:
+    """Whether the engine has an image."""
+    from envbuild.engine.docker import connect
+
+    return connect().find_image(tag) is not None
+
+
 def forget_image(tag: str) -> None:
     """Take an image out of the engine, if it has it."""
     from envbuild.engine.docker import connect

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from envbuild.errors import NotReproducibleError, UsageError
 from scripts.pipeline.console import envbuild_json, forget_image, say
@@ -101,7 +102,7 @@ def receive(subject: Subject) -> None:
     environ = {**os.environ, "ENVBUILD_STORE": str(project / "store"), "PYTHONPATH": str(ROOT)}
     seen = envbuild_json("inspect", reference, cwd=project, environ=environ)
     demand = _demanded(subject)
-    say("inspect", f"{subject.name}  config sha256:{seen['config']}, SBOM: {_yes(seen, 'sbom')}")
+    say("inspect", f"{subject.name}  config sha256:{seen['config']}, attached: {_attached(seen)}")
     forget_image(str(identity["reference"]))
     pulled = envbuild_json("pull", reference, *demand, cwd=project, environ=environ)
     if not seen["config"] == pulled["config"] == compared["config"]:
@@ -118,8 +119,10 @@ def _demanded(subject: Subject) -> tuple[str, ...]:
     return ("--require-signature", str(subject.kept("signed.json", "sign")["required"]))
 
 
-def _yes(seen: dict[str, object], name: str) -> str:
-    return "yes" if seen.get(name) else "no"
+def _attached(seen: dict[str, Any]) -> str:
+    """Count what refers to an image, by kind."""
+    kinds = [str(item["kind"]) for item in seen["attached"]]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in sorted(set(kinds))) or "nothing"
 
 
 def forget(subject: Subject) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from envbuild import lock as locks
-from envbuild.cli.identity import image_tag
+from envbuild.cli.identity import check_reproduced, image_tag, read_identity
 from envbuild.errors import HostMismatchError, NotReproducibleError
 from envbuild.lock import Lock
 from scripts.pipeline.builders import NAMES, Builder
@@ -63,6 +63,23 @@ def compare(subject: Subject) -> None:
             f"see the path and field: envbuild build --verify {subject.path.name}",
         )
     say("compare", f"{subject.name}  equal")
+    _compare_recorded(subject, results[0])
+
+
+def _compare_recorded(subject: Subject, made: dict[str, Any]) -> None:
+    """Compare with the digest that is in version control beside the lock, if this very envbuild can be asked for it.
+
+    Raises:
+        NotReproducibleError: same lock, same recipe, other bits.
+    """
+    recorded = read_identity(subject.path, subject.lock)
+    if recorded is None:
+        return
+    if recorded["recipe"] != made["recipe"]:
+        say("recorded", f"{subject.name}  sha256:{recorded['config']}  by another state of envbuild: not comparable")
+        return
+    check_reproduced(subject.path, recorded, made)
+    say("recorded", f"{subject.name}  sha256:{recorded['config']}  equal")
 
 
 def _where(results: list[dict[str, Any]]) -> list[str]:
