@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from envbuild.cli import (
-    commands_ci,
     commands_image,
     commands_images,
     commands_registry,
@@ -16,12 +15,12 @@ from envbuild.cli import (
     commands_sbom,
     commands_signing,
     commands_store,
+    commands_templates,
 )
 from envbuild.cli.options import app
 
 __all__ = [
     "app",
-    "commands_ci",
     "commands_image",
     "commands_images",
     "commands_registry",
@@ -29,6 +28,7 @@ __all__ = [
     "commands_sbom",
     "commands_signing",
     "commands_store",
+    "commands_templates",
     "invoke",
 ]
 

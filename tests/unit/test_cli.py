@@ -186,6 +186,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "sbom",
         "sign",
         "store",
+        "ci",
     ]
     assert "envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py" in re.sub(r"\n\s*", " ", out)
 

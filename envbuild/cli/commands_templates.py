@@ -26,9 +26,9 @@ def ci(
     force: Annotated[bool, typer.Option("--force", help="Replace files that were edited.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a pipeline that builds the image twice, compares, publishes and signs it.
+    """Write a pipeline for GitHub or GitLab into your project.
 
-    One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
+    It builds the image on two systems, compares, publishes and signs it. One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
     from envbuild.cli.pipelines import write_pipeline
 
     write_pipeline(service.value, folder, force, Console(quiet=quiet))
