@@ -28,7 +28,8 @@ def ci(
 ) -> None:
     """Write a pipeline for GitHub or GitLab into your project.
 
-    It builds the image on two systems, compares, publishes and signs it. One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
+    It builds the image on two systems, compares, publishes and signs it.
+    One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
     from envbuild.cli.pipelines import write_pipeline
 
     write_pipeline(service.value, folder, force, Console(quiet=quiet))

@@ -185,8 +185,8 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "report",
         "sbom",
         "sign",
-        "store",
         "ci",
+        "store",
     ]
     assert "envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py" in re.sub(r"\n\s*", " ", out)
 
