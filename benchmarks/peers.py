@@ -93,7 +93,12 @@ def nothing(folder: Path) -> Made:
     by_pip = engine.command("pip", "--tag", "bench-pip", cache=True)
     call(*by_pip, cwd=project.context, environment=engine.environment)
     return "nothing changed (Engine 28.5)", [
-        Case(name="envbuild build", command=_BUILD, cwd=project.folder, environment=shop.environment(engine.host)),
+        Case(
+            name="envbuild build",
+            command=[*engine.inside, *_BUILD],
+            cwd=project.folder,
+            environment=shop.environment(engine.host),
+        ),
         Case(name="(a) BuildKit, all cached", command=by_pip, cwd=project.context, environment=engine.environment),
     ]
 
@@ -197,7 +202,7 @@ def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
     cases = [
         Case(
             name="envbuild build (bootstraps the OS too)",
-            command=_BUILD,
+            command=[*engine.inside, *_BUILD],
             cwd=project.folder,
             environment=shop.environment(engine.host),
             prepare=sweep,
@@ -243,7 +248,7 @@ def _after(folder: Path, old: Project, new: Project, *, pip: bool, uv: bool = Tr
     peer = partial(_peer, engine, context, undo)
     ours = Case(
         name="envbuild build",
-        command=_BUILD,
+        command=[*engine.inside, *_BUILD],
         cwd=new.folder,
         environment=shop.environment(engine.host),
         prepare=undo,

@@ -21,6 +21,7 @@ from benchmarks.cases import BIN, ENVBUILD, REPOSITORY, call
 from envbuild import lock as locks
 from envbuild.fetch import Item, lock_items
 from envbuild.store import Store
+from tests.support.second_engine import where_it_is
 
 FRAMEWORKS = {"tensorflow": "tensorflow-cpu==2.21.*", "cuda": "tensorflow[and-cuda]==2.21.*", "jax": "jax"}
 SMALL_WHEEL = ("tabulate==0.9.0", "tabulate==0.8.10")
@@ -170,6 +171,8 @@ class NewEngine:
         suite = os.environ.get("ENVBUILD_SECOND_SUITE", "unstable")
         self.buildx = str(cache / "envbuild" / "second-engine" / f"packages-{suite}" / BUILDX)
         self.environment = {"DOCKER_HOST": self.host, "BUILDX_CONFIG": str(workshop.folder / "buildx")}
+        # The script's engine is in a network namespace of its own, from where it cannot pull from another's loopback.
+        self.inside = where_it_is(Path(self.host.removeprefix("unix://")).parent)
         workshop.base_image(self.host)
         self._with_uv()
         self._kept = self._images(BASE)

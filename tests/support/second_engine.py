@@ -73,9 +73,9 @@ def _start(users: TextIO) -> str:
     return host
 
 
-def where_it_is() -> list[str]:
+def where_it_is(folder: Path = FOLDER) -> list[str]:
     """Return the words before a command that let it run in the engine's network namespace, whose loopback is up."""
-    pid = int((FOLDER / "dockerd.pid").read_text())
+    pid = int((folder / "dockerd.pid").read_text())
     words = ["nsenter", f"--net=/proc/{pid}/ns/net"]
     subprocess.run([*words, sys.executable, "-c", _LOOPBACK_UP], check=True)
     return words
