@@ -71,7 +71,8 @@ def test_lock_fetch_build(made: Project) -> None:
     """The main path: each command says what it did, all files lie vendored, and the engine has the image."""
     wrote = (made.folder / "build.out").read_text().splitlines()
     identity = _identity(made)
-    assert sorted(identity) == ["config", "layout", "lock", "manifest", "recipe", "reference"]
+    names = ["config", "layers", "layout", "lock", "manifest", "recipe", "reference", "sizes"]
+    assert sorted(identity) == names
     shown = rf"image +clitest +sha256:{identity['config'][:12]}… +\d+ MB in 4 layers +\d+\.\d s"
     assert re.fullmatch(shown, wrote[-1])
     vendor = made.folder.parent / "vendor"
@@ -139,7 +140,7 @@ def test_run_builds_what_is_missing(project: Project) -> None:
 def test_offline_names_what_is_missing(own: Project) -> None:
     """``--offline`` with a file missing is exit 13 and names it; ``--from`` a vendored folder supplies it."""
     wheel = _lock(own).packages[0].wheel
-    Store(own.store).discard(wheel.sha256)
+    Store(own.store).path(wheel.sha256).unlink()
     _forget_image(own)
     _forget_layers(own, system=False)
     done = own("build", "--offline")
