@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,17 @@ def test_the_example_is_locked_as_it_is() -> None:
     """The reference spec of the example is the example's own."""
     example = ROOT / "examples" / "digits" / "spec.yaml"
     assert (ROOT / "lockfiles" / "digits" / "spec.yaml").read_bytes() == example.read_bytes()
+
+
+@pytest.mark.parametrize("spec_path", SPECS, ids=lambda path: path.parent.name)
+def test_the_readme_quotes_the_recorded_image(spec_path: Path) -> None:
+    """The README's table of reference locks names the digest and the size that are recorded beside a lock."""
+    name = spec_path.parent.name
+    record = spec_path.parent / f"pylock.{name}.image.json"
+    (row,) = [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith(f"| [`{name}`]")]
+    *_, size, digest = [cell.strip() for cell in row.strip("|").split("|")]
+    if not record.exists():
+        assert (size, digest) == ("not recorded", "")
+        return
+    found = json.loads(record.read_bytes())
+    assert (size, digest) == (f"{sum(found['sizes']) / 1e9:.1f} GB", f"`{found['config'][:12]}…`")
