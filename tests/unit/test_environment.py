@@ -11,8 +11,8 @@ import pytest
 
 from envbuild.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.image.compile import compile_tree
 from envbuild.image.bytecode import pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.compile import compile_tree
 from envbuild.image.environment import (
     Contents,
     Made,
