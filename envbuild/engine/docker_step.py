@@ -18,7 +18,7 @@ from uuid import uuid4
 import docker
 import docker.errors
 
-from envbuild.engine.docker_images import engine_errors, import_tar, remove_image
+from envbuild.engine.docker_images import engine_errors, import_tar
 from envbuild.engine.http import engine_refused
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
@@ -56,10 +56,22 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
     finally:
         if stream is not None:
             stream.close()
-        with suppress(docker.errors.NotFound), engine_errors("remove the step's container"):
+        with _tidying("remove the step's container"):
             client.remove_container(container, force=True, v=True)
         if step.fresh:
-            remove_image(client, f"{_REPOSITORY}:{step.base_key}")
+            with _tidying("remove the step's base"):
+                client.remove_image(f"{_REPOSITORY}:{step.base_key}")
+
+
+@contextmanager
+def _tidying(what: str) -> Iterator[None]:
+    """Let pass that a thing is gone already, or is being removed by another build that sweeps up."""
+    with engine_errors(what):
+        try:
+            yield
+        except docker.errors.APIError as error:
+            if error.status_code not in (404, 409):
+                raise
 
 
 def _result(client: docker.APIClient, container: str, step: Step) -> Iterator[bytes]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TextIO
 
 import pytest
 
-from tests.support.environments import CACHE
+from tests.support.shared import shared
 
 SCRIPT = Path(__file__).parents[2] / "scripts/second-engine.sh"
 FOLDER = Path("/run/envbuild-second-engine")
@@ -35,42 +32,30 @@ exit 1
 """
 
 
-@contextmanager
-def second_engine() -> Iterator[str]:
-    """Start it with CDI and a hook of ours, and give its address for DOCKER_HOST.
-
-    It is stopped afterwards, unless it ran before or another test process uses it too.
-    """
+def second_engine() -> AbstractContextManager[str]:
+    """Start it with CDI and a hook of ours, and give its address for DOCKER_HOST; see ``shared`` for its end."""
     if os.geteuid() != 0:
         pytest.skip("starting a second engine needs root")
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "second-engine.lock").open("a+") as users:
-        fcntl.flock(users, fcntl.LOCK_SH)
-        try:
-            yield _start(users)
-        finally:
-            with suppress(BlockingIOError):
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                users.seek(0)
-                if users.read():
-                    users.truncate(0)
-                    subprocess.run([SCRIPT, "stop"], check=True)
+    return shared("second-engine", _running, _start, _stop)
 
 
-def _start(users: TextIO) -> str:
-    """Start it, noting in the file of its users if a test did, and return its address."""
-    with (CACHE / "second-engine-start.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (FOLDER / "docker.sock").exists():
-            users.write("started by a test")
-            users.flush()
-            HOOK.parent.mkdir(parents=True, exist_ok=True)
-            HOOK.write_text(_HOOK)
-            HOOK.chmod(0o755)
-        line = subprocess.run([SCRIPT, "start"], check=True, stdout=subprocess.PIPE, text=True).stdout
+def _running() -> bool:
+    return (FOLDER / "docker.sock").exists()
+
+
+def _start() -> str:
+    if not _running():
+        HOOK.parent.mkdir(parents=True, exist_ok=True)
+        HOOK.write_text(_HOOK)
+        HOOK.chmod(0o755)
+    line = subprocess.run([SCRIPT, "start"], check=True, stdout=subprocess.PIPE, text=True).stdout
     name, _, host = line.strip().partition("=")
     assert name == "DOCKER_HOST"
     return host
+
+
+def _stop() -> None:
+    subprocess.run([SCRIPT, "stop"], check=True)
 
 
 def where_it_is(folder: Path = FOLDER) -> list[str]:
