@@ -11,6 +11,9 @@ fail() {
     exit 1
 }
 
+# shellcheck source=scripts/lib.sh
+. "${0%/*}/lib.sh"
+
 # It must compile and link a shared library: the command alone, without the C library's headers, is of no use.
 works() {
     command -v cc >/dev/null || return 1
@@ -32,15 +35,6 @@ fi
 command -v apt-get >/dev/null ||
     fail "no C compiler that works (cc), and this is no Debian-like system" "install gcc with your package manager, then try again"
 say "installing gcc and libc6-dev from the distribution"
-export DEBIAN_FRONTEND=noninteractive
-log=$(mktemp)
-if ! apt-get install -qq --no-install-recommends gcc libc6-dev >"$log" 2>&1; then
-    apt-get update -qq >>"$log" 2>&1 || true
-    if ! apt-get install -qq --no-install-recommends gcc libc6-dev >>"$log" 2>&1; then
-        tail -n 8 "$log" >&2
-        fail "apt-get could not install gcc (whole output: $log)" "do it by hand, then try again: apt-get update && apt-get install gcc libc6-dev"
-    fi
-fi
-rm -f "$log"
+install_packages gcc libc6-dev
 works || fail "gcc is installed and yet cannot build a shared library" "see why: echo 'int f;' | cc -x c -shared -fPIC -o /dev/null -"
 say "$(cc --version | head -n 1)"

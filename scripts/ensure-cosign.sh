@@ -21,16 +21,12 @@ by_hand="get it: docs.sigstore.dev/cosign/system_config/installation, or apt-get
 # Its version, if it runs at all.
 version() { "$1" version 2>/dev/null | sed -n 's/^GitVersion: *v\{0,1\}//p'; }
 
-# Address of the first main archive that apt is configured with.
-mirror() {
-    # shellcheck disable=SC2016 # the $(...) are apt's own
-    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
-        awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ { print $1; exit }'
-}
+# shellcheck source=scripts/lib.sh
+. "${0%/*}/lib.sh"
 
 unpack() {
     command -v apt-get >/dev/null || fail "no cosign, and this is no Debian-like system" "$by_hand"
-    address=$(mirror) keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    address=$(mirror)
     if [ -z "$address" ] && [ "$(id -u)" = 0 ]; then
         apt-get -qq update >&2 || true
         address=$(mirror)
@@ -38,17 +34,7 @@ unpack() {
     [ -n "$address" ] || fail "no cosign, and apt knows no Debian mirror" "$by_hand"
     say "fetching cosign of Debian $suite"
     rm -rf "$root"
-    mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/debs"
-    option= && [ -r "$keyring" ] && option="[signed-by=$keyring]"
-    printf 'deb %s %s %s main\n' "$option" "$address" "$suite" >"$root/apt/sources.list"
-    # _apt, the user that apt downloads as, may not look into a home folder.
-    set -- -qq -o APT::Sandbox::User=root -o Dir::State::Lists="$root/apt/lists" -o Dir::Cache="$root/apt/cache" \
-        -o Dir::Etc::SourceList="$root/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-        -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
-    apt-get "$@" update >&2 || fail "apt cannot read Debian $suite from the configured mirror"
-    (cd "$root/debs" && apt-get "$@" download cosign >&2) || fail "apt cannot fetch cosign of Debian $suite"
-    for deb in "$root"/debs/*.deb; do dpkg-deb -x "$deb" "$root"; done
-    rm -rf "$root/apt" "$root/debs"
+    unpack_beside "$address" "$suite" "$root" cosign
     [ -n "$(version "$root/usr/bin/cosign")" ] || fail "cosign of Debian $suite does not run here" "$by_hand"
     : >"$root/.complete"
 }

@@ -12,6 +12,9 @@ fail() {
     exit 1
 }
 
+# shellcheck source=scripts/lib.sh
+. "${0%/*}/lib.sh"
+
 missing() {
     for tool in podman skopeo umoci; do
         command -v "$tool" >/dev/null || printf '%s ' "$tool"
@@ -32,18 +35,8 @@ fi
 command -v apt-get >/dev/null ||
     fail "not installed: $packages, and this is no Debian-like system" "install them with your package manager, then try again"
 say "installing $packages from the distribution"
-export DEBIAN_FRONTEND=noninteractive
-log=$(mktemp)
 # shellcheck disable=SC2086 # names of packages, separated by blanks
-if ! apt-get install -qq --no-install-recommends $packages >"$log" 2>&1; then
-    apt-get update -qq >>"$log" 2>&1 || true
-    # shellcheck disable=SC2086
-    if ! apt-get install -qq --no-install-recommends $packages >>"$log" 2>&1; then
-        tail -n 8 "$log" >&2
-        fail "apt-get could not install $packages (whole output: $log)" "do it by hand, then try again"
-    fi
-fi
-rm -f "$log"
+install_packages $packages
 packages=$(missing)
 [ -z "$packages" ] || fail "installed and yet not found: $packages"
 say "$(podman --version), skopeo, umoci"

@@ -24,18 +24,8 @@ fail() {
     exit 15
 }
 
-answers() {
-    "${PYTHON:-python3}" - "$socket" <<'PYTHON' 2>/dev/null
-import http.client, json, socket, sys
-
-connection = http.client.HTTPConnection("localhost")
-connection.sock = socket.socket(socket.AF_UNIX)
-connection.sock.settimeout(20)
-connection.sock.connect(sys.argv[1])
-connection.request("GET", "/version")
-print(json.loads(connection.getresponse().read())["Version"])
-PYTHON
-}
+# shellcheck source=scripts/lib.sh
+. "${0%/*}/lib.sh"
 
 ours() {
     pid=$(cat "$pidfile" 2>/dev/null) || return 1
@@ -57,7 +47,7 @@ start() {
     mkdir -p "$run" "$data"
     exec 9>"$run/lock"
     flock 9
-    if ! { ours && version=$(answers); }; then
+    if ! { ours && version=$(answers "$socket"); }; then
         command -v podman >/dev/null || fail "no podman" "get it: scripts/ensure-image-tools.sh"
         settings >"$run/containers.conf"
         # The kernel's overlay needs a file system below that is none itself, as it is inside a container.
@@ -68,7 +58,7 @@ start() {
         started=$!
         echo "$started" >"$pidfile"
         waited=0
-        until version=$(answers); do
+        until version=$(answers "$socket"); do
             if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 60 ]; then
                 tail -n 8 "$log" | cut -c1-400 >&2
                 fail "podman's service did not come up (log: $log)"
@@ -85,12 +75,7 @@ stop() {
     if ours; then
         say "stopping podman's service"
         kill "$pid"
-        waited=0
-        while kill -0 "$pid" 2>/dev/null; do
-            [ "$waited" -lt 60 ] || fail "podman's service (process $pid) does not end"
-            waited=$((waited + 1))
-            sleep 0.5
-        done
+        ended "$pid" "podman's service"
     fi
     if [ -d "$data" ] && command -v podman >/dev/null; then
         CONTAINERS_CONF=$run/containers.conf podman --root "$data" --runroot "$run/run" --tmpdir "$run/tmp" \

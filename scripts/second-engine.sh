@@ -33,50 +33,21 @@ fail() {
     exit 15
 }
 
-answers() {
-    "${PYTHON:-python3}" - "$socket" <<'PYTHON' 2>/dev/null
-import http.client, json, socket, sys
+# shellcheck source=scripts/lib.sh
+. "${0%/*}/lib.sh"
 
-connection = http.client.HTTPConnection("localhost")
-connection.sock = socket.socket(socket.AF_UNIX)
-connection.sock.settimeout(20)
-connection.sock.connect(sys.argv[1])
-connection.request("GET", "/version")
-print(json.loads(connection.getresponse().read())["Version"])
-PYTHON
-}
-
-# Address of the first main archive that apt is configured with.
-mirror() {
-    # shellcheck disable=SC2016 # the $(...) are apt's own
-    apt-get indextargets --format '$(REPO_URI) $(ORIGIN) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
-        awk '$2 == "Debian" && $3 == "main" && $1 !~ /security/ { print $1; exit }'
-}
-
-# Fetch what is missing of the packages of the suite by apt itself (signatures checked) with lists of its own, so that the
-# machine's apt state stays as it is, and unpack it. docker-buildx, the client of BuildKit, is for the benchmarks.
+# Unpack what is missing of the packages of the suite. docker-buildx, the client of BuildKit, is for the benchmarks.
 unpack() {
     missing=''
     for package in docker.io docker-cli containerd docker-buildx; do
         [ -e "$root/.has-$package" ] || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
-    address=$(mirror) keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    address=$(mirror)
     [ -n "$address" ] || fail "apt knows no Debian mirror" "add one to /etc/apt/sources.list, then: apt-get update"
     say "fetching$missing of Debian $suite"
-    rm -rf "$root/apt" "$root/debs"
-    mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial" "$root/debs"
-    option= && [ -r "$keyring" ] && option="[signed-by=$keyring]"
-    printf 'deb %s %s %s main\n' "$option" "$address" "$suite" >"$root/apt/sources.list"
-    # _apt, the user that apt downloads as, may not look into a home folder.
-    set -- -qq -o APT::Sandbox::User=root -o Dir::State::Lists="$root/apt/lists" -o Dir::Cache="$root/apt/cache" \
-        -o Dir::Etc::SourceList="$root/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null \
-        -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
-    apt-get "$@" update >&2 || fail "apt cannot read Debian $suite from the configured mirror"
     # shellcheck disable=SC2086 # names of packages
-    (cd "$root/debs" && apt-get "$@" download $missing >&2) || fail "apt cannot fetch the packages of Debian $suite"
-    for deb in "$root"/debs/*.deb; do dpkg-deb -x "$deb" "$root"; done
-    rm -rf "$root/apt" "$root/debs"
+    unpack_beside "$address" "$suite" "$root" $missing
     for package in $missing; do : >"$root/.has-$package"; done
 }
 
@@ -91,7 +62,7 @@ start() {
     mkdir -p "$base" "$run"
     exec 9>"$base/lock"
     flock 9
-    if ! { ours && version=$(answers); }; then
+    if ! { ours && version=$(answers "$socket"); }; then
         unpack
         command -v runc >/dev/null || fail "no runc: install the machine's own engine first: scripts/ensure-engine.sh"
         # Descriptions of devices (CDI) and NVIDIA's hook come from folders of its own, so that tests may put some there.
@@ -104,7 +75,7 @@ start() {
             --bridge none --iptables=false --ip6tables=false >"$log" 2>&1 </dev/null 9>&- &
         started=$!
         waited=0
-        until version=$(answers); do
+        until version=$(answers "$socket"); do
             if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 60 ]; then
                 tail -n 8 "$log" | cut -c1-400 >&2
                 fail "the second engine did not come up (log: $log)"
@@ -121,12 +92,7 @@ stop() {
     if ours; then
         say "stopping the second engine"
         kill "$pid"
-        waited=0
-        while kill -0 "$pid" 2>/dev/null; do
-            [ "$waited" -lt 60 ] || fail "the second engine (process $pid) does not end"
-            waited=$((waited + 1))
-            sleep 0.5
-        done
+        ended "$pid" "the second engine"
     fi
     ! mountpoint -q "$data" || umount "$data"
     rm -rf "$data" "$run"
