@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+
+# A test must pass whether or not somebody activated the virtual environment: nothing in it is found by its name alone.
+os.environ["PATH"] = os.pathsep.join(
+    part for part in os.environ["PATH"].split(os.pathsep) if part != str(Path(sys.executable).parent)
+)
 
 
 @pytest.fixture(autouse=True)

@@ -94,6 +94,7 @@ def _alter_kept_layer(store: Store, name: str) -> None:
         data[member.offset : member.offset + 512] = block
         path.unlink()
         path.write_bytes(data)
+        (folder / "layer.json").unlink()
         (folder / "layer.json").write_bytes(canonical_json({"diff_id": sha256_file(path), "size": len(data)}))
         return
     raise AssertionError(name)

@@ -212,7 +212,7 @@ def test_what_switches_cost(project: Project) -> None:
     assert (arms["all on"]["results"], arms["none (--no-controls)"]["results"]) == (1, 2)
     assert arms["without thread counts"]["without"] == ["OMP_NUM_THREADS", "OMP_DYNAMIC"]
     left_out = [record for record in records(project) if record["options"]["without"]]  # type: ignore[index]
-    assert len(left_out) == 2
+    assert len(left_out) in (2, 4)  # an arm that looks quicker, here by chance, is measured twice
     assert not (project.folder / ".envbuild/verify").exists()
 
 

@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_wheel(folder / "wheels", "tool")
     (folder / "spec.yaml").write_text(_SPEC)
     environ = {**os.environ, "PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "1"}
-    subprocess.run(["envbuild", "lock"], cwd=folder, env=environ, check=True, capture_output=True)
+    command = [sys.executable, "-m", "envbuild", "lock"]
+    subprocess.run(command, cwd=folder, env=environ, check=True, capture_output=True)
     return folder
 
 

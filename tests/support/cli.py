@@ -67,12 +67,12 @@ class Project:
         return path
 
     def copy(self, folder: Path, *, own_store: bool = False) -> Project:
-        """Copy the project; with ``own_store`` the store too, its files shared as hard links until ``alter``."""
+        """Copy the project; with ``own_store`` the store too, its large files shared as hard links until ``alter``."""
         shutil.copytree(self.folder, folder / "project", ignore=shutil.ignore_patterns(".envbuild"))
         store = self.store
         if own_store:
             store = folder / "store"
-            shutil.copytree(self.store, store, copy_function=os.link)
+            shutil.copytree(self.store, store, copy_function=_link_or_copy)
         return Project(folder=folder / "project", store=store, environ=self.environ)
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> subprocess.Popen[bytes]:
@@ -116,6 +116,14 @@ class Project:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Share what would take long to copy; a small file is soon written in place by somebody."""
+    if Path(source).stat().st_size > 1 << 20:
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
 
 
 def finish(process: subprocess.Popen[bytes], timeout: float = 300) -> Done:
