@@ -64,7 +64,7 @@ def test_what_differs_is_told_by_layer_path_and_field(own: Project) -> None:
     own.must("build")
     (record,) = own.folder.glob("*.image.json")
     done = own("build", "--verify")
-    assert (done.code, "Traceback" in done.err) == (16, False)
+    assert (done.code, "Traceback" in done.err) == (16, False), done.err
     recorded = json.loads(record.read_bytes())["config"]
     lines = done.err.splitlines()
     assert lines[0].endswith(".toml: rebuilt from nothing, the image is another")

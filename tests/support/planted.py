@@ -127,9 +127,14 @@ FOUND = {
             (
                 "#FUNCTION",
                 "class Term:\n    def __init__(self, value):\n        self.value = value\n"
-                "terms = {Term(1.1 ** -number) for number in range(1000)}",
+                # So many that one of two thousand runs, not one of sixteen, finds the addresses in the same order.
+                "terms = {Term(number % 97) for number in range(200_000)}\nlate = 0.0",
             ),
-            ("#STEP", "if step == 9:\n    for term in terms:\n        net.out.bias.grad += term.value"),
+            (
+                "#STEP",
+                "if step == 9:\n    for term in terms:\n        late = late * 0.9 + term.value\n"
+                "    net.out.bias.grad += late / 1000",
+            ),
         ),
         step=9,
         tensor="out.bias",
