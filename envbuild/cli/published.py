@@ -10,6 +10,7 @@ from typing import Any
 
 from envbuild import lock as locks
 from envbuild.digest import sha256_bytes
+from envbuild.errors import UsageError
 from envbuild.files import atomic_write
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.store import Store
@@ -30,6 +31,27 @@ def read_published(path: Path, lock: locks.Lock) -> tuple[Reference, ...]:
         if table["lock"] == locks.lock_digest(lock):
             return tuple(parse_reference(text) for text in table["references"])
     return ()
+
+
+def chosen_place(text: str | None, path: Path, lock: locks.Lock, verb: str) -> Reference:
+    """Return the reference that was named, or where the lock's image was pushed.
+
+    Args:
+        text: the reference as typed; None if none was.
+        verb: the command's name.
+
+    Raises:
+        UsageError: none was named, and nothing is noted.
+    """
+    if text is not None:
+        return parse_reference(text)
+    published = read_published(path, lock)
+    if not published:
+        raise UsageError(
+            f"{verb} which image? nothing says where that of {path.name} was pushed",
+            f"name it: envbuild {verb} REFERENCE; envbuild push --write keeps it beside the lock",
+        )
+    return published[0]
 
 
 def write_published(path: Path, lock: locks.Lock, identity: dict[str, Any], reference: Reference) -> Path:

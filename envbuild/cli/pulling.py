@@ -17,7 +17,7 @@ from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.demanding import demand, published_reference
 from envbuild.cli.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
 from envbuild.cli.opening import Opened, open_lock
-from envbuild.cli.published import read_published
+from envbuild.cli.published import chosen_place
 from envbuild.digest import canonical_json
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
 from envbuild.registry.reference import Reference, parse_reference
@@ -50,7 +50,7 @@ def pull_image(text: str | None, path: Path | None, require: str | None, console
 
     who = parse_trust(require) if require is not None else None
     opened = open_lock(path)
-    identity = pulled(opened, _reference(text, opened), connect(), console, who)
+    identity = pulled(opened, chosen_place(text, opened.path, opened.lock, "pull"), connect(), console, who)
     console.line("image", opened.lock.name, f"sha256:{identity['config'][:12]}…", "the lock's", elapsed=True)
     console.result(identity)
     return identity
@@ -202,18 +202,6 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
     document = {"config": config, "layers": described, "mediaType": OCI_MANIFEST, "schemaVersion": 2}
     manifest = canonical_json({**document, "annotations": dict(remote.labels)})
     return oci.Image(config=remote.config, manifest=manifest, layers=tuple(layers))
-
-
-def _reference(text: str | None, opened: Opened) -> Reference:
-    if text is not None:
-        return parse_reference(text)
-    published = read_published(opened.path, opened.lock)
-    if not published:
-        raise UsageError(
-            f"pull from where? nothing says where the image of {opened.path.name} was published",
-            "name it: envbuild pull REFERENCE; envbuild push --write keeps it beside the lock",
-        )
-    return published[0]
 
 
 def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engine: Engine, console: Console) -> None:

@@ -17,10 +17,10 @@ from envbuild.cli.console import Console
 from envbuild.cli.demanding import cosign_for
 from envbuild.cli.identity import Identity, identity_path, image_tag, read_identity
 from envbuild.cli.opening import Opened, open_lock
-from envbuild.cli.published import read_published
+from envbuild.cli.published import chosen_place
 from envbuild.digest import canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
-from envbuild.registry.reference import Reference, parse_reference
+from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import Material, Origin, Subject, origin, provenance
 from envbuild.signing.trust import Signer, Trust, signer
@@ -72,15 +72,7 @@ def sign_image(text: str | None, path: Path | None, options: SignOptions, consol
 
 def _to_sign(text: str | None, opened: Opened) -> Reference:
     """Return the reference by digest."""
-    if text is None:
-        published = read_published(opened.path, opened.lock)
-        if not published:
-            raise UsageError(
-                f"sign what? nothing says where the image of {opened.path.name} was pushed",
-                "name it: envbuild sign REFERENCE@sha256:…; envbuild push --write keeps it beside the lock",
-            )
-        return published[0]
-    reference = parse_reference(text)
+    reference = chosen_place(text, opened.path, opened.lock, "sign")
     if not reference.digest:
         raise UsageError(
             f"sign {text}: a tag may mean something else tomorrow",

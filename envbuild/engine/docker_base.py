@@ -10,6 +10,7 @@ from typing import Any, BinaryIO, cast
 import docker
 import docker.errors
 
+from envbuild.engine import owner
 from envbuild.engine.docker_images import engine_errors
 from envbuild.engine.docker_step import STEP_LABEL, ChunkReader
 from envbuild.engine.http import engine_refused
@@ -37,7 +38,7 @@ def export_image(client: docker.APIClient, reference: str, architecture: str) ->
         created = client.create_container(
             reference,
             command=[_NO_PROGRAM],
-            labels={STEP_LABEL: "export"},
+            labels={STEP_LABEL: "export", owner.LABEL: owner.mark()},
             host_config=client.create_host_config(network_mode="none"),
             platform=f"linux/{architecture}",
         )

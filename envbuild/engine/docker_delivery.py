@@ -2,9 +2,9 @@
 
 A pull brings only the layers that the engine lacks, several at a time, and the image can come in parts while its upper
 layers are still being made: the lower ones are unpacked already when the whole image follows. Where all digests are
-known beforehand, layers even travel while they are being written. An engine in a virtual
-machine, in another network namespace (a rootless one) or on another host does not find the registry. It says so at
-once, or asks nothing for a while; then the whole image is loaded, as every engine can.
+known beforehand, layers even travel while they are being written. An engine in a virtual machine, in another network
+namespace (a rootless one) or on another host does not find the registry. It says so at once, or asks nothing for a
+while; then the whole image is loaded, as every engine can.
 
 What is pulled has a foreign name until it gets its own: ``127.0.0.1:PORT/envbuild-RANDOM@sha256:…``. It is taken away
 at the end, or by the next delivery if this process is killed.

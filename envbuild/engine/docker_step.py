@@ -18,6 +18,7 @@ from uuid import uuid4
 import docker
 import docker.errors
 
+from envbuild.engine import owner
 from envbuild.engine.docker_images import engine_errors, import_tar
 from envbuild.engine.http import engine_refused
 from envbuild.engine.protocol import Step
@@ -29,7 +30,7 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9_.-]{0,127}")
 _CACHED = 2
 """Imported bases kept for the next build."""
 _ABANDONED = 24 * 3600
-"""Seconds after which a step's container must belong to a build that was killed."""
+"""Seconds after which a step's container belongs to a build that was killed, if its mark does not tell."""
 _TAIL = 16 << 10
 """Bytes of output kept for the error message."""
 _CHUNK = 1 << 20
@@ -43,6 +44,7 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
     """
     if step.fresh:
         step = replace(step, base_key=f"fresh-{uuid4().hex}")
+    _remove_abandoned(client)
     container = _create(client, step, through)
     stream: BufferedReader | None = None
     try:
@@ -117,23 +119,18 @@ def _create_container(client: docker.APIClient, reference: str, step: Step, comm
         environment=dict(step.environment),
         hostname="envbuild",
         working_dir="/",
-        labels={STEP_LABEL: step.base_key},
+        labels={STEP_LABEL: step.base_key, owner.LABEL: owner.mark()},
         host_config=host,
     )
     return str(created["Id"])
 
 
 def _import_base(client: docker.APIClient, step: Step) -> None:
-    """Import the base tar and sweep up: all but the newest bases, and containers of builds that were killed."""
+    """Import the base tar, and remove all but the newest bases."""
     with step.base.open("rb") as tar:
         import_tar(client, tar, _REPOSITORY, step.base_key, {STEP_LABEL: step.base_key})
     with engine_errors("list cached steps"):
         images = client.images(filters={"label": STEP_LABEL})
-        containers = client.containers(all=True, filters={"label": STEP_LABEL})
-    for container in containers:
-        if int(container["Created"]) < time.time() - _ABANDONED:
-            with suppress(docker.errors.APIError):
-                client.remove_container(container["Id"], force=True, v=True)
     for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)[_CACHED:]:
         for name in image.get("RepoTags") or [image["Id"]]:
             with suppress(docker.errors.APIError):  # in use by another build
@@ -147,11 +144,8 @@ def remove_steps(client: docker.APIClient, *, dry_run: bool = False) -> list[str
     """
     with engine_errors("list cached steps"):
         images = client.images(filters={"label": STEP_LABEL})
-        containers = client.containers(all=True, filters={"label": STEP_LABEL})
-    for container in containers:
-        if not dry_run and int(container["Created"]) < time.time() - _ABANDONED:
-            with suppress(docker.errors.APIError):
-                client.remove_container(container["Id"], force=True, v=True)
+    if not dry_run:
+        _remove_abandoned(client)
     removed = []
     for image in images:
         for name in image.get("RepoTags") or [image["Id"]]:
@@ -160,6 +154,17 @@ def remove_steps(client: docker.APIClient, *, dry_run: bool = False) -> list[str
                     client.remove_image(image["Id"] if name == "<none>:<none>" else name)
                 removed.append(str(name))
     return removed
+
+
+def _remove_abandoned(client: docker.APIClient) -> None:
+    """Remove the containers of builds that were killed."""
+    with engine_errors("list cached steps"):
+        containers = client.containers(all=True, filters={"label": STEP_LABEL})
+    for container in containers:
+        old = int(container["Created"]) < time.time() - _ABANDONED
+        if old or owner.has_ended(str((container.get("Labels") or {}).get(owner.LABEL, ""))):
+            with suppress(docker.errors.APIError):
+                client.remove_container(container["Id"], force=True, v=True)
 
 
 def _execute(client: docker.APIClient, container: str, step: Step) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import docker
 import pytest
 
 from tests.support import environments
 from tests.support.cli import Project
+from tests.support.images import forget_images
 from tests.support.wheels import make_wheel
 
 _NAME = "clitest"
@@ -65,10 +65,7 @@ def _last_one_cleans_up() -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        client = docker.from_env(timeout=600)
-        for image in client.images.list(name=f"envbuild/{_NAME}"):
-            client.images.remove(str(image.id), force=True)
-        client.close()
+        forget_images(f"envbuild/{_NAME}")
 
 
 @pytest.fixture(name="project")

@@ -15,6 +15,7 @@ import pytest
 from envbuild.digest import canonical_json, sha256_file
 from envbuild.store import Store
 from tests.support.cli import Project
+from tests.support.images import forget_images
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -34,10 +35,7 @@ def _own(made: Project, tmp_path: Path) -> Iterator[Project]:
     (project.folder / "pylock.clitest.image.json").unlink()
     (project.folder / "spec.yaml").unlink()
     yield project
-    client = docker.from_env()
-    for image in client.images.list(name=f"envbuild/{name}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(f"envbuild/{name}")
 
 
 def test_a_rebuild_from_nothing_is_the_same(own: Project) -> None:

@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import docker
 import pytest
 
 from tests.support.cli import Project
 from tests.support.cosign import PASSWORD as KEY_PASSWORD
 from tests.support.cosign import cosign_program, make_keys
+from tests.support.images import forget_images
 from tests.support.registry import PASSWORD, USER, Registry, running_registry
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -58,10 +58,7 @@ def _mine(made: Project, registry: Registry, tmp_path_factory: pytest.TempPathFa
         if command == "envbuild init":
             project.write("spec.yaml", spec)
     yield project
-    client = docker.from_env(timeout=600)
-    for image in client.images.list(name=f"envbuild/{NAME}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(f"envbuild/{NAME}")
 
 
 def run(project: Project, *words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:

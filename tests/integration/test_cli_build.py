@@ -18,8 +18,11 @@ import pytest
 
 from envbuild import lock as locks
 from envbuild.digest import sha256_file
+from envbuild.engine import owner
+from envbuild.engine.docker_step import STEP_LABEL
 from envbuild.store import Store
 from tests.support.cli import Done, Project, alter
+from tests.support.images import forget_images
 from tests.support.wheels import Member, make_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -45,10 +48,7 @@ def _lock(project: Project) -> locks.Lock:
 
 def _forget_image(project: Project, *, recorded: bool = False) -> None:
     """Remove the image from the engine, and its record if asked for."""
-    client = docker.from_env()
-    for image in client.images.list(name=_identity(project)["reference"]):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(_identity(project)["reference"])
     if not recorded:
         (project.folder / "pylock.clitest.image.json").unlink()
 
@@ -312,6 +312,11 @@ def test_a_killed_build(made: Project, tmp_path: Path) -> None:
     project.must("build")
     assert _identity(project) == _identity(made)
     assert _leftovers(project) == []
+    client = docker.from_env()
+    left = client.containers.list(all=True, filters={"label": STEP_LABEL}, sparse=True)
+    ended = [container.id for container in left if owner.has_ended(container.attrs["Labels"].get(owner.LABEL, ""))]
+    client.close()
+    assert ended == []  # the container of the killed build is gone too
 
 
 def test_two_builds_at_once(made: Project, tmp_path: Path) -> None:

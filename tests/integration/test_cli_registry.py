@@ -16,6 +16,7 @@ import docker
 import pytest
 
 from tests.support.cli import Done, Project, finish
+from tests.support.images import forget_images
 from tests.support.proxy import running_proxy
 from tests.support.registry import PASSWORD, Registry, forget, running_registry
 
@@ -43,10 +44,7 @@ def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     project.write("train.py", SCRIPT)
     project.must("lock")
     yield project
-    client = docker.from_env(timeout=600)
-    for image in client.images.list(name=f"envbuild/{NAME}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(f"envbuild/{NAME}")
 
 
 @pytest.fixture(scope="module", name="pushed")
@@ -72,14 +70,6 @@ def refused(done: Done, code: int) -> str:
     assert done.code == code, done
     assert "ran" not in done.out
     return done.err
-
-
-def forget_image() -> None:
-    """Take the image from the engine."""
-    client = docker.from_env()
-    for image in client.images.list(name=f"envbuild/{NAME}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
 
 
 def test_push_names_the_image_by_digest(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:
@@ -115,11 +105,11 @@ def test_the_engine_pulls_and_runs_what_was_pushed(registry: Registry, pushed: d
 
 def test_a_second_machine_runs_it(second: Project, pushed: dict[str, Any]) -> None:
     """With lock and recorded digest, an empty store and no build: ``run --image`` pulls, verifies and runs."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     done = second.must("run", "--image", pushed["reference"], "train.py")
     assert done.out == "ran /opt/env\n"
     assert not list((second.store / "derived").rglob("layer.tar"))
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     shown = second.must("pull").out.splitlines()
     assert shown[-1].startswith(f"image     {NAME}  sha256:{pushed['config'][:12]}…  the lock's")
     again = second.must("pull", pushed["tag"]).out
@@ -128,7 +118,7 @@ def test_a_second_machine_runs_it(second: Project, pushed: dict[str, Any]) -> No
 
 def test_what_the_engine_pushed_is_pulled_too(second: Project, registry: Registry, pushed: dict[str, Any]) -> None:
     """``docker push`` compresses layers with whatever it has; unpacked they are the recorded ones, or refused."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     second.must("pull")
     target, tag = f"{registry.host}/team/engine:1", f"envbuild/{NAME}:{pushed['tag'].rpartition(':')[2]}"
     try:
@@ -146,7 +136,7 @@ def test_what_the_engine_pushed_is_pulled_too(second: Project, registry: Registr
 
 def test_without_a_record_only_a_digest_is_trusted(second: Project, pushed: dict[str, Any]) -> None:
     """A lock alone does not tell its image: a tag is refused, a digest is the user's word for it."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     lock_file(second, "image.json").unlink()
     assert (
         f"nothing says which image pylock.{NAME}.toml gives: pylock.{NAME}.image.json is missing, and "
@@ -172,7 +162,7 @@ def test_another_image_is_not_run(
     other.write("spec.yaml", spec.replace(NAME, name))
     other.must("lock")
     made = other.must("push", f"{registry.host}/team/train:other", "--json").json
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     said = refused(second("run", "--image", made["reference"], "train.py"), 16)
     lines = said.splitlines()
     assert lines[0] == f"envbuild: {made['reference']} is not the image of pylock.{NAME}.toml — nothing was pulled"
@@ -189,7 +179,7 @@ def test_another_image_is_not_run(
 
 def test_altered_bytes_are_not_run(second: Project, registry: Registry, pushed: dict[str, Any]) -> None:
     """A bit flipped on the way in is found before the engine sees anything: exit 13."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     digest = pushed["reference"].rpartition("@")[2]
     with running_proxy(registry.host) as proxy:
         proxy.flip = b'"rootfs"'  # in the configuration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import socket
@@ -12,16 +11,10 @@ import tarfile
 from pathlib import Path
 
 import docker
-import msgspec
 import pytest
 
-from envbuild.engine.docker import connect
-from envbuild.image.rootfs import build_os_layer
-from envbuild.lock import OsPackage
-from envbuild.progress import Silent
 from tests.support.cli import ROOT, Project
-from tests.support.debs import make_deb
-from tests.support.oslocks import real_os, shared_store
+from tests.support.oslocks import build_with
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -60,24 +53,10 @@ _CAP_SYS_ADMIN, _CAP_NET_ADMIN, _CAP_SYS_TIME, _CAP_SYS_MODULE = 21, 12, 25, 16
 def _seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What a package's script could see, by question."""
     folder = tmp_path_factory.mktemp("hermetic")
-    system = real_os("debian-12")
-    path = make_deb(folder, "looker", files={"/usr/share/looker": "x"}, scripts={"postinst": LOOK})
-    data = path.read_bytes()
-    sha256 = hashlib.sha256(data).hexdigest()
-    package = OsPackage(
-        name="looker", version="1.0", architecture="all", archive="debian", path="pool/looker_1.0_all.deb",
-        size=len(data), sha256=sha256,
-    )  # fmt: skip
-    store = shared_store()
-    build_os_layer(
-        msgspec.structs.replace(system, packages=(*system.packages, package)),
-        lambda digest: path if digest == sha256 else store.path(digest),
-        connect(),
-        folder / "os.tar",
-        Silent(),
-    )
+    target = folder / "os.tar"
+    build_with(folder, target, "looker", {"/usr/share/looker": "x"}, {"postinst": LOOK})
     found = {}
-    with tarfile.open(folder / "os.tar") as layer:
+    with tarfile.open(target) as layer:
         for member in layer:
             if member.isreg() and member.name.startswith("usr/share/seen/"):
                 content = layer.extractfile(member)

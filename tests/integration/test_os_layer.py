@@ -13,13 +13,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from envbuild.engine.docker import connect
 from envbuild.errors import BuildError
-from envbuild.image.rootfs import build_os_layer
-from envbuild.lock import Os, OsPackage
-from envbuild.progress import Silent
-from tests.support.debs import make_deb
-from tests.support.oslocks import real_os, shared_store
+from envbuild.lock import Os
+from tests.support.oslocks import build_with, real_os, shared_store
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -84,22 +80,7 @@ sed 1,2d /proc/net/dev | cut -d: -f1
 
 def _broken(folder: Path, scripts: dict[str, str]) -> None:
     """Build Debian 12 with one more package."""
-    system = real_os("debian-12")
-    path = make_deb(folder, "broken", files={"/usr/share/broken": "x"}, scripts=scripts)
-    data = path.read_bytes()
-    sha256 = hashlib.sha256(data).hexdigest()
-    package = OsPackage(
-        name="broken", version="1.0", architecture="all", archive="debian", path="pool/broken_1.0_all.deb",
-        size=len(data), sha256=sha256,
-    )  # fmt: skip
-    store = shared_store()
-    build_os_layer(
-        msgspec.structs.replace(system, packages=(*system.packages, package)),
-        lambda digest: path if digest == sha256 else store.path(digest),
-        connect(),
-        folder / "out" / "os.tar",
-        Silent(),
-    )
+    build_with(folder, folder / "out" / "os.tar", "broken", {"/usr/share/broken": "x"}, scripts)
 
 
 def _build(system: Os, folder: Path, environment: dict[str, str], mask: int) -> str:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from tests.support import plants
 from tests.support.cli import Done, Project
 from tests.support.environments import environment
+from tests.support.images import forget_images
 from tests.support.planted import CHANGED, FOUND
 from tests.support.wheels import make_wheel
 
@@ -50,10 +50,7 @@ def _planted(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     project.must("lock")
     project.must("build")
     yield project
-    client = docker.from_env(timeout=600)
-    for image in client.images.list(name=f"envbuild/{NAME}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(f"envbuild/{NAME}")
 
 
 def verified(project: Project, framework: str, text: str, *options: str) -> Done:

@@ -24,6 +24,7 @@ from envbuild.registry.repository import Manifest, Repository, descriptors
 from envbuild.registry.upload import Pushed, blob_of, push_blobs
 from tests.support.cli import Done, Project
 from tests.support.cosign import PASSWORD, KeyPair, cosign_program, make_keys
+from tests.support.images import forget_images
 from tests.support.proxy import running_proxy
 from tests.support.registry import PASSWORD as LOGIN
 from tests.support.registry import Registry, running_registry
@@ -61,15 +62,7 @@ def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     project.write("train.py", "print('ran')\n")
     project.must("lock")
     yield project
-    forget_image()
-
-
-def forget_image() -> None:
-    """Take the image from the engine."""
-    client = docker.from_env(timeout=600)
-    for image in client.images.list(name=f"envbuild/{NAME}"):
-        client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(f"envbuild/{NAME}")
 
 
 def pushed(builder: Project, registry: Registry, **environ: str) -> str:
@@ -123,7 +116,7 @@ def test_signed_and_attested_with_tls_and_password(builder: Project, keys: KeyPa
         again = builder.must("sign", reference, "--key", keys.private, **environ).out.splitlines()
         assert all("nothing to do" in line for line in again)
         assert len(again) == 2
-        forget_image()
+        forget_images(f"envbuild/{NAME}")
         demand = ("--require-signature", keys.public)
         ran = builder.must("run", "--image", reference, *demand, "train.py", **environ)
         assert ran.out == "ran\n"
@@ -155,7 +148,7 @@ def attested(program: str, reference: str, keys: KeyPair, registry: Registry, co
 
 def test_nobody_or_somebody_else_signed(builder: Project, registry: Registry, keys: KeyPair, tmp_path: Path) -> None:
     """Without a signature, and with one by another key, nothing is brought in or run: run, pull and inspect."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     reference, demand = pushed(builder, registry), ("--require-signature", keys.public)
     refused(builder("run", "--image", reference, *demand, "train.py"), f"envbuild: {reference} is not signed\n")
     refused(builder("pull", reference, *demand), f"envbuild: {reference} is not signed\n")
@@ -178,7 +171,7 @@ def test_nobody_or_somebody_else_signed(builder: Project, registry: Registry, ke
 
 def test_a_signature_of_something_else(builder: Project, registry: Registry, keys: KeyPair) -> None:
     """A good signature moved to another image, and a payload rewritten to name this one, do not count."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     reference = signed(builder, registry, keys)
     with repository(reference) as target:
         digest = reference.rpartition(":")[2]
@@ -204,7 +197,7 @@ def test_a_signature_of_something_else(builder: Project, registry: Registry, key
 
 def test_a_payload_altered_on_the_way(builder: Project, registry: Registry, keys: KeyPair) -> None:
     """One bit of the signed payload flipped by the network: refused."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     reference = signed(builder, registry, keys)
     with running_proxy(registry.host) as proxy:
         moved = reference.replace(registry.host, proxy.host)
@@ -216,7 +209,7 @@ def test_a_payload_altered_on_the_way(builder: Project, registry: Registry, keys
 
 def test_an_attestation_is_no_signature(builder: Project, registry: Registry, keys: KeyPair, tmp_path: Path) -> None:
     """cosign 3 takes any statement by the key for a signature of the image; envbuild does not."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     reference, program = pushed(builder, registry), cosign_program("unstable")
     (tmp_path / "found.json").write_text('{"it": "is broken"}')
     command = ["attest", "--yes", "--key", keys.private, "--tlog-upload=false", "--use-signing-config=false"]
@@ -228,7 +221,7 @@ def test_an_attestation_is_no_signature(builder: Project, registry: Registry, ke
 
 def test_an_image_that_was_never_pushed(builder: Project, registry: Registry, keys: KeyPair, tmp_path: Path) -> None:
     """It has no signature; once pushed with --write and signed, the demand alone finds it."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     project, demand = builder.copy(tmp_path), ("--require-signature", keys.public)
     lock = f"pylock.{NAME}.toml"
     refused(
@@ -237,7 +230,7 @@ def test_an_image_that_was_never_pushed(builder: Project, registry: Registry, ke
         "registry, and nothing says that this one was ever pushed — nothing was run\n",
     )
     assert (
-        f"envbuild: sign what? nothing says where the image of {lock} was pushed\n"
+        f"envbuild: sign which image? nothing says where that of {lock} was pushed\n"
         in project("sign", "--key", keys.private).err
     )
     project.must("push", f"{registry.host}/team/found", "--write")
@@ -292,7 +285,7 @@ def test_keyless_asks_for_an_identity(builder: Project, registry: Registry, tmp_
 @pytest.mark.parametrize("suite", ["trixie", "unstable"])
 def test_a_workflow_signed(builder: Project, registry: Registry, tmp_path: Path, suite: str) -> None:
     """Keyless, with authority and logs made here: this workflow's signature counts; of no other, nor unrecorded."""
-    forget_image()
+    forget_images(f"envbuild/{NAME}")
     reference, sigstore = pushed(builder, registry), Sigstore(tmp_path / "sigstore")
     environ, digest = {**sigstore.environ, "ENVBUILD_COSIGN": cosign_program(suite)}, reference.rpartition(":")[2]
     demand = ("--image", reference, "--require-signature", f"{IDENTITY}@{ISSUER}", "train.py")

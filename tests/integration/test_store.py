@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from envbuild import leases
@@ -25,6 +24,7 @@ from envbuild.holdings.inventory import inventory
 from envbuild.holdings.register import holders
 from envbuild.store import Store
 from tests.support.cli import Project, alter, finish
+from tests.support.images import forget_images
 from tests.support.indexes import make_index
 from tests.support.registry import running_registry
 from tests.support.server import FileServer
@@ -86,11 +86,7 @@ def _pair(made: Project, tmp_path: Path) -> Iterator[tuple[Project, Project, Fil
             Store(tmp_path / "store").add_file(Store(made.store).path(package.sha256), package.sha256)
         server.requests.clear()
         yield projects[0], projects[1], server
-    client = docker.from_env(timeout=600)
-    for name in ("one", "two"):
-        for image in client.images.list(name=f"envbuild/{name}{unique}"):
-            client.images.remove(str(image.id), force=True)
-    client.close()
+    forget_images(*(f"envbuild/{name}{unique}" for name in ("one", "two")))
 
 
 def test_two_builds_share_their_work_beside_a_collection(pair: tuple[Project, Project, FileServer]) -> None:

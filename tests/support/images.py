@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import docker
 import docker.errors
 
 from envbuild.image.assemble import Built
@@ -31,6 +32,17 @@ class Node(NamedTuple):
     target: str
     content: str
     attributes: tuple[tuple[str, str], ...]
+
+
+def forget_images(*names: str) -> None:
+    """Take all images of these repositories from the engine; those that are not there are none's loss."""
+    client = docker.from_env(timeout=600)
+    try:
+        for name in names:
+            for image in client.images.list(name=name):
+                client.images.remove(str(image.id), force=True)
+    finally:
+        client.close()
 
 
 def docker_build(client: Any, context: Path, tag: str) -> None:

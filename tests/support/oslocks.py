@@ -9,12 +9,16 @@ from pathlib import Path
 
 import msgspec
 
+from envbuild.digest import sha256_file
+from envbuild.engine.docker import connect
 from envbuild.fetch import fetch, lock_items
-from envbuild.lock import Lock, Os
+from envbuild.image.rootfs import build_os_layer
+from envbuild.lock import Lock, Os, OsPackage
 from envbuild.netconfig import network_config
 from envbuild.progress import Silent
 from envbuild.resolve.debian import OsRequest, deb_urls, resolve_os
 from envbuild.store import Store
+from tests.support.debs import make_deb
 from tests.support.locks import small_lock
 
 
@@ -32,6 +36,24 @@ def real_os(release: str, *packages: str) -> Os:
     os = resolve_os(request, store.cache_dir("debian"))
     fetch(lock_items(os_lock(os), deb_urls(os)), store, Silent(), network_config())
     return os
+
+
+def build_with(folder: Path, target: Path, name: str, files: dict[str, str], scripts: dict[str, str]) -> None:
+    """Build the layer of Debian 12 with one more package, made in ``folder``, as the file ``target``."""
+    path = make_deb(folder, name, files=files, scripts=scripts)
+    sha256, size = sha256_file(path), path.stat().st_size
+    package = OsPackage(
+        name=name, version="1.0", architecture="all", archive="debian", path=f"pool/{name}_1.0_all.deb",
+        size=size, sha256=sha256,
+    )  # fmt: skip
+    system = real_os("debian-12")
+    build_os_layer(
+        msgspec.structs.replace(system, packages=(*system.packages, package)),
+        lambda digest: path if digest == sha256 else shared_store().path(digest),
+        connect(),
+        target,
+        Silent(),
+    )
 
 
 def os_lock(os: Os, **fields: object) -> Lock:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from typing import Any, cast
 
 import docker.errors
+import pytest
 
+from envbuild.engine import owner
 from envbuild.engine.docker_step import STEP_LABEL, remove_steps
 
 
@@ -26,7 +30,14 @@ class FakeClient:
 
     def containers(self, **options: Any) -> list[dict[str, Any]]:
         assert options == {"all": True, "filters": {"label": STEP_LABEL}}
-        return [{"Id": "old", "Created": time.time() - 2 * 24 * 3600}, {"Id": "new", "Created": time.time()}]
+        dead = owner.mark().rpartition(" ")[0] + " 0"  # this process id, of another process
+        return [
+            {"Id": "old", "Created": time.time() - 2 * 24 * 3600},
+            {"Id": "new", "Created": time.time()},
+            {"Id": "alive", "Created": time.time(), "Labels": {owner.LABEL: owner.mark()}},
+            {"Id": "killed", "Created": time.time(), "Labels": {owner.LABEL: dead}},
+            {"Id": "elsewhere", "Created": time.time(), "Labels": {owner.LABEL: "boot pid:[1] 1 0"}},
+        ]
 
     def remove_container(self, name: str, **options: Any) -> None:
         self.removed.append(name)
@@ -41,7 +52,25 @@ def test_steps_are_removed_unless_a_build_uses_them() -> None:
     """Bases and containers of killed builds go; what a build uses stays, and a dry run removes nothing."""
     client = FakeClient()
     assert remove_steps(cast(Any, client)) == ["envbuild-step:os-1", "sha256:3"]
-    assert client.removed == ["old", "envbuild-step:os-1", "sha256:3"]
+    assert client.removed == ["old", "killed", "envbuild-step:os-1", "sha256:3"]
     dry = FakeClient()
     assert len(remove_steps(cast(Any, dry), dry_run=True)) == 3
     assert dry.removed == []
+
+
+@pytest.mark.subprocess
+def test_a_process_that_has_ended_is_known() -> None:
+    """By its number while it is gone, and by when it started once the number is another's; all else is unknown."""
+    assert not owner.has_ended(owner.mark())
+    with subprocess.Popen(
+        [sys.executable, "-c", "from envbuild.engine import owner; print(owner.mark(), flush=True); input()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        mark = process.stdout.readline().strip()
+        assert not owner.has_ended(mark)
+        process.stdin.close()
+        process.wait()
+    assert owner.has_ended(mark)
+    assert [owner.has_ended(text) for text in ("", "x", "boot pid:[1] 1 1")] == [False] * 3

@@ -1,0 +1,52 @@
+"""Whose a container is: a mark of the process that made it, and whether that process has ended.
+
+A command that is killed leaves its containers behind. Nobody but the kernel knows that it is gone, and process ids
+come again; so the mark holds the boot, the process namespace, the process id and when the process started.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+LABEL = "envbuild.owner"
+_STARTED = 19
+"""Place of ``starttime`` behind the program's name in ``/proc/PID/stat``, see ``proc_pid_stat(5)``."""
+
+
+def mark() -> str:
+    """Return the mark of this process; empty where the kernel tells nothing."""
+    try:
+        return f"{_world()} {os.getpid()} {_started(os.getpid())}"
+    except (OSError, IndexError):
+        return ""
+
+
+def has_ended(text: str) -> bool:
+    """Whether a mark's process is known to have ended; what another host or namespace marked is not known."""
+    boot, _, rest = text.partition(" ")
+    namespace, _, rest = rest.partition(" ")
+    number, _, started = rest.partition(" ")
+    try:
+        if f"{boot} {namespace}" != _world() or not number.isdecimal():
+            return False
+    except OSError:
+        return False
+    try:
+        return _started(int(number)) != started
+    except FileNotFoundError:
+        return True
+    except (OSError, IndexError):
+        return False
+
+
+def _world() -> str:
+    return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {Path('/proc/self/ns/pid').readlink()}"
+
+
+def _started(number: int) -> str:
+    """Clock ticks after boot; a process that has ended and is not yet waited for counts as ended."""
+    state, *fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+    if state in "ZX":
+        raise FileNotFoundError(number)
+    return fields[_STARTED - 1]
