@@ -79,6 +79,7 @@ class Options(_Value, frozen=True, kw_only=True):
         mounts: ``source:target:ro|rw``.
         verification: identity that the runs of one ``envbuild verify`` share; empty for other runs.
         without: switches and variables that the run went without, to see what they do.
+        signer: who had to have signed the image, and has; empty if nobody had to.
     """
 
     network: str
@@ -95,6 +96,7 @@ class Options(_Value, frozen=True, kw_only=True):
     tty: bool = False
     verification: str = ""
     without: tuple[str, ...] = ()
+    signer: str = ""
 
 
 class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
@@ -253,10 +255,12 @@ def recipe(record: Record) -> str:
     # Likewise of CPUs.
     cpuset = str(len(cpu_numbers(options.cpuset))) if options.cpuset else ""
     table = msgspec.to_builtins(
-        msgspec.structs.replace(options, mounts=(), user="", tty=False, gpus=gpus, cpuset=cpuset, verification="")
+        msgspec.structs.replace(
+            options, mounts=(), user="", tty=False, gpus=gpus, cpuset=cpuset, verification="", signer=""
+        )
     )
     # Left out at their defaults, so that runs from before these options keep the recipe they had.
-    for name in ("guard", "allow", "gpus", "verification", "without"):
+    for name in ("guard", "allow", "gpus", "verification", "without", "signer"):
         if getattr(options, name) == getattr(_DEFAULTS, name):
             del table[name]
     return sha256_json([*msgspec.to_builtins(chosen), table])

@@ -74,6 +74,7 @@ class RunRequest:
         watcher: takes the program's output instead of this process's streams.
         verification: identity that the runs of one verification share.
         without: switches and variables that this run goes without.
+        signer: who has signed the image, as was demanded.
         tensors: read the tensors of saved models after the run.
     """
 
@@ -101,6 +102,7 @@ class RunRequest:
     watcher: Watcher | None = None
     verification: str = ""
     without: tuple[str, ...] = ()
+    signer: str = ""
     tensors: bool = True
 
     @property
@@ -229,6 +231,7 @@ def _first_record(
         tty=tty,
         verification=request.verification,
         without=request.without,
+        signer=request.signer,
     )
     inside = request.directory.resolve()
     below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."

@@ -106,6 +106,7 @@ def _options(options: Options) -> Iterator[str]:
     yield f"{options.cpus:g} CPUs" if options.cpus is not None else ""
     yield f"CPUs {options.cpuset}" if options.cpuset else ""
     yield f"memory {human_bytes(options.memory)}" if options.memory is not None else ""
+    yield f"signed by {plain(options.signer)}" if options.signer else ""
     for mount in options.mounts:
         yield plain(mount)
 

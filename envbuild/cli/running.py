@@ -73,19 +73,21 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
     beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
-    identity = read_identity(path, lock)
+    identity, signer = read_identity(path, lock), ""
     if options.image is not None or options.require_signature is not None:
         from envbuild.cli.pulling import image_for_run
+        from envbuild.signing.trust import trust
 
         _refuse_missing_gpus(lock, options, engine)
         who = options.require_signature
+        signer = str(trust(who)) if who is not None else ""
         identity = image_for_run(options.image, opened, engine, beside, offline=options.offline, require=who)
     elif identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
         from envbuild.cli.building import BuildOptions, build_image
 
         _refuse_missing_gpus(lock, options, engine)
         identity = build_image(path, BuildOptions(offline=options.offline), beside)
-    image = {"image": identity["reference"], "config": identity["config"]}
+    image = {"image": identity["reference"], "config": identity["config"], "signer": signer}
     request = RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen)
     return request, engine
 

@@ -28,6 +28,7 @@ _OPTIONS: dict[str, tuple[int, str]] = {
     "user": (0, ""),
     "tty": (0, ""),
     "verification": (0, ""),
+    "signer": (0, ""),
 }
 _SEED = "PYTHONHASHSEED"
 

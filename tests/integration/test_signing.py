@@ -236,6 +236,10 @@ def test_an_image_that_was_never_pushed(builder: Project, registry: Registry, ke
     project.must("push", f"{registry.host}/team/found", "--write")
     project.must("sign", "--key", keys.private, "--signature-only")
     assert project.must("run", *demand, "train.py").out == "ran\n"
+    (record,) = (project.folder / ".envbuild" / "runs").iterdir()
+    options = json.loads((record / "record.json").read_bytes())["options"]
+    assert options["signer"] == keys.public
+    assert f"signed by {keys.public}" in project.must("show", record.name).out
     done = project("run", "--offline", *demand, "train.py")
     assert (done.code, done.out) == (2, "")
     assert "envbuild: --require-signature asks the registry, which --offline forbids\n" in done.err
