@@ -8,7 +8,7 @@ PYTHON ?= python3
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles cudatable examples benchmark reproducibility pipeline wheel clean
+.PHONY: help venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -60,6 +60,9 @@ pins: venv ## move the pins of the development tools
 
 lockfiles: venv ## lock the reference specs again
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/lockfiles.sh
+
+records: venv ## build the reference images whose digests are not recorded (NAMES="…"; GB), write the README's table
+	@$(BIN)/python scripts/image-records.py $(NAMES)
 
 cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \

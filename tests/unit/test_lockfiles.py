@@ -85,4 +85,6 @@ def test_the_readme_quotes_the_recorded_image(spec_path: Path) -> None:
         assert (size, digest) == ("not recorded", "")
         return
     found = json.loads(record.read_bytes())
+    lock = locks.load(spec_path.parent / f"pylock.{name}.toml")
+    assert found["lock"] == locks.lock_digest(lock)  # else: make records
     assert (size, digest) == (f"{sum(found['sizes']) / 1e9:.1f} GB", f"`{found['config'][:12]}…`")
