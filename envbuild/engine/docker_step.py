@@ -7,10 +7,10 @@ one does not send it twice. On the classic store an imported tar shares its laye
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
@@ -160,11 +160,22 @@ def _remove_abandoned(client: docker.APIClient) -> None:
     """Remove the containers of builds that were killed."""
     with engine_errors("list cached steps"):
         containers = client.containers(all=True, filters={"label": STEP_LABEL})
+    latest = _engine_time(client) - _ABANDONED if containers else 0
     for container in containers:
-        old = int(container["Created"]) < time.time() - _ABANDONED
-        if old or owner.has_ended(str((container.get("Labels") or {}).get(owner.LABEL, ""))):
+        lives = owner.lives(str((container.get("Labels") or {}).get(owner.LABEL, "")))
+        if lives is False or (lives is None and int(container["Created"]) < latest):
             with suppress(docker.errors.APIError):
                 client.remove_container(container["Id"], force=True, v=True)
+
+
+def _engine_time(client: docker.APIClient) -> float:
+    """Return the engine's time, seconds since the epoch: this process's clock may be years off. 0 if it tells none."""
+    with engine_errors("ask the engine for its time"):
+        text = str(client.info().get("SystemTime", ""))
+    found = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", text)
+    if found is None:
+        return 0
+    return datetime.fromisoformat(found[1] + found[2].replace("Z", "+00:00")).timestamp()
 
 
 def _execute(client: docker.APIClient, container: str, step: Step) -> None:

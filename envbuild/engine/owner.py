@@ -1,4 +1,4 @@
-"""Whose a container is: a mark of the process that made it, and whether that process has ended.
+"""Whose a container is: a mark of the process that made it, and whether that process lives.
 
 A command that is killed leaves its containers behind. Nobody but the kernel knows that it is gone, and process ids
 come again; so the mark holds the boot, the process namespace, the process id and when the process started.
@@ -22,22 +22,19 @@ def mark() -> str:
         return ""
 
 
-def has_ended(text: str) -> bool:
-    """Whether a mark's process is known to have ended; what another host or namespace marked is not known."""
+def lives(text: str) -> bool | None:
+    """Whether a mark's process runs; None if that cannot be known, since another host or namespace marked it."""
     boot, _, rest = text.partition(" ")
     namespace, _, rest = rest.partition(" ")
     number, _, started = rest.partition(" ")
     try:
         if f"{boot} {namespace}" != _world() or not number.isdecimal():
-            return False
-    except OSError:
-        return False
-    try:
-        return _started(int(number)) != started
+            return None
+        return _started(int(number)) == started
     except FileNotFoundError:
-        return True
-    except (OSError, IndexError):
         return False
+    except (OSError, IndexError):
+        return None
 
 
 def _world() -> str:

@@ -314,7 +314,7 @@ def test_a_killed_build(made: Project, tmp_path: Path) -> None:
     assert _leftovers(project) == []
     client = docker.from_env()
     left = client.containers.list(all=True, filters={"label": STEP_LABEL}, sparse=True)
-    ended = [container.id for container in left if owner.has_ended(container.attrs["Labels"].get(owner.LABEL, ""))]
+    ended = [container.id for container in left if owner.lives(container.attrs["Labels"].get(owner.LABEL, "")) is False]
     client.close()
     assert ended == []  # the container of the killed build is gone too
 
