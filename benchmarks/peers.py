@@ -196,6 +196,12 @@ def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
         shop.forget_derived()
         (folder / "image.tar").unlink(missing_ok=True)
 
+    system = shop.save_system(project)
+
+    def sweep_but_system() -> None:
+        sweep()
+        shop.restore_system(system)
+
     peer = partial(_peer, engine, project.context, sweep)
     output = f"type=oci,dest={folder / 'image.tar'},rewrite-timestamp=true"
     repeatable = engine.command("uv-reproducible", f"--build-arg=SOURCE_DATE_EPOCH={EPOCH}", "--output", output)
@@ -206,6 +212,13 @@ def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
             cwd=project.folder,
             environment=shop.environment(engine.host),
             prepare=sweep,
+        ),
+        Case(
+            name="envbuild build, its Debian layer in the store",
+            command=[*engine.inside, *_BUILD],
+            cwd=project.folder,
+            environment=shop.environment(engine.host),
+            prepare=sweep_but_system,
         ),
         peer("(a) BuildKit, pip install", engine.command("pip", "--tag", "bench-pip")),
         peer("(b) BuildKit, uv, cache mount", engine.command("uv", "--tag", "bench-uv")),

@@ -119,6 +119,23 @@ class Workshop:
         """Leave the store what was downloaded, and nothing that was made of it."""
         shutil.rmtree(self.store.root / "derived", ignore_errors=True)
 
+    def save_system(self, project: Project) -> Path:
+        """Keep a built image's OS layer aside, as a folder of hard links; returns it."""
+        answer = call(ENVBUILD, "image", "--json", cwd=project.folder, environment=self.environment(""))
+        (wanted,) = [layer["digest"] for layer in json.loads(answer)["layers"] if layer["kind"] == "os"]
+        (made,) = [
+            path.parent
+            for path in (self.store.root / "derived" / "layers").glob("*/layer.json")
+            if wanted.endswith(json.loads(path.read_bytes())["diff_id"])
+        ]
+        aside = self.folder / "system" / made.name
+        shutil.copytree(made, aside, copy_function=os.link, dirs_exist_ok=True)
+        return aside
+
+    def restore_system(self, aside: Path) -> None:
+        """Put an OS layer back into a store that has forgotten everything it made."""
+        shutil.copytree(aside, self.store.root / "derived" / "layers" / aside.name, copy_function=os.link)
+
     def derived(self) -> frozenset[Path]:
         """Return everything that was made of the downloads."""
         return frozenset((self.store.root / "derived").glob("*/*"))
