@@ -99,7 +99,12 @@ clean() {
     # Logs and caches that hold times, inode numbers or the machine's name.
     find /var/log -type f \( -name dpkg.log -o -name alternatives.log -o -name fontconfig.log \) -exec rm -f {} +
     find /var/log -type f -size +0 -exec truncate -s 0 {} +
-    [ ! -d /var/lib/texmf ] || find /var/lib/texmf -name '*.log' -exec rm -f {} +
+    if [ -d /var/lib/texmf ]; then
+        find /var/lib/texmf -name '*.log' -exec rm -f {} +
+        # pdfTeX and XeTeX heed FORCE_SOURCE_DATE. Other engines dump the minute, LuaTeX also tables in the order of random
+        # hashes; mktexfmt makes those formats for the user when they are first asked for.
+        find /var/lib/texmf -name '*.fmt' ! -path '*/pdftex/*' ! -path '*/xetex/*' -exec rm -f {} +
+    fi
     rm -f /var/cache/ldconfig/aux-cache /etc/apt/apt.conf.d/01autoremove-kernels /var/lib/systemd/random-seed
     rm -f /var/lib/dpkg/lock /var/lib/dpkg/lock-frontend /var/lib/dpkg/triggers/Lock /etc/.pwd.lock
     for folder in /var/cache/debconf /var/lib/dpkg; do

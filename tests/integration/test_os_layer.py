@@ -57,18 +57,25 @@ def test_a_failing_package_is_named(tmp_path: Path) -> None:
 
 
 def test_scripts_see_no_network_no_service_and_a_fixed_world(tmp_path: Path) -> None:
-    """No address, no start of services, no question, a fixed host name, time and hash order."""
+    """No address, no start of services, no question, a fixed host name, time and hash order; what would hold the time
+    or a random order all the same, as TeX's formats do, is gone at the end."""
     script = """#!/bin/sh
 set -e
 { echo "$LC_ALL $TZ $SOURCE_DATE_EPOCH $DEBIAN_FRONTEND $PYTHONHASHSEED"; uname -n
 sed 1,2d /proc/net/dev | cut -d: -f1
 /usr/sbin/policy-rc.d || echo "services: $?"; } >/usr/share/seen
+for name in pdftex/latex.fmt pdftex/latex.log luatex/luatex.fmt tex/tex.fmt metafont/mf.base; do
+    mkdir -p "/var/lib/texmf/web2c/${name%/*}"
+    date >"/var/lib/texmf/web2c/$name"
+done
 """
     _broken(tmp_path, {"postinst": script})
     with tarfile.open(tmp_path / "out" / "os.tar") as layer:
         content = layer.extractfile("usr/share/seen")
         assert content is not None
         seen = content.read().decode().split("\n")
+        formats = [name for name in layer.getnames() if name.startswith("var/lib/texmf/") and "." in name]
+    assert formats == [f"var/lib/texmf/web2c/{name}" for name in ("metafont/mf.base", "pdftex/latex.fmt")]
     assert [line.strip() for line in seen] == [
         "C UTC 315532800 noninteractive 0",
         "envbuild",

@@ -32,8 +32,11 @@ def install() -> None:
     place = Path(os.environ["ENVBUILD_STORE"]).with_name("leaks.json")
 
     def image(plan: Plan, layers: Any) -> Any:
+        kinds = [layer.kind for layer in plan.layers]
+        if "os" not in kinds:  # the lower layers alone, which go to the engine while the others are made
+            return original(plan, layers)
         if not place.exists():  # the image is written out a second time, to be explained
-            system = layers[[layer.kind for layer in plan.layers].index("os")]
+            system = layers[kinds.index("os")]
             place.write_text(json.dumps({f"{_PREFIX}{name}": value for name, value in _seen(system.path).items()}))
         known = json.loads(place.read_text())
         config = {**plan.config, "Labels": {**plan.config["Labels"], **known}}
