@@ -96,7 +96,7 @@ _SINGLE = (
     Variation(name="kernel release", library="kernel", leaks="kernel"),
     Variation(name="user nobody", prefix=_USER, root=True, leaks="user"),
     Variation(
-        name="home", environ={"HOME": "{folder}/home", "USER": "else", "XDG_CONFIG_HOME": "/nowhere"}, leaks="home"
+        name="home", environ={"HOME": "{folder}/elsewhere", "USER": "else", "XDG_CONFIG_HOME": "/nowhere"}, leaks="home"
     ),
     Variation(name="build path", folder="ein anderer Ort/mit Ümlaut/" + "lang" * 30, leaks="path"),
     Variation(name="file order", library="order", leaks="order"),
