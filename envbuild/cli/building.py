@@ -134,6 +134,7 @@ def assemble_image(
 ) -> Built:
     """Make a lock's image from the store, fetching what is missing; ``anew``: of its files alone, nothing kept."""
     from envbuild.image.assemble import assemble
+    from envbuild.image.interpreter import interpreter_of
     from envbuild.image.plan import plan
     from envbuild.image.rootfs import build_os_layer
     from envbuild.resolve import sharedlibs
@@ -151,6 +152,7 @@ def assemble_image(
             progress=console,
             check=sharedlibs.checker(lock, store.cache_dir("libraries"), _package_finder(opened, store, options)),
             ready=loading.ready if loading else (lambda index, blob: None),
+            interpreter=interpreter_of(lock, store.path),
         )
     for layer in built.layers:
         state = "reused" if layer.reused else "built"

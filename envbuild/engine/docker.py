@@ -36,9 +36,10 @@ class DockerEngine:
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a build step; see ``StepRunner``."""
+        from envbuild.engine.docker_images import sdk_client
         from envbuild.engine.docker_step import run_step
 
-        return run_step(self._sdk_client(), step, CLEAN if self._client.podman else ())
+        return run_step(sdk_client(self._client.endpoint), step, CLEAN if self._client.podman else ())
 
     def find_image(self, reference: str) -> ImageInfo | None:
         """Look an image up; see ``ImageStore``."""

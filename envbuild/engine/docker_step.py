@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from io import BufferedReader, RawIOBase
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
@@ -20,6 +21,7 @@ import docker.errors
 
 from envbuild.engine import owner
 from envbuild.engine.docker_images import engine_errors, import_tar
+from envbuild.engine.early import ended_early
 from envbuild.engine.http import engine_refused
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
@@ -51,7 +53,8 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
         if step.inputs is not None:
             with engine_errors("copy the step's inputs"), step.inputs.open("rb") as tar:
                 client.put_archive(container, "/", tar)
-        _execute(client, container, step)
+        with ended_early(step.unwanted, partial(_kill, client, container)):
+            _execute(client, container, step)
         chunks = ChunkReader(_result(client, container, step), "read the step's result")
         stream = BufferedReader(chunks, buffer_size=_CHUNK)
         yield cast(BinaryIO, stream)
@@ -176,6 +179,11 @@ def _engine_time(client: docker.APIClient) -> float:
     if found is None:
         return 0
     return datetime.fromisoformat(found[1] + found[2].replace("Z", "+00:00")).timestamp()
+
+
+def _kill(client: docker.APIClient, container: str) -> None:
+    with suppress(docker.errors.APIError):
+        client.kill(container)
 
 
 def _execute(client: docker.APIClient, container: str, step: Step) -> None:

@@ -24,6 +24,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from envbuild.engine.early import ended_early
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
 
@@ -71,7 +72,8 @@ class NamespaceSteps:
             }
             try:
                 with _started(request) as process:
-                    _judge(step, process)
+                    with ended_early(step.unwanted, process.kill):
+                        _judge(step, process)
                     assert process.stdout is not None  # noqa: S101 - a pipe
                     yield cast(BinaryIO, BufferedReader(_Checked(process, step), buffer_size=1 << 20))
             finally:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import BinaryIO, Literal, Protocol
 
 from envbuild.errors import EngineError
@@ -29,6 +30,7 @@ class Step:
         environment: the complete environment of the command.
         result: absolute path in the container whose tree is the result; ``/`` for the whole file system.
         fresh: use nothing that was kept for ``base_key``, and keep nothing.
+        unwanted: set when nobody waits for the result any more; the command is then ended, which is a ``BuildError``.
     """
 
     base: Path
@@ -38,6 +40,7 @@ class Step:
     inputs: Path | None = None
     result: str = "/"
     fresh: bool = False
+    unwanted: Event | None = None
 
 
 class StepRunner(Protocol):

@@ -32,7 +32,12 @@ KINDS: tuple[Kind, ...] = (
 NOTES = ("locations", "libraries/wheel-libraries")
 """Folders below ``derived`` of small files, each named by the SHA-256 of the wheel it is about."""
 
-_DERIVED: Mapping[str, Kind] = {"layers": "layers", "bytecode": "bytecode", "compiled": "bytecode"}
+_DERIVED: Mapping[str, Kind] = {
+    "layers": "layers",
+    "bytecode": "bytecode",
+    "compiled": "bytecode",
+    "interpreters": "bytecode",
+}
 _INDEXES = ("debian", "python")
 _SHARD = re.compile(r"[0-9a-f]{2}")
 _REST = re.compile(r"[0-9a-f]{62}")

@@ -1,9 +1,9 @@
 """Assembly: turns a plan and the store's files into an image, making only the layers that no earlier build made.
 
 Wheels are unpacked in threads (zlib, hashlib and writing let go of the interpreter lock) while this thread waits for
-the OS layer's container; bytecode comes last, since it needs the interpreter of the OS layer. Every layer is kept
-under the digest of all it depends on, whole or not at all, so that a killed build loses one layer at most and two
-builds at once share their work.
+the OS layer's container; bytecode is compiled beside it, in a system of the interpreter's packages alone. Every layer
+is kept under the digest of all it depends on, whole or not at all, so that a killed build loses one layer at most and
+two builds at once share their work.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from envbuild.image.bytecode import (
     unpack_bytecode,
 )
 from envbuild.image.environment import WheelFile, pack_wheels
+from envbuild.image.interpreter import Interpreter
 from envbuild.image.layer import Layer
 from envbuild.image.layers import TAR, Cache, boot_id, cached_layer, make_layer
 from envbuild.image.noted import Objects, contents_of, note, objects_of
@@ -84,6 +85,7 @@ def assemble(
     progress: Progress,
     check: Check | None = None,
     ready: Ready = lambda index, blob: None,
+    interpreter: Interpreter | None = None,
 ) -> Built:
     """Make the image.
 
@@ -95,24 +97,34 @@ def assemble(
         progress: told of phases.
         check: see ``Check``; called once for each combination of OS layer and wheels, beside the compilation.
         ready: see ``Ready``.
+        interpreter: what modules are compiled in, beside the OS layer; None for the OS layer itself, when it is made.
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
         IntegrityError: a wheel is missing from the store or damaged there.
         EngineError: the engine is not reachable or refused.
     """
-    return _Assembly(plan, cache, runner, progress, ready).run(lock, build_os, check)
+    return _Assembly(plan, cache, runner, progress, ready, interpreter).run(lock, build_os, check)
 
 
 class _Assembly:
     """What the steps of one assembly share."""
 
-    def __init__(self, plan: Plan, cache: Cache, runner: StepRunner, progress: Progress, ready: Ready) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        cache: Cache,
+        runner: StepRunner,
+        progress: Progress,
+        ready: Ready,
+        interpreter: Interpreter | None,
+    ) -> None:
         self.plan = plan
         self.ready = ready
         self.cache = cache
         self.runner = runner
         self.progress = progress
+        self.interpreter = interpreter
         self.boot = boot_id()
         self.stopped = threading.Event()
         self.phase = ExitStack()
@@ -138,14 +150,13 @@ class _Assembly:
                 checks.append(pool.submit(self._check, check, blob, futures))
             return blob
 
-        with self._workers() as pool:
+        with self._workers(_THREADS, "unpack") as pool, self._workers(1, "compile") as beside:
             futures += self._start_wheels(pool)
-            if self.groups:
-                self._compile(pool, os_layer)
+            if self.interpreter is None:
+                os_layer()
+            compiled = beside.submit(self._compile, os_layer)
             os_layer()
-            for spec in self.plan.layers:
-                if spec.kind == "bytecode":
-                    self._make(spec, partial(self._pack_bytecode, spec))
+            compiled.result()
             for future in (*futures, *checks):
                 future.result()
         replaced = contents_of(self._wheel_layers()).replaced
@@ -159,9 +170,9 @@ class _Assembly:
         return Built(image=oci.image(self.plan, blobs), layers=layers, replaced=replaced)
 
     @contextmanager
-    def _workers(self) -> Iterator[ThreadPoolExecutor]:
-        """Threads for unpacking; on an error or interrupt they end at their next chunk."""
-        pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="assemble")
+    def _workers(self, number: int, name: str) -> Iterator[ThreadPoolExecutor]:
+        """Threads; on an error or interrupt they end at their next chunk, and the step that one waits for at once."""
+        pool = ThreadPoolExecutor(number, thread_name_prefix=name)
         try:
             yield pool
         except BaseException:
@@ -239,37 +250,47 @@ class _Assembly:
         groups[runtime_key(self.plan)] = runtime_modules()
         return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
 
-    def _compile(self, pool: ThreadPoolExecutor, os_layer: Callable[[], oci.Blob]) -> None:
-        """Compile all missing groups in one step, and keep each group's bytecode by itself.
+    def _compile(self, os_layer: Callable[[], oci.Blob]) -> None:
+        """Compile all missing groups in one step, keep each group's bytecode by itself, and make the layers of it.
 
-        The step's inputs are gathered while the OS layer is made. The batch's folder is only a place to work in:
-        another build of the same groups waits for it instead of compiling too.
+        The batch's folder is only a place to work in: another build of the same groups waits for it instead of
+        compiling too.
         """
 
         def make(folder: Path) -> None:
-            inputs = pool.submit(self._pack_sources, folder / _INPUTS)
-            blob = os_layer()
-            inputs.result()
+            base, key = self._base(os_layer)
+            with (folder / _INPUTS).open("wb", buffering=0) as stream:
+                pack_sources(stream, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
             step = Step(
-                base=blob.path,
-                base_key=f"layer-{blob.layer.diff_id}",
+                base=base,
+                base_key=key,
                 inputs=folder / _INPUTS,
                 command=compile_command(self.plan.executable, skipped(self.plan.layout)),
                 environment=_STEP_ENVIRONMENT,
                 result=COMPILE_OUT,
+                unwanted=self.stopped,
             )
             with self.progress.phase("bytecode: compile"), self.runner.run_step(step) as stream:
                 unpack_bytecode(stream, len(self.groups), folder)
 
-        batch = sha256_json(sorted(self.groups))
-        results = self.cache.derive("compiled", batch, make)
-        for number, key in enumerate(self.groups):
-            self.cache.derive("bytecode", key, partial(_link, results / f"{number:04}.tar"))
-        self.cache.forget("compiled", batch)
+        if self.groups:
+            batch = sha256_json(sorted(self.groups))
+            results = self.cache.derive("compiled", batch, make)
+            for number, key in enumerate(self.groups):
+                self.cache.derive("bytecode", key, partial(_link, results / f"{number:04}.tar"))
+            self.cache.forget("compiled", batch)
+        for spec in self.plan.layers:
+            if spec.kind == "bytecode":
+                self._make(spec, partial(self._pack_bytecode, spec))
 
-    def _pack_sources(self, path: Path) -> None:
-        with path.open("wb", buffering=0) as stream:
-            pack_sources(stream, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
+    def _base(self, os_layer: Callable[[], oci.Blob]) -> tuple[Path, str]:
+        """Return the tar of a system with the interpreter, and its name for the engine."""
+        if self.interpreter is None:
+            blob = os_layer()
+            return blob.path, f"layer-{blob.layer.diff_id}"
+        write = self.interpreter.write
+        folder = self.cache.derive("interpreters", self.interpreter.key, lambda folder: write(folder / TAR))
+        return folder / TAR, f"python-{self.interpreter.key}"
 
     def _bytecode(self, key: str) -> Path:
         found = self.cache.derived("bytecode", key)

@@ -93,6 +93,11 @@ def essential(packages: Iterable[Package]) -> frozenset[str]:
     return frozenset(closed)
 
 
+def closure(packages: Iterable[Package], names: Iterable[str]) -> frozenset[str]:
+    """Return these packages and all of the set that they depend on, directly or not."""
+    return frozenset(_Relations(packages).closure(names))
+
+
 def install_plan(packages: Iterable[Package]) -> tuple[Action, ...]:
     """Return the actions that install these packages into a tree where the essential ones lie unpacked by hand.
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from envbuild import layout
 from envbuild.digest import sha256_bytes, sha256_json
 from envbuild.image import rootfs
+from envbuild.image.interpreter import is_of_interpreter
 from envbuild.lock import Lock, PythonPackage, Wheel, lock_digest
 
 LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
@@ -24,7 +25,8 @@ _TAR_CODE = frozenset({"layer.py", "sink.py"})
 _WHEEL_CODE = _TAR_CODE | {"wheel.py", "inflate.py", "environment.py"}
 _BYTECODE_CODE = _WHEEL_CODE | {"bytecode.py", "compile.py"}
 _PLAIN_CODE = {"assemble.py", "base.py", "compare.py", "count.py", "dockerfile.py", "layers.py", "noted.py", "oci.py"}
-_NOT_OS_CODE = (_BYTECODE_CODE | _PLAIN_CODE | {"orders.py", "plan.py", "runtime.py", "topmost.py"}) - {"layer.py"}
+_PLAN_CODE = {"interpreter.py", "orders.py", "plan.py", "runtime.py", "topmost.py"}
+_NOT_OS_CODE = (_BYTECODE_CODE | _PLAIN_CODE | _PLAN_CODE) - {"layer.py"}
 
 _SKIPPED: Mapping[int, tuple[str, ...]] = {1: (), 2: ("tests",)}
 """Folders whose modules get no bytecode: a third of what NumPy, SciPy and scikit-learn have, and never imported."""
@@ -54,7 +56,7 @@ def layers(lock: Lock) -> tuple[LayerSpec, ...]:
 
 def interpreter(lock: Lock) -> str:
     """Return the SHA-256 of what makes the interpreter: its Debian packages, or the base image's file system."""
-    packages = sorted(item.sha256 for item in lock.os.packages if item.name.startswith(("python3", "libpython3")))
+    packages = sorted(item.sha256 for item in lock.os.packages if is_of_interpreter(item.name))
     return sha256_json({"packages": packages, "rootfs": lock.os.image_rootfs, "executable": lock.python.executable})
 
 

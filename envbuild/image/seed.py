@@ -130,14 +130,14 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
 def _write(os: Os, sources: tuple[Source, ...], seed: Path, inputs: LayerWriter | None, advance: Advance) -> Layer:
     base = bootstrap.essential(map(_ordered, sources))
     with Tree(seed.parent, "the OS seed") as tree:
-        for source, data in _unpacked(sources):
+        for source, data in unpacked(sources):
             for entry, content in source.deb.members(data):
                 if source.package.name in base:
-                    _seed(tree, entry, content)
+                    add_member(tree, entry, content)
             if inputs is not None:
                 _repack(inputs, source, data)
             advance(1)
-        _skeleton(tree, os.architecture)
+        add_skeleton(tree, os.architecture)
         with atomic_file(seed, sync=False) as output:
             return tree.write(output)
 
@@ -146,7 +146,7 @@ def _ordered(source: Source) -> bootstrap.Package:
     return bootstrap.Package(name=source.package.name, file=source.package.file, fields=source.fields)
 
 
-def _unpacked(sources: Iterable[Source]) -> Iterator[tuple[Source, BinaryIO]]:
+def unpacked(sources: Iterable[Source]) -> Iterator[tuple[Source, BinaryIO]]:
     """Yield each package with its unpacked data archive, in order, a few packages ahead in threads.
 
     Decompression and hashing release Python's lock, so that two CPUs are kept busy; only as many archives as there
@@ -222,8 +222,8 @@ class _Chain:
         return b""
 
 
-def _seed(tree: Tree, entry: Entry, content: BinaryIO | None) -> None:
-    """Take an essential package's member into the seed, with /usr merged (file-hierarchy(7)) and without documents."""
+def add_member(tree: Tree, entry: Entry, content: BinaryIO | None) -> None:
+    """Take a package's member into a tree, with /usr merged (file-hierarchy(7)) and without documents."""
     path = _merged(entry.path)
     if path in _MERGED or _UNSEEDED.fullmatch(path) or entry.kind in ("char", "block", "fifo"):
         return
@@ -238,7 +238,7 @@ def _merged(path: str) -> str:
     return f"usr/{path}" if "/" in path and path.split("/", 1)[0] in _MERGED else path
 
 
-def _skeleton(tree: Tree, architecture: str) -> None:
+def add_skeleton(tree: Tree, architecture: str) -> None:
     """Add what no package brings, and what dpkg needs before it is installed itself."""
     links = {name: f"usr/{name}" for name in ("bin", "lib", "sbin")}
     if architecture == "amd64":

@@ -19,6 +19,7 @@ from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
 from envbuild.image import topmost
 from envbuild.image.assemble import Built, Objects, assemble
+from envbuild.image.interpreter import Interpreter
 from envbuild.image.layer import Layer
 from envbuild.image.plan import plan
 from envbuild.lock import Lock
@@ -151,6 +152,29 @@ def test_a_failed_check_fails_again(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(BuildError, match="libfoo is missing"):
             build(tmp_path, check=check)
+
+
+def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
+    """An OS layer that fails ends the step beside it, and is the error that is told; the base is the interpreter's."""
+    bases: list[str] = []
+    begun = threading.Event()
+
+    class Waiting(LocalSteps):
+        def run_step(self, step: Any) -> Any:
+            bases.append(step.base_key)
+            assert step.base.read_bytes() == b"interpreter"
+            begun.set()
+            assert step.unwanted.wait(10)
+            raise BuildError("ended")
+
+    def fails(path: Path) -> Layer:
+        assert begun.wait(10)
+        raise EngineError("no engine")
+
+    interpreter = Interpreter(key="a" * 64, write=lambda path: path.write_bytes(b"interpreter") and None)
+    with pytest.raises(EngineError, match="no engine"):
+        build(tmp_path, runner=Waiting(tmp_path / "steps"), build_os=fails, interpreter=interpreter)
+    assert bases == ["python-" + "a" * 64]
 
 
 def _hostile() -> dict[str, bytes]:
