@@ -19,7 +19,7 @@ from envbuild.lock import Lock, Os
 
 _VERSION = 1
 """Another number where other files than before are unpacked."""
-_SHELL = ("coreutils", "dash")
+_SHELL = "dash"
 """Engines may start a step's command through a shell, podman does."""
 
 
@@ -58,7 +58,7 @@ def write_interpreter(os: Os, store_path: Callable[[str], Path], target: Path) -
     """
     sources = {source.package.name: source for source in open_packages(os, store_path)}
     wanted = bootstrap.closure(
-        _packages(sources), (name for name in sources if is_of_interpreter(name) or name in _SHELL)
+        _packages(sources), (name for name in sources if is_of_interpreter(name) or name == _SHELL)
     )
     with Tree(target.parent, "the interpreter") as tree:
         for source, data in unpacked(sources[name] for name in sorted(wanted)):
