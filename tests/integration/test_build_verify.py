@@ -13,7 +13,6 @@ import docker
 import pytest
 
 from envbuild.digest import canonical_json, sha256_file
-from envbuild.store import Store
 from tests.support.cli import Project
 from tests.support.images import forget_images
 
@@ -56,7 +55,7 @@ def test_a_rebuild_from_nothing_is_the_same(own: Project) -> None:
 def test_what_differs_is_told_by_layer_path_and_field(own: Project) -> None:
     """A kept layer that is not what the code makes: exit 16, and the place in it."""
     own.must("build", "--output", "oci:one")
-    _alter_kept_layer(Store(own.store), "opt/env/lib/python3.11/site-packages/part.py")
+    _alter_kept_layer(own, "opt/env/lib/python3.11/site-packages/part.py")
     for path in own.folder.glob("*.image.json"):
         path.unlink()
     own.must("build")
@@ -75,9 +74,9 @@ def test_what_differs_is_told_by_layer_path_and_field(own: Project) -> None:
     ]
 
 
-def _alter_kept_layer(store: Store, name: str) -> None:
+def _alter_kept_layer(project: Project, name: str) -> None:
     """Give one file another mode in the kept layer that holds it, consistently."""
-    for folder in (store.root / "derived" / "layers").iterdir():
+    for folder in project.layers():
         path = folder / "layer.tar"
         if not path.is_file():
             continue

@@ -40,7 +40,17 @@ def test_uv_installs_from_a_made_index(tmp_path: Path) -> None:
     make_index(tmp_path / "index", made)
     with FileServer() as server:
         server.add_tree(tmp_path / "index")
-        command = ["uv", "pip", "install", "--no-config", "--no-cache", "--default-index", f"{server.url}/simple/"]
+        command = [
+            sys.executable,
+            "-m",
+            "uv",
+            "pip",
+            "install",
+            "--no-config",
+            "--no-cache",
+            "--default-index",
+            f"{server.url}/simple/",
+        ]
         environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         command = [sys.executable, "-m", *command, "--target", str(tmp_path / "target"), "top-pkg"]
         subprocess.run(command, check=True, env=environ, cwd=tmp_path, capture_output=True)

@@ -66,6 +66,13 @@ class Project:
         path.write_text(text)
         return path
 
+    def layers(self) -> list[Path]:
+        """The folders of the layers that the last build of the lock used; the store may hold others' too."""
+        (lock,) = self.folder.glob("pylock.*.toml")
+        entries = [json.loads(path.read_bytes()) for path in (self.store / "locks").iterdir()]
+        (mine,) = [entry for entry in entries if Path(entry["path"]).resolve() == lock.resolve()]
+        return [self.store / "derived" / name for name in mine["derived"] if name.startswith("layers/")]
+
     def copy(self, folder: Path, *, own_store: bool = False) -> Project:
         """Copy the project; with ``own_store`` the store too, its large files shared as hard links until ``alter``."""
         shutil.copytree(self.folder, folder / "project", ignore=shutil.ignore_patterns(".envbuild"))

@@ -35,7 +35,18 @@ def environment(name: str, version: str = "") -> Path:
         return folder
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not (folder / ".complete").exists():
-            command = ["uv", "pip", "install", "--quiet", "--python", sys.executable, "--target", str(folder)]
+            command = [
+                sys.executable,
+                "-m",
+                "uv",
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                sys.executable,
+                "--target",
+                str(folder),
+            ]
             command += ["--python-version", version] if version != sysconfig.get_python_version() else []
             subprocess.run([*command, *_find_links(), "-r", str(pins)], check=True)
             (folder / ".complete").touch()
