@@ -202,24 +202,18 @@ def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
         sweep()
         shop.restore_system(system)
 
+    ours = partial(
+        Case,
+        command=[*engine.inside, *_BUILD],
+        cwd=project.folder,
+        environment=shop.environment(engine.host),
+    )
     peer = partial(_peer, engine, project.context, sweep)
     output = f"type=oci,dest={folder / 'image.tar'},rewrite-timestamp=true"
     repeatable = engine.command("uv-reproducible", f"--build-arg=SOURCE_DATE_EPOCH={EPOCH}", "--output", output)
     cases = [
-        Case(
-            name="envbuild build (bootstraps the OS too)",
-            command=[*engine.inside, *_BUILD],
-            cwd=project.folder,
-            environment=shop.environment(engine.host),
-            prepare=sweep,
-        ),
-        Case(
-            name="envbuild build, its Debian layer in the store",
-            command=[*engine.inside, *_BUILD],
-            cwd=project.folder,
-            environment=shop.environment(engine.host),
-            prepare=sweep_but_system,
-        ),
+        ours("envbuild build (bootstraps the OS too)", prepare=sweep),
+        ours("envbuild build, its Debian layer in the store", prepare=sweep_but_system),
         peer("(a) BuildKit, pip install", engine.command("pip", "--tag", "bench-pip")),
         peer("(b) BuildKit, uv, cache mount", engine.command("uv", "--tag", "bench-uv")),
     ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.support.debs import make_deb
+from tests.support.environments import UV_INSTALL
 from tests.support.indexes import make_index
 from tests.support.server import FileServer
 from tests.support.wheels import make_wheel
@@ -40,19 +40,9 @@ def test_uv_installs_from_a_made_index(tmp_path: Path) -> None:
     make_index(tmp_path / "index", made)
     with FileServer() as server:
         server.add_tree(tmp_path / "index")
-        command = [
-            sys.executable,
-            "-m",
-            "uv",
-            "pip",
-            "install",
-            "--no-config",
-            "--no-cache",
-            "--default-index",
-            f"{server.url}/simple/",
-        ]
+        options = ["--no-config", "--no-cache", "--default-index", f"{server.url}/simple/"]
+        command = [*UV_INSTALL, *options, "--target", str(tmp_path / "target"), "top-pkg"]
         environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-        command = [sys.executable, "-m", *command, "--target", str(tmp_path / "target"), "top-pkg"]
         subprocess.run(command, check=True, env=environ, cwd=tmp_path, capture_output=True)
     assert sorted(path.name for path in (tmp_path / "target").glob("*.py")) == ["low_pkg.py", "top_pkg.py"]
     assert (tmp_path / "target/share/top").read_text() == "x"

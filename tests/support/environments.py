@@ -19,6 +19,8 @@ PINS = Path(__file__).parent / "pins"
 NAMES = tuple(sorted(path.stem for path in PINS.glob("*.txt")))
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "envbuild-tests"
 """What tests keep outside the clone; all of it may be deleted."""
+UV_INSTALL = (sys.executable, "-m", "uv", "pip", "install")
+"""The start of a command that installs with the uv of this environment, which need not be activated."""
 
 
 def environment(name: str, version: str = "") -> Path:
@@ -35,18 +37,7 @@ def environment(name: str, version: str = "") -> Path:
         return folder
     with locked(folder.with_name(f"{folder.name}.lock")):
         if not (folder / ".complete").exists():
-            command = [
-                sys.executable,
-                "-m",
-                "uv",
-                "pip",
-                "install",
-                "--quiet",
-                "--python",
-                sys.executable,
-                "--target",
-                str(folder),
-            ]
+            command = [*UV_INSTALL, "--quiet", "--python", sys.executable, "--target", str(folder)]
             command += ["--python-version", version] if version != sysconfig.get_python_version() else []
             subprocess.run([*command, *_find_links(), "-r", str(pins)], check=True)
             (folder / ".complete").touch()
