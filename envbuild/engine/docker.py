@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
@@ -34,12 +34,15 @@ class DockerEngine:
         self._sdk: docker.APIClient | None = None
         self._ways: GpuWays | None = None
 
-    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
-        """Run a build step; see ``StepRunner``."""
+    @contextmanager
+    def run_step(self, step: Step) -> Iterator[BinaryIO]:
+        """Run a build step, on a connection of its own, since steps run beside each other; see ``StepRunner``."""
         from envbuild.engine.docker_images import sdk_client
         from envbuild.engine.docker_step import run_step
 
-        return run_step(sdk_client(self._client.endpoint), step, CLEAN if self._client.podman else ())
+        through = CLEAN if self._client.podman else ()
+        with closing(sdk_client(self._client.endpoint)) as client, run_step(client, step, through) as stream:
+            yield stream
 
     def find_image(self, reference: str) -> ImageInfo | None:
         """Look an image up; see ``ImageStore``."""

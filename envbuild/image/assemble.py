@@ -27,6 +27,7 @@ from envbuild.image.bytecode import (
     pack_sources,
     unpack_bytecode,
 )
+from envbuild.image.compile import ENVIRONMENT
 from envbuild.image.environment import WheelFile, pack_wheels
 from envbuild.image.interpreter import Interpreter
 from envbuild.image.layer import Layer
@@ -40,7 +41,6 @@ from envbuild.progress import Advance, Progress
 
 _THREADS = 3
 _INPUTS = "inputs.tar"
-_STEP_ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
 
 Check = Callable[[Path, Sequence[Path], Objects], None]
 """Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
@@ -266,7 +266,7 @@ class _Assembly:
                 base_key=key,
                 inputs=folder / _INPUTS,
                 command=compile_command(self.plan.executable, skipped(self.plan.layout)),
-                environment=_STEP_ENVIRONMENT,
+                environment=ENVIRONMENT,
                 result=COMPILE_OUT,
                 unwanted=self.stopped,
             )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from envbuild.errors import BuildError
+from envbuild.image.compile import FLAGS
 from envbuild.image.environment import Content, Made, WheelFile, add_tree, opened
 from envbuild.image.layer import Entry, Layer, LayerWriter
 from envbuild.image.wheel import is_module
@@ -61,7 +62,7 @@ def compile_command(executable: str, skip: Sequence[str] = ()) -> tuple[str, ...
         skip: names of folders whose modules get no bytecode.
     """
     script, places = f"/{COMPILE_DIR}/compile.py", (f"/{COMPILE_DIR}/in", "--archive", COMPILE_OUT)
-    return (executable, "-s", "-S", "-B", script, *places, *(word for name in skip for word in ("--skip", name)))
+    return (executable, *FLAGS, script, *places, *(word for name in skip for word in ("--skip", name)))
 
 
 def unpack_bytecode(stream: BinaryIO, count: int, folder: Path) -> list[Path]:

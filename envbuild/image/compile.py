@@ -9,9 +9,12 @@ wheel (``0000``, ``0001`` …), each with modules at their installed paths relat
 wheels last. Modules in a folder called ``NAME`` are left out.
 
 What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on
-reference counts, hence on what was compiled before in the same process: one fresh process per wheel, files in the
-order of their paths' bytes, ``PYTHONHASHSEED=0``, no site module. The file's path is in it: ``dfile`` is the installed
-path. Time stamps: unchecked-hash mode (PEP 552). A module that does not compile gets no bytecode, as with pip.
+reference counts, hence on what else the process holds: modules that it has imported, what it has compiled before. So
+each wheel is compiled in a fork of its own of this process, which starts with the same flags and variables everywhere
+and imports always the same; files come in the order of their paths' bytes. (A new process for each wheel would do as
+well, but in a system without bytecode of its own each spends 0.2 s on imports.) The file's path is in it: ``dfile`` is
+the installed path. Time stamps: unchecked-hash mode (PEP 552). A module that does not compile gets no bytecode, as
+with pip.
 """
 
 from __future__ import annotations
@@ -21,14 +24,14 @@ import importlib.util
 import io
 import marshal
 import os
-import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+FLAGS = ("-s", "-S", "-B", "-W", "ignore", "-X", "utf8")
+"""The interpreter's, without which ``main`` starts it again."""
+ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
 EPOCH = 315_532_800  # layout.EPOCH; a test compares the two
 
 
@@ -67,25 +70,46 @@ def _compile(source: bytes, installed: str) -> bytes:
     return importlib.util.MAGIC_NUMBER + flags + importlib.util.source_hash(source) + marshal.dumps(code)
 
 
-def compile_all(sources: str, output: str, skip: Sequence[str] = (), jobs: int = 2) -> list[Path]:
-    """Compile each folder in ``sources`` in a fresh process; returns the tars written to ``output``, in order."""
+def compile_all(sources: str, output: str, skip: Sequence[str] = ()) -> list[Path]:
+    """Compile each folder in ``sources`` in a fork of this process; returns the tars in ``output``, in order."""
     Path(output).mkdir(parents=True, exist_ok=True)
     numbers = sorted(entry.name for entry in os.scandir(sources))
 
     def weight(number: str) -> int:
         return -sum(len(names) for _, _, names in os.walk(Path(sources, number)))
 
-    def one(number: str) -> None:
-        archive = Path(output, f"{number}.tar")
-        interpreter = [sys.executable, "-s", "-S", "-B", "-W", "ignore", "-X", "utf8"]
-        command = [*interpreter, __file__, str(Path(sources, number)), "--one", str(archive)]
-        command += [word for name in skip for word in ("--skip", name)]
-        environment = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "PATH": os.defpath}
-        subprocess.run(command, env=environment, check=True, stdin=subprocess.DEVNULL)
-
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, sorted(numbers, key=weight)))  # the largest first, so that all jobs end together
+    running: set[int] = set()
+    for number in sorted(numbers, key=weight):  # the largest first, so that all end together
+        if len(running) == len(os.sched_getaffinity(0)):
+            _wait(running)
+        running.add(_fork(str(Path(sources, number)), str(Path(output, f"{number}.tar")), skip))
+    while running:
+        _wait(running)
     return [Path(output, f"{number}.tar") for number in numbers]
+
+
+def _fork(sources: str, archive: str, skip: Sequence[str]) -> int:
+    """Start to compile one folder; returns the process."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        compile_tree(sources, archive, skip)
+        code = 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(running: set[int]) -> None:
+    """Wait until one of the processes has ended."""
+    process, status = os.wait()
+    running.remove(process)
+    if status:
+        raise SystemExit(f"compile.py: the process {process} ended with {os.waitstatus_to_exitcode(status)}")
 
 
 def unpack(archive: Path, root: str) -> None:
@@ -107,18 +131,21 @@ def main(arguments: list[str]) -> None:
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--archive", metavar="OUTPUT")
     where.add_argument("--into", metavar="ROOT")
-    where.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--skip", action="append", default=[], metavar="NAME")
     options = parser.parse_args(arguments)
+    flags = sys.flags
+    if flags.hash_randomization or not (flags.no_site and flags.utf8_mode) or sys.warnoptions != ["ignore"]:
+        again = [sys.executable, *FLAGS, __file__, *arguments]
+        os.execve(sys.executable, again, ENVIRONMENT)  # noqa: S606 - this script
     os.umask(0o022)
-    if options.one:
-        compile_tree(options.sources, options.one, options.skip)
-    elif options.archive:
+    if options.archive:
         compile_all(options.sources, options.archive, options.skip)
     else:
-        with tempfile.TemporaryDirectory() as scratch:
-            for archive in compile_all(options.sources, scratch, options.skip):
-                unpack(archive, options.into)
+        scratch = Path(f"{options.sources}.bytecode")
+        for archive in compile_all(options.sources, str(scratch), options.skip):
+            unpack(archive, options.into)
+            archive.unlink()
+        scratch.rmdir()
 
 
 if __name__ == "__main__":

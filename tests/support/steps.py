@@ -37,7 +37,7 @@ class LocalSteps:
         sources, results = root / "build/in", root / "build/out"
         if self.fresh:
             script = str(root / "build/compile.py")
-            command = [sys.executable, "-s", "-S", "-B", script, str(sources), "--archive", str(results)]
+            command = [sys.executable, *compile_module.FLAGS, script, str(sources), "--archive", str(results)]
             subprocess.run(command, check=True, env=dict(step.environment))
         else:
             results.mkdir()

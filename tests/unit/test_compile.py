@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
+import shutil
+import subprocess
 import sys
 import tarfile
 import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from envbuild import layout
 from envbuild.image import compile as module
-from envbuild.image.compile import compile_all, compile_tree, main, unpack
+from envbuild.image.compile import compile_tree, unpack
 
 SITE = "opt/env/lib/python3.11/site-packages"
 SOURCES = {
@@ -48,15 +51,45 @@ def test_constants_agree_with_the_layout() -> None:
     assert module.EPOCH == layout.EPOCH
 
 
+def run(*arguments: str, flags: Sequence[str] = (), environ: Mapping[str, str] | None = None, cpus: str = "") -> None:
+    """Run the script."""
+    command = [*(("taskset", "-c", cpus) if cpus else ()), sys.executable, *flags, str(module.__file__), *arguments]
+    subprocess.run(command, env=environ, check=True)
+
+
 @pytest.mark.subprocess
-def test_same_bytes_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither folder, order of writing, environment nor number of jobs reaches the bytes."""
-    first = compile_all(str(write(tmp_path / "a")), str(tmp_path / "out1"))
-    for name, value in {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": "/nowhere"}.items():
-        monkeypatch.setenv(name, value)
-    second = compile_all(str(write(tmp_path / "elsewhere", -1)), str(tmp_path / "out2"), jobs=1)
-    assert [path.name for path in first] == ["0000.tar", "0001.tar"]
-    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+def test_same_bytes_everywhere(tmp_path: Path) -> None:
+    """Neither folder, order of writing, flags, environment nor number of processors reaches the bytes."""
+    outputs = [tmp_path / "out1", tmp_path / "out2", tmp_path / "out3"]
+    run(str(write(tmp_path / "a")), "--archive", str(outputs[0]), flags=module.FLAGS, environ=module.ENVIRONMENT)
+    other = {"TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7", "HOME": "/nowhere", "PATH": os.defpath}
+    run(str(write(tmp_path / "elsewhere", -1)), "--archive", str(outputs[1]), environ=other, cpus="0")
+    run(str(tmp_path / "a"), "--archive", str(outputs[2]), flags=("-I", "-S", "-B", "-X", "utf8"))
+    first, *others = [{path.name: path.read_bytes() for path in sorted(output.iterdir())} for output in outputs]
+    assert list(first) == ["0000.tar", "0001.tar"]
+    assert others == [first, first]
+
+
+@pytest.mark.subprocess
+def test_a_wheel_alone_has_the_same_bytes(tmp_path: Path) -> None:
+    """What is compiled beside a wheel, or before it, does not reach its bytes."""
+    run(str(write(tmp_path / "all")), "--archive", str(tmp_path / "together"), cpus="0")
+    shutil.rmtree(tmp_path / "all/0000")
+    run(str(tmp_path / "all"), "--archive", str(tmp_path / "alone"))
+    assert [path.name for path in (tmp_path / "alone").iterdir()] == ["0001.tar"]
+    assert (tmp_path / "alone/0001.tar").read_bytes() == (tmp_path / "together/0001.tar").read_bytes()
+
+
+@pytest.mark.subprocess
+def test_a_failure_is_told(tmp_path: Path) -> None:
+    """A process that fails fails the whole, and says why."""
+    write(tmp_path / "in")
+    (tmp_path / "out/0001.tar").mkdir(parents=True)
+    command = [sys.executable, str(module.__file__), str(tmp_path / "in"), "--archive", str(tmp_path / "out")]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "IsADirectoryError" in done.stderr
+    assert "ended with 1" in done.stderr
 
 
 def test_what_is_compiled(tmp_path: Path) -> None:
@@ -102,9 +135,10 @@ def test_into_a_root(tmp_path: Path) -> None:
             target.write_bytes(path.read_bytes())
     before = os.umask(0o077)
     try:
-        main([str(sources), "--into", str(root)])
+        run(str(sources), "--into", str(root))
     finally:
         os.umask(before)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "root"]
     found = root / SITE / "p/__pycache__" / f"__init__.{sys.implementation.cache_tag}.pyc"
     assert "other" in marshal.loads(found.read_bytes()[16:]).co_names
     assert (found.stat().st_mode & 0o777, found.parent.stat().st_mode & 0o777) == (0o644, 0o755)

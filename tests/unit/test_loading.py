@@ -80,23 +80,39 @@ def begin(engine: Any, expected: Any = None) -> Loading:
 
 
 def test_parts_go_ahead_once_they_are_worth_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers wait for those below; what is there when the engine asks next goes as one part; the whole comes last."""
+    """What is there goes ahead; the whole comes last, with the layer that only the uppermost was missing above."""
     made, engine = blobs(tmp_path), FakeEngine()
     monkeypatch.setattr(loading, "_WORTH", made[0].layer.size)
     with begin(engine) as load:
-        load.ready(1, made[1])
         load.ready(0, made[0])
         assert engine.got.acquire(timeout=10)
-        load.ready(2, made[2])
         engine.go.release(3)
+        load.ready(1, made[1])
+        load.ready(2, made[2])
         whole = oci.image(plan(), made)
         assert load.finish(whole) is DELIVERED
     digests = [[layer.digest for layer in parcel.layers] for parcel in engine.parcels]
     expected = [blob.layer.diff_id for blob in made]
-    assert digests[0] in (expected[:1], expected[:2])
-    assert digests[-1] == expected
+    assert digests == [expected[:1], expected]
     assert engine.parcels[-1].manifest == whole.manifest
     assert engine.parcels[-1].layers[2].file() == (made[2].path, True)
+
+
+@pytest.mark.parametrize(("worth", "first"), [(1, 1), (1 << 30, 0)])
+def test_layers_wait_for_those_below_and_for_their_worth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worth: int, first: int
+) -> None:
+    """A layer above a missing one goes later, and so does one that is too small: then all go together."""
+    made, engine = blobs(tmp_path), FakeEngine()
+    monkeypatch.setattr(loading, "_WORTH", worth)
+    with begin(engine) as load:
+        load.ready(first, made[first])
+        assert not engine.got.acquire(timeout=0.2)
+        load.ready(1 - first, made[1 - first])
+        load.ready(2, made[2])
+        engine.go.release()
+        assert load.finish(oci.image(plan(), made)) is DELIVERED
+    assert [len(parcel.layers) for parcel in engine.parcels] == [3]
 
 
 def test_a_recorded_image_goes_ahead_as_a_whole(tmp_path: Path) -> None:
