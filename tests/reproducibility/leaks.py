@@ -75,6 +75,7 @@ def _seen(os_layer: Path) -> Mapping[str, str]:
 def _container(os_layer: Path) -> dict[str, Any]:
     """Look around in a build container."""
     from envbuild.engine.docker import connect
+    from envbuild.engine.namespaces import NamespaceSteps
     from envbuild.engine.protocol import Step
 
     step = Step(
@@ -84,7 +85,9 @@ def _container(os_layer: Path) -> dict[str, Any]:
         environment={"PATH": "/usr/bin:/bin"},
         result="/tmp/seen",
     )
-    with connect().run_step(step) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+    engine = os.environ.get("ENVBUILD_ENGINE") != "none"
+    runner = connect() if engine else NamespaceSteps(Path(os.environ["ENVBUILD_STORE"]).with_name("leak-steps"))
+    with runner.run_step(step) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         member = archive.next()
         content = archive.extractfile(member) if member is not None else None
         assert content is not None

@@ -21,6 +21,11 @@ from tests.reproducibility.engines import Column
 from tests.reproducibility.subject import Subject, fill
 from tests.reproducibility.variations import NOBODY, Variation
 
+_LAYOUT = "layout"
+_LENT = 3_000_000
+"""The first of the identities that nobody is lent."""
+_LEND = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@"'
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
@@ -28,7 +33,7 @@ class Cell:
 
     Attributes:
         config: the image's config digest; empty if the build failed or was not tried.
-        identity: what the engine calls the image.
+        identity: what the engine calls the image; without an engine, the manifest that the written layout names.
         error: the end of what a failed build said, or why it was not tried.
     """
 
@@ -101,17 +106,16 @@ class Matrix:
             return cell
         self._furnish(cell)
         began = time.monotonic()
-        done = self._envbuild(cell, "build", "--offline", "--from", str(self.subject.vendor), self.subject.lock.name)
+        output = () if column.host else ("--output", f"oci:{folder / _LAYOUT}")
+        vendor = str(self.subject.vendor)
+        done = self._envbuild(cell, "build", "--offline", "--from", vendor, *output, self.subject.lock.name)
         seconds = time.monotonic() - began
         record = folder / row.folder / self.subject.lock.with_suffix(".image.json").name
         if done.returncode == 0 and record.is_file():
             found = json.loads(record.read_bytes())
-            engine = column.engine()
-            held = engine.find_image(found["reference"])
-            remove_image(engine._sdk_client(), found["reference"])
             cell = Cell(
                 column=column, variation=row, folder=folder, config=found["config"], manifest=found["manifest"],
-                identity=held.config if held else "", seconds=seconds,
+                identity=_identity(column, folder, found["reference"]), seconds=seconds,
             )  # fmt: skip
         else:
             cell = Cell(column=column, variation=row, folder=folder, error=done.stderr[-2000:], seconds=seconds)
@@ -154,7 +158,7 @@ class Matrix:
             "HOME": str(folder / "home"),
             "PYTHONPATH": str(subject.code),
             "ENVBUILD_STORE": str(folder / "store"),
-            "DOCKER_HOST": cell.column.host,
+            **cell.column.environ(),
             **{name: value.replace("{folder}", str(folder)) for name, value in row.environ.items()},
         }
         if row.library:
@@ -164,7 +168,7 @@ class Matrix:
         column = cell.column
         given = {"{socket_group}": str(column.socket_group()), "{access}": column.access()}
         prefix = [reduce(lambda text, name: text.replace(name, given[name]), given, word) for word in row.prefix]
-        command = [*prefix, sys.executable, str(inside), ",".join(words) or "-", *arguments]
+        command = [*_lending(cell), *prefix, sys.executable, str(inside), ",".join(words) or "-", *arguments]
         return subprocess.run(
             command, cwd=folder / row.folder, env=environ, umask=row.umask, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, errors="replace", timeout=900, check=False,
@@ -172,9 +176,29 @@ class Matrix:
 
     def _written(self, cell: Cell) -> Path:
         """Write a cell's image as an OCI image layout, from the layers that its store keeps."""
-        target = cell.folder / "layout"
+        target = cell.folder / _LAYOUT
         if not target.exists():
             done = self._envbuild(cell, "build", "--offline", "--output", f"oci:{target}", self.subject.lock.name)
             if done.returncode != 0:
                 raise RuntimeError(done.stderr)
         return target
+
+
+def _identity(column: Column, folder: Path, reference: str) -> str:
+    """Return what a built image is called where it went; an engine's is taken out of it."""
+    if not column.host:
+        index = json.loads((folder / _LAYOUT / "index.json").read_bytes())
+        return str(index["manifests"][0]["digest"]).removeprefix("sha256:")
+    engine = column.engine()
+    held = engine.find_image(reference)
+    remove_image(engine._sdk_client(), reference)
+    return held.config if held else ""
+
+
+def _lending(cell: Cell) -> Sequence[str]:
+    """Return a command that lends identities to nobody in a mount namespace, where a user builds without an engine."""
+    if cell.column.host or not any("--reuid" in word for word in cell.variation.prefix):
+        return ()
+    lent = cell.folder / "lent"
+    lent.write_text(f"{NOBODY}:{_LENT}:65536\n")
+    return ("unshare", "--mount", "sh", "-c", _LEND, str(lent))
