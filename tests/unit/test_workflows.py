@@ -175,3 +175,33 @@ def test_what_is_built_follows_what_changed(tmp_path: Path, monkeypatch: pytest.
         subject.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, answer.decode(), "")
     )
     assert subject.names_to_build("a" * 40) == ["digits", "jax-cpu"]
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    ("tool", "variables", "code", "said"),
+    [
+        ("actionlint", {}, 3, "actionlint -color"),
+        ("go", {}, 3, "go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -color"),
+        ("", {}, 0, "not run, neither actionlint nor go is here"),
+        ("", {"GITHUB_ACTIONS": "true"}, 1, "not run, neither actionlint nor go is here"),
+    ],
+)
+def test_actionlint_runs_where_it_can_be_had(
+    tmp_path: Path, tool: str, variables: dict[str, str], code: int, said: str
+) -> None:
+    """The one on PATH, else its pinned release by Go; without either it is said, and on GitHub an error."""
+    (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
+    if tool:
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho "{tool} $*"\nexit 3\n')
+        (tmp_path / tool).chmod(0o755)
+    command = ["/bin/sh", str(ROOT / "scripts/actionlint.sh"), "-color"]
+    done = subprocess.run(
+        command,
+        env={"PATH": str(tmp_path), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip().removeprefix("actionlint: ")) == (code, said)
