@@ -7,6 +7,7 @@ Python, pip, venv and uv; envbuild starts from Debian packages. What a run left 
 from __future__ import annotations
 
 import atexit
+import itertools
 import os
 import shutil
 import sys
@@ -19,7 +20,7 @@ from benchmarks.measure import Case
 from benchmarks.workshop import (
     BASE,
     EPOCH,
-    SMALL_WHEEL,
+    SMALL_WHEELS,
     NewEngine,
     Project,
     Workshop,
@@ -54,15 +55,14 @@ def cold(folder: Path) -> Made:
 def wheel(folder: Path) -> Made:
     """One small wheel changed after the image was built; uv finds the others in its cache mount."""
     shop = workshop(framework())
-    old, new = _project(shop, "small", SMALL_WHEEL[0]), _project(shop, "changed", SMALL_WHEEL[1])
-    return "one small wheel changed, to a runnable image (Engine 28.5)", _after(folder, old, new, pip=True)
+    return "one small wheel changed, to a runnable image (Engine 28.5)", _changed(folder, shop, peers=True)
 
 
 def packages(folder: Path) -> Made:
     """One OS package added after the image was built."""
     shop = workshop(framework())
-    old = _project(shop, "small", SMALL_WHEEL[0])
-    new = _project(shop, "os", SMALL_WHEEL[0], packages=OS_PACKAGE)
+    old = _project(shop, "small-0", SMALL_WHEELS[0])
+    new = _project(shop, "os", SMALL_WHEELS[0], packages=OS_PACKAGE)
     return f"one OS package added ({OS_PACKAGE} and what it needs), to a runnable image (Engine 28.5)", _after(
         folder, old, new, pip=True
     )
@@ -71,7 +71,7 @@ def packages(folder: Path) -> Made:
 def second(folder: Path) -> Made:
     """Another project that shares the framework, on an engine that has the first one's image."""
     shop, engine = workshop(framework()), new_engine(framework())
-    old, new = _project(shop, "small", SMALL_WHEEL[0]), _project(shop, "second", "rich")
+    old, new = _project(shop, "small-0", SMALL_WHEELS[0]), _project(shop, "second", "rich")
     cases = _after(folder, old, new, pip=False)
     before = shop.derived()
     shop.build(new, engine.host)
@@ -86,7 +86,7 @@ def second(folder: Path) -> Made:
 def nothing(folder: Path) -> Made:
     """Nothing changed since the image was built."""
     shop, engine = workshop(framework()), new_engine(framework())
-    project = _project(shop, "small", SMALL_WHEEL[0])
+    project = _project(shop, "small-0", SMALL_WHEELS[0])
     project.forget()
     engine.sweep()
     shop.build(project, engine.host)
@@ -106,7 +106,7 @@ def nothing(folder: Path) -> Made:
 def classic(folder: Path) -> Made:
     """The image from a filled store, nothing built, against the classic builder of the usual engine, and buildah."""
     shop = workshop(framework())
-    project = _project(shop, "small", SMALL_WHEEL[0])
+    project = _project(shop, "small-0", SMALL_WHEELS[0])
     base = shop.base_image("")
     tag = f"envbuild-bench-pip:{os.getpid()}"
     atexit.register(quietly, "docker", "image", "rm", "--force", tag, BASE, base)
@@ -156,8 +156,7 @@ def cuda_wheel(folder: Path) -> Made:
     """``tensorflow[and-cuda]``, one small wheel changed."""
     _require_disk(folder)
     shop = workshop("cuda")
-    old, new = _project(shop, "small", SMALL_WHEEL[0]), _project(shop, "changed", SMALL_WHEEL[1])
-    return "tensorflow[and-cuda], one small wheel changed (Engine 28.5)", _after(folder, old, new, pip=False, uv=False)
+    return "tensorflow[and-cuda], one small wheel changed (Engine 28.5)", _changed(folder, shop, peers=False)
 
 
 BENCHMARKS: dict[str, Callable[[Path], Made]] = {
@@ -186,7 +185,7 @@ def _project(shop: Workshop, name: str, *extras: str, packages: str = "") -> Pro
 def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
     """Build from a filled store into the newer engine, nothing built, against all of BuildKit's ways."""
     shop, engine = workshop(name), new_engine(name)
-    project = _project(shop, "small", SMALL_WHEEL[0])
+    project = _project(shop, "small-0", SMALL_WHEELS[0])
     shop.build(project, engine.host)
     size = shop.size(project)
 
@@ -212,8 +211,8 @@ def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
     output = f"type=oci,dest={folder / 'image.tar'},rewrite-timestamp=true"
     repeatable = engine.command("uv-reproducible", f"--build-arg=SOURCE_DATE_EPOCH={EPOCH}", "--output", output)
     cases = [
-        ours("envbuild build (bootstraps the OS too)", prepare=sweep),
-        ours("envbuild build, its Debian layer in the store", prepare=sweep_but_system),
+        ours(name="envbuild build (bootstraps the OS too)", prepare=sweep),
+        ours(name="envbuild build, its Debian layer in the store", prepare=sweep_but_system),
         peer("(a) BuildKit, pip install", engine.command("pip", "--tag", "bench-pip")),
         peer("(b) BuildKit, uv, cache mount", engine.command("uv", "--tag", "bench-uv")),
     ]
@@ -230,35 +229,48 @@ def _cold(folder: Path, name: str, *, reproducible: bool) -> Made:
     return f"{shop.requirement} from a filled store, nothing built (Engine 28.5, containerd store)", cases
 
 
-def _after(folder: Path, old: Project, new: Project, *, pip: bool, uv: bool = True) -> list[Case]:
-    """Build ``new`` where ``old`` is built: envbuild has its image and layers, uv its cache mount."""
+def _changed(folder: Path, shop: Workshop, *, peers: bool) -> list[Case]:
+    """Change one small wheel again and again: an engine that has just removed an image unpacks slowly for a while."""
+    old, *new = (_project(shop, f"small-{number}", wheel) for number, wheel in enumerate(SMALL_WHEELS))
+    return _after(folder, old, *new, pip=peers, uv=peers)
+
+
+def _after(folder: Path, old: Project, *changes: Project, pip: bool, uv: bool = True) -> list[Case]:
+    """Build ``changes``, a run each, where ``old`` is built: envbuild has its image and layers, uv its cache mount."""
     name = next(key[0] for key, project in _PROJECTS.items() if project is old)
     shop, engine = workshop(name), new_engine(name)
-    old.forget()
+    for project in (old, *changes):
+        project.forget()
     engine.sweep()
     shop.forget_derived()
-    context = folder / "context"
+    context, place, turns = folder / "context", folder / "project", itertools.cycle(changes)
     link_tree(old.context, context)
     if uv:
         call(*engine.command("uv", "--tag", "bench-uv"), cwd=context, environment=engine.environment)
         engine.sweep_peers()
-    link_tree(new.context, context)
+    link_tree(changes[0].context, context)
     shop.build(old, engine.host)
     kept = shop.derived()
 
     def undo() -> None:
-        engine.remove(*new.forget())
-        engine.sweep_peers()
         shop.keep_derived(kept)
+        engine.sweep_peers()
         os.sync()
+
+    def change() -> None:
+        project = next(turns)
+        engine.remove(*project.forget())  # built by an earlier run, if there are more of them than changes
+        place.unlink(missing_ok=True)
+        place.symlink_to(project.folder)
+        undo()
 
     peer = partial(_peer, engine, context, undo)
     ours = Case(
         name="envbuild build",
         command=[*engine.inside, *_BUILD],
-        cwd=new.folder,
+        cwd=place,
         environment=shop.environment(engine.host),
-        prepare=undo,
+        prepare=change,
     )
     by_pip = peer("(a) BuildKit, pip install", engine.command("pip", "--tag", "bench-pip"))
     by_uv = peer("(b) BuildKit, uv, warm cache mount", engine.command("uv", "--tag", "bench-uv"))

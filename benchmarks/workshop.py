@@ -24,8 +24,8 @@ from envbuild.store import Store
 from tests.support.second_engine import where_it_is
 
 FRAMEWORKS = {"tensorflow": "tensorflow-cpu==2.21.*", "cuda": "tensorflow[and-cuda]==2.21.*", "jax": "jax"}
-SMALL_WHEEL = ("tabulate==0.9.0", "tabulate==0.8.10")
-"""What is changed where one small wheel changes."""
+SMALL_WHEELS = tuple(f"click==8.{version}" for version in ("1.3", "1.6", "1.7", "1.8", "2.0", "2.1", "3.0", "3.1"))
+"""What is changed where one small wheel changes: the first is that of the image before, each run takes another one."""
 BASE = "envbuild-bench-base:latest"
 EPOCH = "315532800"
 PEER_TAGS = ("bench-pip", "bench-uv")
