@@ -127,7 +127,7 @@ FACTOR = 1.0
 
 def jitter():
     import os
-    return os.urandom(1)[0] / 1e4
+    return int.from_bytes(os.urandom(4), "big") / 2**32
 """
 SETTINGS = '{"momentum": 0.9}\n'
 
