@@ -35,7 +35,9 @@ TRACED = {"ENVBUILD_TRACE": "1", "ENVBUILD_TRACE_VALUES": "100000000@36"}
 PLANTED = {**TRACED, "PLANT": "37"}
 
 FAR = 16
-PLANT = f"FAR = {FAR}" + """
+PLANT = (
+    f"FAR = {FAR}"
+    + """
 import hashlib, json, os
 import numpy as np
 
@@ -50,6 +52,7 @@ def planted(step, array, units=1):
 def digest(arrays):
     return hashlib.sha256(b"".join(np.asarray(array).tobytes() for array in arrays)).hexdigest()
 """
+)
 
 
 def run(tree: Tree, name: str, text: str, *variables: Mapping[str, str]) -> list[tuple[dict[str, Any], list[Trace]]]:
