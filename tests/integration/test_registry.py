@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tests.support.fake_registry import TOKEN, FakeRegistry, fake_registry
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.registry import PASSWORD, USER, Registry, running_registry
 
-QUICK = NetworkConfig(attempts=3, backoff=0.01, connect_timeout=5, read_timeout=20)
+QUICK = NetworkConfig(attempts=3, backoff=0.01, connect_timeout=60, read_timeout=60)
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 
@@ -207,6 +207,7 @@ def test_a_full_registry(tmp_path: Path) -> None:
     """A registry without space says so once, what was whole stays, and no image is named."""
     blobs = random_blobs(1_000_000, 9_000_000)
     with running_registry(tmp_path, size=6_000_000) as small, repository(small.host, "team/full") as target:
+        pushed(target, blobs[:2], "before")  # beside the large one, these too could meet a full disk
         with pytest.raises(RegistryError) as caught:
             pushed(target, blobs)
         assert caught.value.message.startswith(
@@ -214,6 +215,7 @@ def test_a_full_registry(tmp_path: Path) -> None:
         )
         assert caught.value.hint == "make room there, then run the same command: what was uploaded whole is kept"
         assert target.manifest("1") is None
+        assert target.read_blob(blobs[1].digest, 1_000_000) == blobs[1].data
 
 
 def test_bytes_altered_on_the_way_are_refused(proxy: Proxy, tmp_path: Path) -> None:
@@ -289,11 +291,8 @@ def test_two_builders_race_for_one_tag(plain: Registry) -> None:
             for _ in range(5):
                 pushed(target, blobs, "latest")
 
-    builders = [threading.Thread(target=build, args=(blobs,)) for blobs in images]
-    for builder in builders:
-        builder.start()
-    for builder in builders:
-        builder.join()
+    with ThreadPoolExecutor(2) as builders:
+        list(builders.map(build, images))
     with repository(plain.host, "team/raced") as target:
         digests = [manifest_of(blobs).digest for blobs in images]
         assert target.manifest_digest("latest") in digests

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +16,8 @@ from typing import Any
 
 import docker
 
+from envbuild.files import locked
+from tests.support.environments import CACHE
 from tests.support.server import make_certificate
 
 _PROGRAM = "docker-registry"
@@ -97,13 +99,11 @@ def running_registry(folder: Path, *, secure: bool = False, size: int = 0) -> It
     """
     _install()
     folder.mkdir(parents=True, exist_ok=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        host = f"127.0.0.1:{probe.getsockname()[1]}"
     disk = folder / "disk" if size else folder
     disk.mkdir(exist_ok=True)
     document: dict[str, Any] = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(disk)}}}
-    document["http"] = {"addr": host, "secret": "tests"}
+    document["log"] = {"level": "info"}  # which says the port
+    document["http"] = {"addr": "127.0.0.1:0", "secret": "tests"}
     certificate = None
     if secure:
         make_certificate(folder)
@@ -122,30 +122,34 @@ def running_registry(folder: Path, *, secure: bool = False, size: int = 0) -> It
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
-        _wait(host, process, log)
-        yield Registry(host, disk, certificate)
+        yield Registry(_listening(process, log), disk, certificate)
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
-def _wait(host: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    name, _, port = host.partition(":")
-    deadline = time.monotonic() + 30
+def _listening(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait until the registry takes connections, and return where, in its own words: the port is one it has bound."""
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline and process.poll() is None:
-        try:
-            socket.create_connection((name, int(port)), 1).close()
-            return
-        except OSError:
-            time.sleep(0.05)
+        if found := re.search(r"listening on (127\.0\.0\.1:[0-9]+)[\",]", log.read_text()):
+            return found[1]
+        time.sleep(0.05)
     raise RuntimeError(f"the registry did not start: {log.read_text()[-2000:]}")
 
 
 def _install() -> None:
+    """Install what is missing, one test process after the other: apt refuses a second one at once."""
+    with locked(CACHE / "apt.lock"):
+        _install_missing()
+
+
+def _install_missing() -> None:
     if shutil.which(_PROGRAM) and shutil.which("openssl"):
         return
     if os.geteuid() != 0:
         raise RuntimeError("these tests need a registry: apt-get install docker-registry openssl")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", _PROGRAM, "openssl"]):
-        subprocess.run(["apt-get", *command], check=True, env=environment, capture_output=True)
+        words = ["apt-get", "-o", "DPkg::Lock::Timeout=300", *command]
+        subprocess.run(words, check=True, env=environment, capture_output=True)
