@@ -6,14 +6,17 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from urllib3.util import connection
 
 from envbuild import leases
 from envbuild.digest import sha256_bytes
@@ -26,15 +29,17 @@ from tests.support.server import FileServer, make_certificate
 
 DATA = random.Random(1).randbytes(1_000_000)
 SHA = sha256_bytes(DATA)
-QUICK = NetworkConfig(backoff=0.01, connect_timeout=2, read_timeout=2)
+QUICK = NetworkConfig(backoff=0.01)
+"""Nobody waits between two tries; its limits are the usual ones, which a busy machine does not reach."""
 
 SCRIPT = """
-import sys
+import signal, sys
 from pathlib import Path
 from envbuild.fetch import Item, fetch
 from envbuild.netconfig import NetworkConfig
 from envbuild.progress import Silent
 from envbuild.store import Store
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore it
 root, sha256, size, *sources = sys.argv[1:]
 item = Item(name="big", size=int(size), sha256=sha256, sources=tuple(sources))
 print("start", flush=True)
@@ -72,9 +77,9 @@ def child(store: Store, source: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for_part(store: Store, size: int) -> None:
-    deadline = time.monotonic() + 20
-    while store.part_size(SHA) < size:
+def wait_for_part(store: Store, size: int, sha256: str = SHA) -> None:
+    deadline = time.monotonic() + 60
+    while store.part_size(sha256) < size:
         assert time.monotonic() < deadline, "the download did not start"
         time.sleep(0.02)
 
@@ -211,26 +216,34 @@ def test_the_next_source_is_asked_after_404(server: FileServer, store: Store) ->
 
 def test_a_silent_server_is_left_for_the_next_source(server: FileServer, store: Store) -> None:
     """A server that does not answer in time is given up."""
-    slow, quick = server.add("slow", DATA, delay=3.0), server.add("quick", DATA)
-    network = NetworkConfig(backoff=0.01, read_timeout=0.3, attempts=2)
+    slow, quick = server.add("slow", DATA, delay=60.0), server.add("quick", DATA)
+    network = NetworkConfig(backoff=0.01, read_timeout=1.5, attempts=2)
     assert bring(store, item(slow, quick), network=network).fetched == 1
 
 
-def test_a_dead_server_costs_its_wait_only_once(server: FileServer, store: Store) -> None:
-    """Where no connection can be made, the files after the first few do not wait all over again."""
+def test_a_dead_server_costs_its_wait_only_once(
+    server: FileServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no connection can be made, the files after the first few do not try and wait all over again."""
+    tries, connect = [], connection.create_connection
+
+    def counting(address: tuple[str, int], *arguments: Any, **options: Any) -> socket.socket:
+        tries.append(address[1])
+        return connect(address, *arguments, **options)
+
+    monkeypatch.setattr(connection, "create_connection", counting)
     items = []
     for number in range(100):
         data = str(number).encode()
         items.append(item("http://127.0.0.1:1/x", server.add(f"f{number}", data), data=data, name=f"f{number}"))
-    start = time.monotonic()
     assert bring(store, *items, network=NetworkConfig(backoff=0.2, attempts=3)).fetched == 100
-    assert time.monotonic() - start < 5
+    assert 3 <= tries.count(1) <= 8 * 3  # of as many files as come in at the same time
 
 
 def test_a_slow_server_is_waited_for(server: FileServer, store: Store) -> None:
     """Slowness alone is no failure: the limit is on silence, not on the whole download."""
-    url = server.add("big.whl", DATA[:40_000], rate=40_000)
-    network = NetworkConfig(read_timeout=0.5)
+    url = server.add("big.whl", DATA[:40_000], rate=16_000)
+    network = NetworkConfig(read_timeout=1.5)
     assert bring(store, item(url, data=DATA[:40_000]), network=network).fetched == 1
 
 
@@ -338,29 +351,26 @@ def test_two_commands_at_once_download_once(server: FileServer, store: Store) ->
 
 def test_after_kill_9_the_next_command_goes_on(server: FileServer, store: Store) -> None:
     """A killed download leaves a part, no object, no lock; the next one asks for the rest only."""
-    url = server.add("big.whl", DATA, rate=400_000)
+    url = server.add("big.whl", DATA, hold_after=300_000)
     run = child(store, url)
     wait_for_part(store, 100_000)
     run.kill()
-    run.communicate(timeout=20)
+    run.communicate(timeout=60)
     assert not store.has(SHA)
-    server.files["/big.whl"].rate = 0
+    server.files["/big.whl"].go.set()
     assert bring(store, item(url)).fetched == 1
     assert server.statuses() == [200, 206]
     assert leftovers(store) == []
 
 
 def test_ctrl_c_ends_a_silent_download_at_once(server: FileServer, store: Store) -> None:
-    """SIGINT does not wait for a server that says nothing."""
-    url = server.add("big.whl", DATA, rate=100_000)
+    """SIGINT does not wait for a server that says nothing: nor for the minute until that would be given up."""
+    url = server.add("big.whl", DATA, hold_after=100_000)
     run = child(store, url)
     wait_for_part(store, 1)
-    server.files["/big.whl"].delay = 30
-    start = time.monotonic()
     run.send_signal(signal.SIGINT)
-    run.communicate(timeout=20)
+    run.communicate(timeout=NetworkConfig().read_timeout / 2)
     assert run.returncode != 0
-    assert time.monotonic() - start < 5
     assert not store.has(SHA)
 
 
@@ -396,14 +406,19 @@ def test_a_disk_that_fills_up_is_left_as_it_was(server: FileServer, small_disk: 
     store = Store(small_disk / "store")
     first, second = DATA, DATA[::-1]
     items = [
-        item(server.add("a.whl", first, rate=1_000_000), data=first, name="a.whl"),
-        item(server.add("b.whl", second, rate=1_000_000), data=second, name="b.whl"),
+        item(server.add("a.whl", first, hold_after=100_000), data=first, name="a.whl"),
+        item(server.add("b.whl", second, hold_after=100_000), data=second, name="b.whl"),
     ]
 
     def fill() -> None:
-        wait_for_part(store, 1)
-        with contextlib.suppress(OSError):  # no space left: just what is wanted
-            (small_disk / "other").write_bytes(bytes(2 << 20))
+        try:
+            for entry in items:
+                wait_for_part(store, 1, entry.sha256)
+            with contextlib.suppress(OSError):  # no space left: just what is wanted
+                (small_disk / "other").write_bytes(bytes(2 << 20))
+        finally:
+            for served in server.files.values():
+                served.go.set()
 
     thread = threading.Thread(target=fill)
     thread.start()

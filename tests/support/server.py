@@ -47,6 +47,7 @@ class Served:
         length: send Content-Length; else the end of the connection ends the body.
         delay: seconds before each answer.
         rate: bytes per second, or 0 for as fast as it goes.
+        hold_after: after so many bytes of a body the server says nothing until ``go`` is set, or None.
         auth: ``user:password`` to demand.
         redirect: answer 302 to this address instead.
         headers: further headers, which replace usual ones.
@@ -61,6 +62,8 @@ class Served:
     length: bool = True
     delay: float = 0.0
     rate: int = 0
+    hold_after: int | None = None
+    go: threading.Event = field(default_factory=threading.Event)
     auth: str = ""
     redirect: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -182,7 +185,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection |= not served.length
         if self.command == "HEAD":
             return
-        self._body(body[: served.drop_after] if drop else body, served.rate)
+        body = body[: served.drop_after] if drop else body
+        if served.hold_after is not None:
+            self.wfile.write(body[: served.hold_after])
+            served.go.wait()
+            body = body[served.hold_after :]
+        self._body(body, served.rate)
         if drop:
             self._hang_up()
 
