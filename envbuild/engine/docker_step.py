@@ -7,7 +7,7 @@ one does not send it twice. On the classic store an imported tar shares its laye
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -31,6 +31,9 @@ _REPOSITORY = "envbuild-step"
 _KEY = re.compile(r"[a-z0-9][a-z0-9_.-]{0,127}")
 _CACHED = 2
 """Imported bases kept for the next build."""
+_YOUNG = 60
+"""Seconds in which an imported base is another build's, about to make a container of it, or this one's own: engines
+tell whole seconds, so that the newest of several bases is not known."""
 _ABANDONED = 24 * 3600
 """Seconds after which a step's container belongs to a build that was killed, if its mark does not tell."""
 _TAIL = 16 << 10
@@ -129,15 +132,21 @@ def _create_container(client: docker.APIClient, reference: str, step: Step, comm
 
 
 def _import_base(client: docker.APIClient, step: Step) -> None:
-    """Import the base tar, and remove all but the newest bases."""
+    """Import the base tar, and remove all but the newest bases and the young ones."""
     with step.base.open("rb") as tar:
         import_tar(client, tar, _REPOSITORY, step.base_key, {STEP_LABEL: step.base_key})
     with engine_errors("list cached steps"):
         images = client.images(filters={"label": STEP_LABEL})
-    for image in sorted(images, key=lambda image: int(image["Created"]), reverse=True)[_CACHED:]:
+    for image in _old(images):
         for name in image.get("RepoTags") or [image["Id"]]:
             with suppress(docker.errors.APIError):  # in use by another build
                 client.remove_image(image["Id"] if name == "<none>:<none>" else name)
+
+
+def _old(images: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the bases that may go; one was imported just now, which says what the engine's time is."""
+    bases = sorted(images, key=lambda image: int(image["Created"]), reverse=True)
+    return [image for image in bases[_CACHED:] if int(image["Created"]) < int(bases[0]["Created"]) - _YOUNG]
 
 
 def remove_steps(client: docker.APIClient, *, dry_run: bool = False) -> list[str]:

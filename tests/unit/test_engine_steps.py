@@ -10,7 +10,7 @@ from typing import Any, cast
 import docker.errors
 import pytest
 
-from envbuild.engine import owner
+from envbuild.engine import docker_step, owner
 from envbuild.engine.docker_step import STEP_LABEL, remove_steps
 
 
@@ -60,6 +60,16 @@ def test_steps_are_removed_unless_a_build_uses_them() -> None:
     dry = FakeClient()
     assert len(remove_steps(cast(Any, dry), dry_run=True)) == 3
     assert dry.removed == []
+
+
+def test_an_import_takes_away_old_bases_only() -> None:
+    """Of all but the two newest; never one of the last minute, which a build is about to use, be it this one itself."""
+    made = {"own": 1000, "same second": 1000, "as well": 1000, "other build's": 941, "old": 939, "older": 1}
+    images = [{"Id": name, "Created": created} for name, created in made.items()]
+    for order in (images, images[::-1]):
+        assert [image["Id"] for image in docker_step._old(order)] == ["old", "older"]
+    assert [image["Id"] for image in docker_step._old(images[3:])] == ["older"]
+    assert docker_step._old(images[4:]) == []
 
 
 @pytest.mark.subprocess
