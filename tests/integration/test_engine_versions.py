@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from envbuild.digest import canonical_json, sha256_bytes, sha256_file
 from envbuild.engine.docker import DockerEngine, connect
+from envbuild.engine.docker_images import remove_image
 from envbuild.engine.protocol import ContainerRun, Step
 from envbuild.image.layer import Layer
 from envbuild.image.oci import Blob, Image, docker_archive
@@ -18,7 +20,7 @@ from tests.support.second_engine import second_engine
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
-TAG = "envbuild-test:versions"
+TAG = f"envbuild-test:{uuid.uuid4().hex}"
 
 
 @pytest.fixture(scope="module", params=["own", "newer"])
@@ -73,7 +75,7 @@ def test_a_step_an_image_and_a_run(engine: DockerEngine, rootfs: Path, tmp_path:
     write_tar(tmp_path / "inputs.tar", {"in.txt": b"input\n"})
     step = Step(
         base=rootfs,
-        base_key=sha256_file(rootfs),
+        base_key=uuid.uuid4().hex,
         inputs=tmp_path / "inputs.tar",
         command=(
             "/bin/sh",
@@ -103,4 +105,4 @@ def test_a_step_an_image_and_a_run(engine: DockerEngine, rootfs: Path, tmp_path:
         assert engine.run_container(ContainerRun(image=TAG, command=command)) == 42
     finally:
         engine._sdk_client().remove_image(TAG, force=True)
-        engine._sdk_client().remove_image(f"envbuild-step:{step.base_key}", force=True)
+        remove_image(engine._sdk_client(), f"envbuild-step:{step.base_key}")  # unless other builds have swept it away
