@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,10 @@ from envbuild.engine.protocol import ContainerRun, Gpus, GpusRefusedError
 from envbuild.hardware import Cuda
 from envbuild.resolve import policy
 from tests.support.rootfs import write_rootfs
-from tests.support.second_engine import CDI, HOOK_LOG, second_engine
+from tests.support.second_engine import HOOK_LOG, described_gpus
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
-TAG = "envbuild-test:gpus"
+TAG = f"envbuild-test:{uuid.uuid4().hex}"
 
 
 def held(engine: DockerEngine, folder: Path) -> Iterator[DockerEngine]:
@@ -54,14 +55,8 @@ def newer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerEngine]:
         "containerEdits": {"env": ["NVIDIA_VISIBLE_DEVICES=void"]},
         "devices": [*(device(name) for name in names), device("2", mounts=gone)],
     }
-    with second_engine() as host:
-        file = CDI / "envbuild-test.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps(specification))
-        try:
-            yield from held(connect({"DOCKER_HOST": host}), tmp_path_factory.mktemp("newer"))
-        finally:
-            file.unlink()
+    with described_gpus(json.dumps(specification)) as host:
+        yield from held(connect({"DOCKER_HOST": host}), tmp_path_factory.mktemp("newer"))
 
 
 def given(engine: DockerEngine, gpus: Gpus | None, capfd: pytest.CaptureFixture[str]) -> list[str]:
@@ -76,14 +71,14 @@ def given(engine: DockerEngine, gpus: Gpus | None, capfd: pytest.CaptureFixture[
 def test_an_engine_without_the_toolkit_gets_the_install_hint(own: DockerEngine) -> None:
     """Nothing is left of a container that could not get its GPUs; the error says what to install."""
     assert own.gpu_support() == ""
-    request = ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(count=1), labels={"envbuild-test": "gpus"})
+    request = ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(count=1), labels={"envbuild-test": TAG})
     with pytest.raises(GpusRefusedError) as caught:
         own.run_container(request)
     assert caught.value.message == (
         "the engine cannot hand GPUs to containers: NVIDIA's container toolkit is not installed or not configured"
     )
     assert (caught.value.hint, caught.value.exit_code) == (INSTALL, 15)
-    left = own._sdk_client().containers(all=True, quiet=True, filters={"label": "envbuild-test=gpus"})
+    left = own._sdk_client().containers(all=True, quiet=True, filters={"label": f"envbuild-test={TAG}"})
     assert left == []
 
 

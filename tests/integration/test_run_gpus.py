@@ -15,7 +15,7 @@ from envbuild.engine.docker import connect
 from envbuild.engine.docker_gpus import INSTALL
 from tests.support.cli import Done, Project
 from tests.support.gpus import Device, build_standin, gpu_uuid, h100, install, machine, t4
-from tests.support.second_engine import CDI, second_engine
+from tests.support.second_engine import described_gpus
 from tests.support.wheels import make_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -144,16 +144,12 @@ def newer(locked: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """The project on the newer engine, which has an H100 and a T4 by CDI."""
     folder = tmp_path_factory.mktemp("standins")
     text = cdi(folder, build_standin(folder / "libraries"), gpu0=(h100(),), gpu1=(t4(),), all=(h100(), t4()))
-    with second_engine() as host:
-        file = CDI / "envbuild-test.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
+    with described_gpus(text) as host:
         try:
             project = Project(folder=locked.folder, store=locked.store, environ={**locked.environ, "DOCKER_HOST": host})
             project.must("build")
             yield project
         finally:
-            file.unlink()
             sdk = connect({"DOCKER_HOST": host})._sdk_client()
             for image in sdk.images(name="envbuild/clitest", quiet=True):
                 sdk.remove_image(image, force=True)

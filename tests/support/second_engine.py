@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
+from envbuild.files import locked
+from tests.support.environments import CACHE
 from tests.support.shared import shared
 
 SCRIPT = Path(__file__).parents[2] / "scripts/second-engine.sh"
 FOLDER = Path("/run/envbuild-second-engine")
-CDI = FOLDER / "cdi"
+_CDI = FOLDER / "cdi"
 """Where it looks for descriptions of devices."""
 HOOK = FOLDER / "bin/nvidia-container-runtime-hook"
 """NVIDIA's hook as far as this engine is concerned: it looks for one when it starts."""
@@ -37,6 +40,22 @@ def second_engine() -> AbstractContextManager[str]:
     if os.geteuid() != 0:
         pytest.skip("starting a second engine needs root")
     return shared("second-engine", _running, _start, _stop)
+
+
+@contextmanager
+def described_gpus(specification: str) -> Iterator[str]:
+    """As ``second_engine``, with GPUs that a CDI specification (JSON) describes, and with no other ones meanwhile.
+
+    Two descriptions at once would name the same devices, which makes the engine know none of them.
+    """
+    with second_engine() as host, locked(CACHE / "second-engine-gpus.lock"):
+        file = _CDI / "envbuild-test.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(specification)
+        try:
+            yield host
+        finally:
+            file.unlink()
 
 
 def _running() -> bool:
