@@ -49,8 +49,8 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     project.write("spec.yaml", _SPEC)
     project.write("lock.out", project.must("lock").out)
     project.write("fetch.out", project.must("fetch", "--vendor", str(root / "vendor")).out)
-    project.write("build.out", project.must("build").out)
-    with _last_one_cleans_up():
+    with _last_one_cleans_up():  # begun before there is an image to clean up
+        project.write("build.out", project.must("build").out)
         yield project
 
 

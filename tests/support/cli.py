@@ -39,11 +39,13 @@ class Project:
         folder: the project.
         store: where downloads and layers are.
         environ: the commands' whole environment; nothing of this machine's package configuration is in it.
+        pid: of the command that was started last.
     """
 
     folder: Path
     store: Path
     environ: dict[str, str] = field(default_factory=dict)
+    pid: int = 0
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -84,7 +86,7 @@ class Project:
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> subprocess.Popen[bytes]:
         """Start ``envbuild``, as a process group of its own."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [*prefix, sys.executable, "-m", "envbuild", *arguments],
             cwd=self.folder,
             env=self.environ | environ,
@@ -93,6 +95,8 @@ class Project:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self.pid = process.pid
+        return process
 
     def __call__(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> Done:
         """Run ``envbuild`` to its end.
@@ -113,7 +117,7 @@ class Project:
         """Start ``envbuild`` and end it and its children with SIGKILL as soon as ``when``; False if it was quicker."""
         process = self.start(*arguments, **environ)
         try:
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while not when():
                 if process.poll() is not None or time.monotonic() > deadline:
                     return False
@@ -133,7 +137,7 @@ def _link_or_copy(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def finish(process: subprocess.Popen[bytes], timeout: float = 300) -> Done:
+def finish(process: subprocess.Popen[bytes], timeout: float = 900) -> Done:
     """Wait for a command."""
     try:
         out, err = process.communicate(timeout=timeout)
