@@ -104,7 +104,7 @@ class Box:
 
     def wait(self) -> tuple[int, str, str]:
         """Wait for the end; return exit code, standard output, standard error."""
-        code = int(self.client.wait(self.identity, timeout=60)["StatusCode"])
+        code = int(self.client.wait(self.identity, timeout=600)["StatusCode"])
         out, err = (
             self.client.logs(self.identity, stdout=stdout, stderr=not stdout).decode() for stdout in (True, False)
         )
@@ -112,7 +112,7 @@ class Box:
 
     def says(self, text: str) -> None:
         """Wait until the output holds a text."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while text not in self.client.logs(self.identity).decode():
             assert self.client.inspect_container(self.identity)["State"]["Running"], self.client.logs(self.identity)
             assert time.monotonic() < deadline, self.client.logs(self.identity)
