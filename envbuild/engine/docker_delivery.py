@@ -147,9 +147,12 @@ class _Pulls:
             images = self._client.call("GET", "/images/json", {"filters": filters})
         except (ApiError, EngineError):
             return
+        own, _, _ = self._server.repository.partition("/")
         for image in images or ():
             for reference in image.get("RepoDigests") or ():
-                if (found := _FOREIGN.fullmatch(reference)) and not _listens(int(found[1])):
+                if not (found := _FOREIGN.fullmatch(reference)) or reference in self._references:
+                    continue
+                if reference.startswith(f"{own}/") or not _listens(int(found[1])):  # ports come again, ours too
                     self._forget(reference)
 
 
