@@ -191,15 +191,17 @@ def test_altered_bytes_are_not_run(second: Project, registry: Registry, pushed: 
         assert "has other bytes than promised" in refused(done, 13)
 
 
-def test_a_killed_push_goes_on(builder: Project, registry: Registry) -> None:
+def test_a_killed_push_goes_on(builder: Project, tmp_path: Path) -> None:
     """After SIGKILL in the middle of a push, what was whole is not sent again, and the image gets complete."""
-    with running_registry(registry.folder.parent / "killed") as fresh, running_proxy(fresh.host) as proxy:
+    with running_registry(tmp_path) as fresh, running_proxy(fresh.host) as proxy:
         target = f"{proxy.host}/team/killed:1"
 
         def some_arrived() -> bool:
             return fresh.blob_bytes > 0
 
+        proxy.hold_after = 1_000_000  # the layer of the OS does not get through, small ones do
         assert builder.kill("push", target, when=some_arrived)
+        proxy.hold_after = 0
         assert not list(fresh.folder.glob("docker/registry/v2/repositories/team/killed/_manifests/tags/1"))
         arrived = fresh.blob_bytes
         done = builder.must("push", target, "--json").json
@@ -213,15 +215,16 @@ def test_ctrl_c_does_not_wait(builder: Project, tmp_path: Path) -> None:
     with running_registry(tmp_path) as fresh, running_proxy(fresh.host) as proxy:
         proxy.stall_after = 100_000
         process = builder.start("push", f"{proxy.host}/team/stalled")
-        deadline = time.monotonic() + 30
-        while proxy.up < proxy.stall_after and time.monotonic() < deadline:
+        deadline = time.monotonic() + 120
+        while proxy.up <= proxy.stall_after:
+            assert time.monotonic() < deadline
             time.sleep(0.05)
         began = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)
         done = finish(process)
     assert done.code == 130
     assert done.err == "envbuild: interrupted; nothing half-written was kept\n"
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # of the ten minutes that the proxy is silent
 
 
 def test_inspect_tells_all_without_pulling(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ class Proxy:
         cut_after: the connection that brings the bytes sent to the server above this number breaks; then counting
             starts anew, ``cuts`` times in all.
         stall_after: bytes sent to the server after which nothing is passed on any more; 0 for never.
+        hold_after: bytes sent by one connection after which nothing of it is passed on any more; 0 for never.
         flip: the first answer that has these bytes gets another one in their place.
         up: bytes sent to the server; ``down``: bytes that came from it.
         requests: first lines of HTTP requests seen at the beginning of a piece.
@@ -29,6 +30,7 @@ class Proxy:
     cut_after: int = 0
     cuts: int = 0
     stall_after: int = 0
+    hold_after: int = 0
     flip: bytes = b""
     up: int = 0
     down: int = 0
@@ -48,9 +50,11 @@ class Proxy:
         with suppress(OSError), client, socket.create_connection((name, int(port)), 10) as server:
             back = threading.Thread(target=self._answers, args=(server, client), daemon=True)
             back.start()
+            mine = 0
             while data := client.recv(1 << 16):
                 with self.lock:
                     self.up += len(data)
+                    mine += len(data)
                     self._since += len(data)
                     line = data.split(b"\r\n", 1)[0]
                     if line.endswith((b"HTTP/1.1", b"HTTP/1.0")):
@@ -60,8 +64,8 @@ class Proxy:
                         self.cuts, self.cut, self._since = self.cuts - 1, self.cut + 1, 0
                 if breaks:
                     return
-                if self.stall_after and self.up > self.stall_after:
-                    threading.Event().wait(60)
+                if (self.stall_after and self.up > self.stall_after) or (self.hold_after and mine > self.hold_after):
+                    threading.Event().wait(600)
                 server.sendall(data)
             server.shutdown(socket.SHUT_WR)
             back.join(10)
