@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,8 @@ from tests.support.wheels import make_wheel
 docker = pytest.importorskip("docker")
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
-TAG = "envbuild-test-base:latest"
+TAG = f"envbuild-test-base-{os.getpid()}:latest"
+NAME = f"base{os.getpid()}"
 GREETING = "envbuild-test-greeting"
 CHANGES = ["ENV BASE_SAYS=hello", "ENV PATH=/nowhere", "ENV PYTHONPATH=/nowhere", "ENV PYTHONHASHSEED=7", "USER nobody"]
 SCRIPT = """
@@ -40,7 +42,7 @@ print(json.dumps({"python": sys.version_info[:2], "base": sys.base_prefix, "gree
 
 def locked(project: Project) -> locks.Lock:
     """The lock as it is."""
-    return locks.load(project.folder / "pylock.t.toml")
+    return locks.load(project.folder / f"pylock.{NAME}.toml")
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +73,13 @@ def project(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
     made.must("lock")
     yield made
     client: Any = docker.from_env().api
-    for built in {item["Id"] for name in ("envbuild/t", TAG) for item in client.images(name=name)}:
+    for built in {item["Id"] for name in (f"envbuild/{NAME}", TAG) for item in client.images(name=name)}:
         client.remove_image(built, force=True)
 
 
 def make_project(folder: Path, spec: str) -> Project:
     """A project that is not locked yet."""
-    (folder / "spec.yaml").write_text(f"name: t\n{spec}")
+    (folder / "spec.yaml").write_text(f"name: {NAME}\n{spec}")
     return Project(folder=folder, store=folder / "store")
 
 
@@ -98,19 +100,19 @@ def test_the_lock_names_image_and_file_system(project: Project, image: str) -> N
 
 def test_locking_again_asks_no_engine(project: Project) -> None:
     """An image by digest never changes: the second lock has the same bytes, and needs nobody to tell."""
-    before = (project.folder / "pylock.t.toml").read_bytes()
+    before = (project.folder / f"pylock.{NAME}.toml").read_bytes()
     project.must("lock", DOCKER_HOST="unix:///nowhere/docker.sock")
-    assert (project.folder / "pylock.t.toml").read_bytes() == before
+    assert (project.folder / f"pylock.{NAME}.toml").read_bytes() == before
 
 
 def test_builds_from_empty_stores_agree(project: Project, image: str, tmp_path: Path) -> None:
     """From the store, and from a store that has to pull the image again: one config digest."""
     forget(image)
     project.must("build")
-    first = json.loads((project.folder / "pylock.t.image.json").read_text())
+    first = json.loads((project.folder / f"pylock.{NAME}.image.json").read_text())
     output = project.must("build", "--output", f"oci:{tmp_path / 'image'}", ENVBUILD_STORE=str(tmp_path / "store")).out
     assert "reproduces the recorded digest" in output
-    assert json.loads((project.folder / "pylock.t.image.json").read_text())["config"] == first["config"]
+    assert json.loads((project.folder / f"pylock.{NAME}.image.json").read_text())["config"] == first["config"]
     labels = docker.from_env().images.get(first["reference"]).labels
     assert f"{labels['org.opencontainers.image.base.name']}@{labels['org.opencontainers.image.base.digest']}" == image
 
@@ -151,9 +153,9 @@ def test_the_context_builds_the_assembled_image(project: Project, image: str) ->
 def test_another_file_system_than_locked_is_refused(project: Project, tmp_path: Path) -> None:
     """Whatever a registry or engine gives, only the bytes that were locked are built on."""
     lock = locked(project)
-    altered = (project.folder / "pylock.t.toml").read_text().replace(lock.os.image_rootfs, "0" * 64)
+    altered = (project.folder / f"pylock.{NAME}.toml").read_text().replace(lock.os.image_rootfs, "0" * 64)
     other = Project(folder=tmp_path, store=tmp_path / "store")
-    (tmp_path / "pylock.t.toml").write_text(altered)
+    (tmp_path / f"pylock.{NAME}.toml").write_text(altered)
     done = other("fetch")
     assert done.code == 13
     assert f"the file system of {lock.os.image} is not the one locked" in done.err
@@ -188,7 +190,7 @@ def test_a_digest_that_the_registry_lacks_is_told(registry: Registry, tmp_path: 
     assert done.code == 12
     assert f"os.image: cannot pull {registry.host}/team/base@sha256:{'a' * 64}: " in done.err
     assert "check the digest, and that the engine may read that registry: docker pull" in done.err
-    assert not (tmp_path / "pylock.t.toml").exists()
+    assert not (tmp_path / f"pylock.{NAME}.toml").exists()
 
 
 def test_an_image_of_no_use_is_refused(registry: Registry, tmp_path: Path) -> None:

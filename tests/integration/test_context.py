@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ from tests.support.wheels import Member, make_wheel
 docker = pytest.importorskip("docker")
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
-TAG = "envbuild-test-context:latest"
+TAG = f"envbuild-test-context-{os.getpid()}:latest"
 
 
 def test_a_context_builds_the_assembled_image(tmp_path: Path, images: Any) -> None:

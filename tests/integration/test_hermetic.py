@@ -90,7 +90,8 @@ def test_scripts_have_no_power_over_the_host(seen: dict[str, str]) -> None:
 def test_scripts_have_a_constant_world(seen: dict[str, str]) -> None:
     """Host name, user, arguments and every variable are the same everywhere."""
     assert (seen["user"], seen["host"], seen["arguments"]) == ("0\n", "envbuild\n", "looker.postinst configure \n")
-    assert socket.gethostname() not in seen["environment"]
+    words = re.split(r"[^\w.-]+", seen["environment"])
+    assert socket.gethostname() not in {*words} - {"envbuild"}
     ours = [line for line in seen["environment"].splitlines() if not line.startswith(("DPKG_", "PWD=", "_="))]
     assert ours == [
         "DEBCONF_NONINTERACTIVE_SEEN=true",

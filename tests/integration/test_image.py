@@ -35,7 +35,7 @@ from tests.support.wheels import wheel_bytes
 
 docker = pytest.importorskip("docker")
 
-TAG = "envbuild-test-image:latest"
+TAG = f"envbuild-test-image-{os.getpid()}:latest"
 NAMES = ("markdown-it-py", "mdurl", "pygments", "markupsafe")
 
 # Runs in the image: every file of every distribution is there and as RECORD says; prints what was seen.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,16 +39,16 @@ def _clone(origin: Path, tmp_path: Path) -> Iterator[Path]:
     program.write_text(_GH)
     program.chmod(0o755)
     yield clone
-    shutil.rmtree(clone)
+    shutil.rmtree(clone, ignore_errors=True)  # git may still be tidying up in there
 
 
 def run(clone: Path, *words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
     variables = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith(("GITHUB_", "GH_"))},
         "PATH": f"{clone.parent / 'bin'}:{os.environ['PATH']}",
         "GH_CALLS": str(clone.parent / "calls"),
         "GITHUB_REPOSITORY": "owner/envbuild",
-        "VENV": str(ROOT / ".venv"),
+        "VENV": sys.prefix,
         **environ,
     }
     return subprocess.run(list(words), cwd=clone, env=variables, capture_output=True, text=True, check=False)
