@@ -37,8 +37,8 @@ RACE = """\
 import threading, time
 found = []
 def work(number):
-    time.sleep(0.002)
-    found.append(number)
+    for _ in range(200):
+        found.append(time.sleep(0.0001) or number)
 threads = [threading.Thread(target=work, args=(number,)) for number in range(32)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
@@ -64,7 +64,7 @@ for step in range(1, 61):
             values[place] = value * 0.99 + 0.001
     if step == 37:
         bits = struct.unpack("<I", struct.pack("<f", tensors["dense/kernel"][3]))[0]
-        bits += int.from_bytes(os.urandom(2), "big")
+        bits += int.from_bytes(os.urandom(3), "big")
         tensors["dense/kernel"][3] = struct.unpack("<f", struct.pack("<I", bits))[0]
     if os.environ.get("ENVBUILD_TRACE_VALUES"):
         for place, values in enumerate(tensors.values()):
@@ -156,7 +156,7 @@ def test_the_first_step_that_differs_is_named(project: Project) -> None:
     assert done.code == 16, done.err
     first = done.json["first"]
     assert (first["epoch"], first["place"], first["step"], first["tensor"]) == (2, 17, 37, "dense/kernel")
-    assert (first["count"], first["size"], 1 <= first["ulps"] < 1 << 16) == (1, 8, True)
+    assert (first["count"], first["size"], 1 <= first["ulps"] < 1 << 24) == (1, 8, True)
     assert first["before"] != first["after"]
     assert done.json["causes"][0]["where"] == "t.py:16"
     assert done.json["differs"] == ["model.bin", "the parameters in training"]
@@ -237,15 +237,16 @@ def test_a_run_goes_without_a_variable(project: Project) -> None:
 
 def test_an_interrupt_ends_the_containers_and_leaves_no_copy(project: Project) -> None:
     """Ctrl-C: the programs are told, no container and no copy stay, and the exit code is that of an interrupt."""
-    project.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(60)\n")
+    project.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(600)\n")
     process = project.start("verify", "t.py")
-    deadline = time.monotonic() + 60
-    while len(list((project.folder / ".envbuild").glob("runs/*/process/up"))) < min(2, os.cpu_count() or 1):
+    deadline = time.monotonic() + 300
+    at_once = min(2, len(os.sched_getaffinity(0)))
+    while len(list((project.folder / ".envbuild").glob("runs/*/process/up"))) < at_once:
         assert time.monotonic() < deadline
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    done = finish(process, timeout=30)
+    done = finish(process, timeout=300)
     assert done.code == 130, done.err
     assert not (project.folder / ".envbuild/verify").exists()
     for folder in (project.folder / ".envbuild/runs").iterdir():

@@ -127,12 +127,13 @@ FOUND = {
             (
                 "#FUNCTION",
                 "class Term:\n    def __init__(self, value):\n        self.value = value\n"
-                # So many that one of two thousand runs, not one of sixteen, finds the addresses in the same order.
-                "terms = {Term(number % 97) for number in range(200_000)}\nlate = 0.0",
+                # A tuple's hash is made of all bits of its element's address. The low bits, which decide where an object
+                # lies in a small set, are the same in each run, and in a large one in one run of two thousand.
+                "terms = {(Term(number % 97),) for number in range(2000)}\nlate = 0.0",
             ),
             (
                 "#STEP",
-                "if step == 9:\n    for term in terms:\n        late = late * 0.9 + term.value\n"
+                "if step == 9:\n    for (term,) in terms:\n        late = late * 0.9 + term.value\n"
                 "    net.out.bias.grad += late / 1000",
             ),
         ),
