@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
 from pathlib import Path
@@ -56,10 +56,13 @@ class NamespaceSteps:
     @contextmanager
     def run_step(self, step: Step) -> Iterator[BinaryIO]:
         """Run a build step; see ``StepRunner``."""
-        self._sweep()
-        with tempfile.TemporaryDirectory(prefix="step-", dir=self._scratch, ignore_cleanup_errors=True) as name:
-            lock = os.open(f"{name}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            with _alone(self._scratch):  # a folder that has no lock yet is like one of a killed step
+                self._sweep()
+                folder = tempfile.TemporaryDirectory(prefix="step-", dir=self._scratch, ignore_cleanup_errors=True)
+                name = stack.enter_context(folder)
+                lock = os.open(f"{name}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
+                fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
             request = {
@@ -83,11 +86,22 @@ class NamespaceSteps:
 
     def _sweep(self) -> None:
         """Remove what steps left whose process was killed."""
-        self._scratch.mkdir(parents=True, exist_ok=True)
         for left in self._scratch.glob("step-*"):
             with suppress(OSError), (left / "lock").open("wb") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(left)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Make a folder if need be, and hold it against other commands and threads that do this."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class _Checked(RawIOBase):

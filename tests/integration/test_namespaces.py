@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -212,6 +213,30 @@ def test_a_killed_step(base: Path, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("step-*"))) == 1
     with NamespaceSteps(tmp_path).run_step(a_step(base, "true", "/workspace")) as stream:
         stream.read()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_that_has_just_begun_is_not_swept(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another command that starts a step at that moment does not take its folder for that of a killed one."""
+    step, original = a_step(base, "echo done > /workspace/out", "/workspace"), os.open
+
+    def run() -> None:
+        with NamespaceSteps(tmp_path).run_step(step) as stream:
+            ends.append(len(stream.read()))
+
+    ends: list[int] = []
+    others = [threading.Thread(target=run)]
+
+    def late(path: Any, *arguments: Any, **options: Any) -> int:
+        if str(path).endswith("/lock") and others[0].ident is None:
+            others[0].start()
+            others[0].join(2)  # it waits; or it ends, and has swept
+        return original(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", late)
+    run()
+    others[0].join()
+    assert len(ends) == 2
     assert list(tmp_path.iterdir()) == []
 
 
