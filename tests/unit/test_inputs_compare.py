@@ -13,6 +13,7 @@ from envbuild.inputs import compare, hashing
 from envbuild.inputs.compare import Comparison, changes_since, compare_inputs, compare_locked
 from envbuild.inputs.digest import digest_inputs
 from envbuild.lock import Input
+from tests.support.ticks import next_tick
 
 
 @pytest.fixture(name="base")
@@ -167,8 +168,10 @@ def test_what_happened_during_a_run_is_said(base: Path, locked: tuple[Input, ...
     """A file that another program changed under a run, even if it put it back."""
     seal = compare_inputs(base, locked).seal
     path = base / "data" / "labels.csv"
+    next_tick(path)
     path.write_bytes(b"1,2,4\n")
     assert changes_since(base, locked, seal) == ("data: 1 file changed",)
+    next_tick(path)
     path.write_bytes(b"1,2,3\n")
     assert changes_since(base, locked, seal) == (
         "input files were written or replaced meanwhile; their content is as locked again",

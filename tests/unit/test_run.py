@@ -18,6 +18,7 @@ from envbuild.errors import EngineError, UsageError
 from envbuild.hardware import Gpu, GpuDevice
 from envbuild.record import Tensor
 from envbuild.run import RunRequest, caller_ids, command_line, run
+from tests.support.ticks import next_tick
 
 CONFIG = "ab" * 32
 
@@ -230,6 +231,8 @@ def test_equal_outputs_are_recognised(project: Path) -> None:
     contents = iter([b"one", b"one", b"two"])
 
     def action(folder: Path) -> ContainerExit:
+        if (project / "model").exists():
+            next_tick(project / "model")
         (project / "model").write_bytes(next(contents))
         return ContainerExit(0)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuild.digest import sha256_bytes
 from envbuild.workspace import changes, scan
+from tests.support.ticks import next_tick
 
 
 def test_created_changed_and_deleted_files_are_told_apart(tmp_path: Path) -> None:
@@ -34,6 +35,7 @@ def test_a_change_that_hides_its_time_is_found(tmp_path: Path) -> None:
     path.write_bytes(b"one")
     before = scan(tmp_path)
     status = path.stat()
+    next_tick(path)
     path.write_bytes(b"two")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     outputs, _ = changes(tmp_path, before, scan(tmp_path))
