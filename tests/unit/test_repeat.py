@@ -187,7 +187,11 @@ def test_runs_with_gpus_go_in_turn() -> None:
 def test_no_more_run_at_once_than_there_are_slots(project: Path) -> None:
     """Each slot has one run at a time, on its CPUs; which CPUs does not change the recipe."""
 
+    both = threading.Barrier(2)
+
     def work(request: ContainerRun, folder: Path) -> int:
+        if len(engine.asked) <= 2:
+            both.wait(60)  # the first run goes on only beside the second
         time.sleep(0.05)
         return 0
 
@@ -267,6 +271,7 @@ def test_an_engine_that_fails_ends_it(project: Path) -> None:
 def test_interrupted_programs_are_told(project: Path) -> None:
     """Ctrl-C reaches every program that runs, as a signal; the exception comes through once they have ended."""
     signals: list[str] = []
+    begun = threading.Event()
 
     def work(request: ContainerRun, folder: Path) -> int:
         told = threading.Event()
@@ -279,15 +284,14 @@ def test_interrupted_programs_are_told(project: Path) -> None:
         request.watcher.started(send)
         if len(engine.asked) == 1:
             return 0
-        assert told.wait(5)
+        begun.set()
+        assert told.wait(60)
         return 130
 
     engine = Engine(work)
 
     def interrupt(found: Repeated) -> None:
-        while len(engine.asked) < 2:
-            time.sleep(0.01)
-        time.sleep(0.05)
+        assert begun.wait(60)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
