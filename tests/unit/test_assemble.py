@@ -164,11 +164,11 @@ def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
             bases.append(step.base_key)
             assert step.base.read_bytes() == b"interpreter"
             begun.set()
-            assert step.unwanted.wait(10)
+            assert step.unwanted.wait(60)
             raise BuildError("ended")
 
     def fails(path: Path) -> Layer:
-        assert begun.wait(10)
+        assert begun.wait(60)
         raise EngineError("no engine")
 
     interpreter = Interpreter(key="a" * 64, write=lambda path: path.write_bytes(b"interpreter") and None)

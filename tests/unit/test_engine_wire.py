@@ -30,8 +30,8 @@ def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
     def answer(data: bytes, *, ends: bool = False) -> socket.socket:
         ours, theirs = socket.socketpair()
         sockets.extend((ours, theirs))
-        ours.settimeout(5)
-        theirs.settimeout(5)
+        ours.settimeout(60)
+        theirs.settimeout(60)
         theirs.sendall(data)
         if ends:
             theirs.shutdown(socket.SHUT_WR)

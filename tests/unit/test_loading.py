@@ -67,7 +67,7 @@ class FakeEngine:
             for parcel in parcels:
                 self.parcels.append(parcel)
                 self.got.release()
-                assert self.go.acquire(timeout=10)
+                assert self.go.acquire(timeout=60)
             self._then(progress)
         except BaseException as error:
             self.ended = error
@@ -85,7 +85,7 @@ def test_parts_go_ahead_once_they_are_worth_it(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(loading, "_WORTH", made[0].layer.size)
     with begin(engine) as load:
         load.ready(0, made[0])
-        assert engine.got.acquire(timeout=10)
+        assert engine.got.acquire(timeout=60)
         engine.go.release(3)
         load.ready(1, made[1])
         load.ready(2, made[2])
@@ -119,7 +119,7 @@ def test_a_recorded_image_goes_ahead_as_a_whole(tmp_path: Path) -> None:
     """Its manifest is known before a layer is; a layer's file is told when it is begun, and when it is whole."""
     made, engine, cache = blobs(tmp_path), FakeEngine(), FakeCache(tmp_path)
     with begin(engine, [blob.layer for blob in made]) as load:
-        assert engine.got.acquire(timeout=10)
+        assert engine.got.acquire(timeout=60)
         whole = oci.image(plan(), made)
         assert engine.parcels[0].manifest == whole.manifest
         file = engine.parcels[0].layers[1].file
