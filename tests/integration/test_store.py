@@ -105,7 +105,7 @@ def test_two_builds_share_their_work_beside_a_collection(pair: tuple[Project, Pr
             gone |= taken
             late |= taken if leases.users(store.root) != both else set()  # one ended meanwhile: nobody used its things
             rounds += 1
-        time.sleep(0.05)
+        time.sleep(0.02)
     done = [finish(process) for process in processes]
     assert [one.code for one in done] == [0, 0], done
     assert (rounds > 20, stray in gone) == (True, True)
@@ -116,13 +116,18 @@ def test_two_builds_share_their_work_beside_a_collection(pair: tuple[Project, Pr
     }
     used = list(uses.values())
     assert (len(used[0] & used[1]), len(used[0] | used[1])) == (3, 5)  # OS, environment, bytecode; the lock's own
-    assert {f"layers/{name}" for name in _layers(store.root)} == (used[0] | used[1]) - late
+    # The last round may begin while both run, and take after one or both have ended; what it took may be made again.
+    assert (used[0] | used[1]) - late <= {f"layers/{name}" for name in _layers(store.root)} <= used[0] | used[1]
     listing = projects[0].must("store", "ls").out
     for project in projects:
-        files = len(files_of(_lock(project)))
+        files = {piece.digest for piece in files_of(_lock(project))}
+        there = files & _files(store.root)
+        assert files - there <= late
         (path,) = project.folder.glob("pylock.*.toml")
-        own = "0 B" if uses[str(path)] - (used[0] & used[1]) <= late else r"[\d.]+ [kM]B"
-        assert re.search(rf"^{path} +{files} of {files} +\d+ MB +\d+ MB +{own}  today$", listing, re.M), listing
+        own = uses[str(path)] - (used[0] & used[1])
+        own_size = r"[\d.]+ [kM]B" if own <= {f"layers/{name}" for name in _layers(store.root)} else r"[\d.]+ [kM]?B"
+        sizes = r"\d+ MB +\d+ MB" if not late else r"[\d.]+ [kM]?B +[\d.]+ [kM]?B"
+        assert re.search(rf"^{path} +{len(there)} of {len(files)} +{sizes} +{own_size}  today$", listing, re.M), listing
     collect(store, chosen(inventory(store, {}), EVERYTHING))
     assert (_files(store.root), _layers(store.root)) == (set(), set())  # only the register would have kept them
 
@@ -146,7 +151,7 @@ def test_what_locks_need_stays(own: Project) -> None:
     done = own.must("store", "gc", "--older-than", "0", "--verbose")
     said = r"^removed +2 wheels +[\d.]+ kB\n +\d+ os packages +\d+ MB\n +4 layers +\d+ MB\n +\d bytecode +\d+ kB\n"
     assert re.search(said, done.out, re.M), done.out
-    assert re.search(r"^gc +\d+ MB freed  [\d.]+ [kM]?B left, 0 B of it needed by locks +\d\.\d s$", done.out, re.M), (
+    assert re.search(r"^gc +\d+ MB freed  [\d.]+ [kM]?B left, 0 B of it needed by locks +[\d.]+ s$", done.out, re.M), (
         done.out
     )
     assert {thing["id"] for thing in dry["removed"]} == set(re.findall(r"  (\S+)  [\d.]+ k?M?B$", done.err, re.M))
@@ -158,7 +163,7 @@ def test_damage_is_found_and_repaired(own: Project) -> None:
     """``store verify`` names damaged files and layers, removes them and fetches the files again; else exit 13."""
     lock, store = _lock(own), Store(own.store)
     assert re.fullmatch(
-        r"verify +\d+ files  \d+ layers and the like  \d+ MB  [\d.]+ [MG]B/s +\d\.\d s\n",
+        r"verify +\d+ files  \d+ layers and the like  \d+ MB  [\d.]+ [kMG]B/s +[\d.]+ s\n",
         own.must("store", "verify").out,
     )
     wheel, deb = lock.packages[0].wheel, min(lock.os.packages, key=lambda package: package.size)
@@ -225,7 +230,7 @@ def test_a_store_filled_from_elsewhere(own: Project, place: tuple[str, Path], tm
     sent = own.must("store", "push", "--layers", name, "--json").json["pushed"][0]
     again = own.must("store", "push", "--layers", name)
     assert sent["sent"] > number + 3
-    assert re.match(rf"push +clitest +0 files, {sent['sent']:,} there already +\d\.\d s\n", again.out), again.out
+    assert re.match(rf"push +clitest +0 files, {sent['sent']:,} there already +[\d.]+ s\n", again.out), again.out
     other = Project(folder=own.folder, store=tmp_path / "other", environ=own.environ)
     pulled = other.must("store", "pull", "--layers", name, "--json").json["pulled"][0]
     assert (pulled["files"], pulled["layers"]) == (number, 4)
