@@ -40,7 +40,7 @@ import numpy as np
 def digest(*arrays):
     return hashlib.sha256(b"".join(np.asarray(array).tobytes() for array in arrays)).hexdigest()[:16]
 
-found = {"4 set": list({"one", "two", "three", "four", "five"}), "2 shuffled": random.sample(range(99), 9)}
+found = {"4 set": list({f"name {number}" for number in range(64)}), "2 shuffled": random.sample(range(99), 9)}
 found["2 generator"] = np.random.default_rng().integers(1 << 30, size=4).tolist()
 """
 TENSORFLOW = """
