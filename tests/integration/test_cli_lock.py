@@ -17,7 +17,7 @@ import pytest
 from envbuild import layout
 from envbuild import lock as locks
 from tests.support.archives import BASE, keyring, stanza, write_release
-from tests.support.cli import Done, Project
+from tests.support.cli import Done, Project, finish
 from tests.support.indexes import make_index
 from tests.support.server import FileServer, Served
 from tests.support.wheels import make_wheel
@@ -310,8 +310,8 @@ def test_a_killed_lock(project: Project, server: FileServer) -> None:
 def test_two_locks_at_once(project: Project) -> None:
     """Commands that share an empty store do not disturb each other."""
     processes = [project.start("lock") for _ in range(3)]
-    ends = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], ends
+    done = [finish(process) for process in processes]
+    assert [one.code for one in done] == [0, 0, 0], done
     project.must("lock", "--check")
     assert sorted(_files(project)) == ["Dockerfile", "pylock.t.toml", "spec.yaml"]
 

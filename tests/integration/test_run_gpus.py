@@ -62,11 +62,13 @@ def refused_for_want_of_a_gpu(done: Done) -> bool:
     )  # fmt: skip
 
 
-def test_a_machine_without_gpu_is_refused_before_an_image_is_built(on: Project) -> None:
+def test_a_machine_without_gpu_is_refused_before_an_image_is_built(on: Project, tmp_path: Path) -> None:
     """Gigabytes are not assembled for a machine that plainly cannot run them: the guard's table, exit 78."""
-    assert refused_for_want_of_a_gpu(on("run", "t.py"))
-    assert not ran(on)
-    assert on.must("runs", "--json").json == [], "no container was started"
+    unbuilt = on.copy(tmp_path)
+    (unbuilt.folder / "pylock.clitest.image.json").unlink(missing_ok=True)
+    assert refused_for_want_of_a_gpu(unbuilt("run", "t.py"))
+    assert not ran(unbuilt)
+    assert unbuilt.must("runs", "--json").json == [], "no container was started"
 
 
 def test_the_guard_refuses_a_container_without_gpu(on: Project) -> None:
