@@ -89,7 +89,8 @@ def held_layers(client: docker.APIClient) -> tuple[tuple[str, ...], ...] | None:
             return None
         chains = set()
         for image in client.images(all=True, quiet=True):
-            with _gone_is_fine():
+            # Gone, or half gone ("layer does not exist", status 500) since it was listed: what is not told is sent.
+            with suppress(docker.errors.APIError):
                 layers = cast(Any, client).inspect_image(image).get("RootFS", {}).get("Layers") or ()
                 chains.add(tuple(str(layer).removeprefix("sha256:") for layer in layers))
     return tuple(sorted(chain for chain in chains if chain))
@@ -99,12 +100,3 @@ def remove_image(client: docker.APIClient, tag: str) -> None:
     """Implement ``ImageStore.remove_image``."""
     with engine_errors("remove an image"), suppress(docker.errors.ImageNotFound):
         client.remove_image(tag)
-
-
-@contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    """Ignore that an image vanished between listing and asking."""
-    try:
-        yield
-    except docker.errors.NotFound:
-        return
