@@ -8,7 +8,7 @@ set -eu
 socket=/var/run/docker.sock
 log_dir=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild
 log=$log_dir/dockerd.log
-patience=${ENVBUILD_ENGINE_PATIENCE:-60} # seconds
+patience=${ENVBUILD_ENGINE_PATIENCE:-180} # seconds
 
 say() { printf 'engine    %s\n' "$*"; }
 fail() {
@@ -74,9 +74,9 @@ install_engine() {
     say "installing docker.io and iptables from the distribution"
     export DEBIAN_FRONTEND=noninteractive
     install_log=$log_dir/engine-install.log
-    apt-get install -qq --no-install-recommends docker.io iptables >"$install_log" 2>&1 && return
+    apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends docker.io iptables >"$install_log" 2>&1 && return
     apt-get update -qq >>"$install_log" 2>&1 || true
-    apt-get install -qq --no-install-recommends docker.io iptables >>"$install_log" 2>&1 && return
+    apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends docker.io iptables >>"$install_log" 2>&1 && return
     tail -n 8 "$install_log" >&2
     fail "apt-get could not install docker.io (whole output: $install_log)" "do it by hand, then try again: apt-get update && apt-get install docker.io iptables"
 }

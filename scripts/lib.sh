@@ -19,7 +19,7 @@ PYTHON
 ended() {
     waited=0
     while kill -0 "$1" 2>/dev/null; do
-        [ "$waited" -lt 60 ] || fail "$2 (process $1) does not end"
+        [ "$waited" -lt 240 ] || fail "$2 (process $1) does not end"
         waited=$((waited + 1))
         sleep 0.5
     done
@@ -58,9 +58,10 @@ unpack_beside() {
 install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     output=$(mktemp)
-    if ! apt-get install -qq --no-install-recommends "$@" >"$output" 2>&1; then
+    # A machine that has just started may be busy with updates of its own: wait for apt's lock.
+    if ! apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends "$@" >"$output" 2>&1; then
         apt-get update -qq >>"$output" 2>&1 || true
-        if ! apt-get install -qq --no-install-recommends "$@" >>"$output" 2>&1; then
+        if ! apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends "$@" >>"$output" 2>&1; then
             tail -n 8 "$output" >&2
             fail "apt-get could not install $1 (whole output: $output)" \
                 "do it by hand, then try again: apt-get update && apt-get install $*"

@@ -59,7 +59,7 @@ start() {
         echo "$started" >"$pidfile"
         waited=0
         until version=$(answers "$socket"); do
-            if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 60 ]; then
+            if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 240 ]; then
                 tail -n 8 "$log" | cut -c1-400 >&2
                 fail "podman's service did not come up (log: $log)"
             fi

@@ -76,7 +76,7 @@ start() {
         started=$!
         waited=0
         until version=$(answers "$socket"); do
-            if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 60 ]; then
+            if ! kill -0 "$started" 2>/dev/null || [ "$waited" -ge 240 ]; then
                 tail -n 8 "$log" | cut -c1-400 >&2
                 fail "the second engine did not come up (log: $log)"
             fi

@@ -27,7 +27,7 @@ if [ ! -x "$directory/bin/python" ]; then
         fi
         say "installing python3-venv from the distribution"
         DEBIAN_FRONTEND=noninteractive apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends python3-venv >/dev/null
+        DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -qq --no-install-recommends python3-venv >/dev/null
     fi
     "$python" -m venv "$directory"
 fi
