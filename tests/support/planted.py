@@ -127,8 +127,8 @@ FOUND = {
             (
                 "#FUNCTION",
                 "class Term:\n    def __init__(self, value):\n        self.value = value\n"
-                # A tuple's hash is made of all bits of its element's address. An object's own is decided by the low ones,
-                # which in a small set are the same in each run, and in a large one in one run of two thousand.
+                # A tuple's hash is made of all bits of its element's address. Where objects themselves lie the low ones
+                # decide: in a small set the same in each run, in a large one in one run of two thousand.
                 "terms = {(Term(number % 97),) for number in range(2000)}\nlate = 0.0",
             ),
             (
