@@ -49,7 +49,7 @@ def _box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Box
 
 def test_another_patch_version_of_a_library_is_refused(box: Callable[..., Box]) -> None:
     """Cause 8: one patch version more or less than locked, put into the image after the build, and nothing runs."""
-    running = box("sh", "-c", "echo started; exec sleep 60")
+    running = box("sh", "-c", "echo started; exec sleep 600")
     running.says("started")
     assert running.execute("python", "-c", "print('ran')") == (0, "ran\n")
     site = runtime.site_packages(make_image_lock())

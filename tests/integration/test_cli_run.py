@@ -21,7 +21,7 @@ from tests.support.cli import Done, Project, finish
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
-DEADLINE = 60.0
+DEADLINE = 300.0
 
 
 def _record(project: Project) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def test_signals_reach_the_program(project: Project, name: str, code: int) -> No
         "t.py",
         "import signal, sys, time\n"
         f"signal.signal(signal.{name}, lambda *_: sys.exit(9))\n"
-        "print('ready')\ntime.sleep(60)\n",
+        "print('ready')\ntime.sleep(600)\n",
     )
     process = project.start("run", "t.py")
     assert process.stdout is not None
@@ -287,7 +287,7 @@ def test_a_shell(project: Project) -> None:
 
 def test_control_c_at_a_terminal(project: Project) -> None:
     """Ctrl-C is the program's: Python's own answer to it, a traceback and exit 130, comes through, and is recorded."""
-    project.write("t.py", "import time\nprint('ready')\ntime.sleep(60)\n")
+    project.write("t.py", "import time\nprint('ready')\ntime.sleep(600)\n")
     with _terminal(project, "t.py") as (process, master):
         _until(master, b"ready\r\n")
         os.write(master, b"\x03")

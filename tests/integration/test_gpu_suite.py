@@ -57,7 +57,7 @@ def run_suite(
     environment = {**os.environ, **standin.environment, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'tests'}"]
     command += ["tests/gpu/test_host.py"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     counts = {name: int(number) for number, name in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)}
     return counts, done.stdout
 

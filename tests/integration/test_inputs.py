@@ -108,7 +108,7 @@ def test_data_changed_under_a_run_is_recorded(trained: Project) -> None:
 
 def _wait(path: Path) -> None:
     """Wait until a program has made a file."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not path.exists():
         assert time.monotonic() < deadline, path
         time.sleep(0.02)

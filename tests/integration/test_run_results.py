@@ -68,10 +68,18 @@ def test_other_weights_are_another_result(project: Project) -> None:
 
 
 def test_the_reader_costs_one_more_container(project: Project) -> None:
-    """A saved model makes a run as much longer as another start of a container takes, and half a second at most."""
-    times: dict[str, float] = {}
-    for name in ("m.safetensors", "m.data") * 3:
-        project.write("train.py", SAVE.replace("m.safetensors", name).replace("bad.h5", "bad").replace("m.npz", "m"))
-        record, _ = record_of(project)
-        times[name] = min(times.get(name, 60.0), record["duration"])
-    assert times["m.safetensors"] < 2 * times["m.data"] + 0.5
+    """A saved model makes a run as much longer as another start of a container takes, and half a second at most.
+
+    What others do on this machine only adds to a time: after three runs of each it is measured on, up to twelve.
+    """
+    times = {"m.data": 60.0, "m.safetensors": 60.0}
+    for number in range(12):
+        for name in times:
+            text = SAVE.replace("m.safetensors", name).replace("bad.h5", "bad").replace("m.npz", "m")
+            project.write("train.py", text)
+            record, _ = record_of(project)
+            times[name] = min(times[name], record["duration"])
+        within = times["m.safetensors"] < 2 * times["m.data"] + 0.5
+        if number >= 2 and within:
+            break
+    assert within, times

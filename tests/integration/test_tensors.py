@@ -156,7 +156,7 @@ print(json.dumps([said, {}]))
 def saved(folder: Path, name: str, script: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run a script that saves files and says what is in them; return that, and one more thing it says."""
     command = [sys.executable, "-c", script, str(environment(name))]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
     said, more = json.loads(done.stdout.splitlines()[-1])
     return said, more
@@ -165,7 +165,7 @@ def saved(folder: Path, name: str, script: str) -> tuple[dict[str, Any], dict[st
 def read(folder: Path, name: str, files: list[str]) -> dict[str, Any]:
     """Read files as a run does: by the program, with the environment's packages."""
     command = [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(folder / "answer"), str(folder)]
-    done = subprocess.run([*command, str(environment(name)), *files], capture_output=True, timeout=300)
+    done = subprocess.run([*command, str(environment(name)), *files], capture_output=True, timeout=900)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     return dict(json.loads((folder / "answer").read_text()))
 

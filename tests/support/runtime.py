@@ -63,7 +63,7 @@ class Tree:
         marked: bool = True,
         check: bool = True,
         folder: Path | None = None,
-        timeout: int = 300,
+        timeout: int = 900,
     ) -> subprocess.CompletedProcess[str]:
         """Run the interpreter with the site folder; ``marked``: as if the entry point's gate had passed.
 
