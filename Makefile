@@ -26,7 +26,7 @@ demo: venv engine ## lock, build, run twice, compare: the main job on real data
 test: lint unit integration ## everything CI runs
 	@echo "all suites passed"
 
-unit: venv ## fast tests: no network, no engine
+unit: venv compiler ## fast tests: no network, no engine
 	$(BIN)/python -m pytest tests/unit tests/golden -n 2 -q
 	$(BIN)/python -m pytest tests/gpu -q -rs
 
@@ -36,7 +36,7 @@ gpu: ## tests on a machine with an NVIDIA GPU: needs pytest and nvidia-ml-py onl
 compiler: ## a C compiler for the libraries that stand in for a driver (installs one if there is none)
 	@scripts/ensure-compiler.sh
 
-imagetools: ## podman, skopeo and umoci, which the tests of engines and exports need (installs what is missing)
+imagetools: ## podman, skopeo, umoci and ssh-keygen, which the tests need (installs what is missing)
 	@scripts/ensure-image-tools.sh
 
 cosign: ## cosign, which images are signed with (unpacks Debian's into the cache if there is none)

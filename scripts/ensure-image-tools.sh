@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make sure that there is what the tests of engines and exports need beside Docker: podman with its init program, uidmap,
-# skopeo and umoci; run it as often as you like.
+# Make sure that there is what the tests need beside Docker: podman with its init program, uidmap, skopeo and umoci for
+# engines and exports, ssh-keygen for signed attestations; run it as often as you like.
 # Usage: scripts/ensure-image-tools.sh
 # What is there is left as it is. What is missing is installed, as root on Debian and its kin.
 # Exit status: 0 all are there; 1 some are not, and the message says what to install.
@@ -19,13 +19,14 @@ missing() {
     for tool in podman skopeo umoci; do
         command -v "$tool" >/dev/null || printf '%s ' "$tool"
     done
+    command -v ssh-keygen >/dev/null || printf 'openssh-client '
     command -v newuidmap >/dev/null || printf 'uidmap '
     [ -x /usr/libexec/podman/catatonit ] || command -v catatonit >/dev/null || printf 'catatonit '
 }
 
 packages=$(missing)
 if [ -z "$packages" ]; then
-    say "$(podman --version), skopeo, umoci"
+    say "$(podman --version), skopeo, umoci, ssh-keygen"
     exit 0
 fi
 packages=${packages% }
@@ -39,4 +40,4 @@ say "installing $packages from the distribution"
 install_packages $packages
 packages=$(missing)
 [ -z "$packages" ] || fail "installed and yet not found: $packages"
-say "$(podman --version), skopeo, umoci"
+say "$(podman --version), skopeo, umoci, ssh-keygen"

@@ -193,6 +193,21 @@ def bomb() -> bytes:
     return bytes(data)
 
 
+def misplaced() -> bytes:
+    """An archive whose only member lies before its first byte."""
+    data = bytearray(zipped({"a.npy": npy("<f4", (2, 3), SIX)}, zipfile.ZIP_DEFLATED))
+    data[-5] += 1
+    return bytes(data)
+
+
+def misnamed() -> bytes:
+    """A member whose name is UTF-8 in the directory and something else where it lies."""
+    data = bytearray(zipped({"a.npy": npy("<f4", (2, 3), SIX)}, zipfile.ZIP_DEFLATED))
+    data[data.index(b"PK\x01\x02") + 9] |= 8
+    data[30] = 0x9B
+    return bytes(data)
+
+
 FOUR = ("FloatStorage", "0", 6)
 HOSTILE = [
     (b"", "it is empty"),
@@ -218,6 +233,8 @@ HOSTILE = [
     (b"\x93NUMPY\x01\x00\x10\x00__import__('os')x", "the header of array is damaged"),
     (b"\x93NUMPY\x01\x00\xff\x00" + b"(" * 255, "the header of array is damaged"),
     (overlapping, "a zip archive with members that hide others"),
+    (misplaced, "a.npy is damaged: a place before the start"),
+    (misnamed, "a.npy is damaged: "),
     (bomb, "a.npy is compressed and has 4294967280 bytes, more than 1073741824"),
     (with_header(b'{"a": 1}'), "the entry of a is damaged"),
     (with_header(b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}'),

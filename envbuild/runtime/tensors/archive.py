@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 import zlib
 
@@ -32,7 +33,7 @@ class Archive:
             self._zip = zipfile.ZipFile(Window(view))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeDecodeError) as error:
             raise UnreadableError(f"a damaged zip archive: {error}") from None
-        found = [each for each in self._zip.infolist() if not each.is_dir()]
+        found = [each for each in self._zip.infolist() if not each.filename.endswith("/")]  # a name may be empty
         self.members = {each.filename: each for each in found}
         if len(found) > MEMBERS or len(found) != len(self.members):
             raise UnreadableError("a zip archive with members that hide others")
@@ -55,7 +56,8 @@ class Archive:
         try:
             with self._zip.open(member) as stream:
                 data = stream.read(member.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
+        # ValueError: a member before the start of the file, or a name that is no UTF-8
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError) as error:
             raise UnreadableError(f"{name} is damaged: {error}") from None
         return memoryview(data)
 
