@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,10 @@ import pytest
 os.environ["PATH"] = os.pathsep.join(
     part for part in os.environ["PATH"].split(os.pathsep) if part != str(Path(sys.executable).parent)
 )
+
+# Started in the background by a shell, pytest has SIGINT ignored, and so has all that it starts; tests send it.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
