@@ -32,6 +32,7 @@ from pathlib import Path
 FLAGS = ("-s", "-S", "-B", "-W", "ignore", "-X", "utf8")
 """The interpreter's, without which ``main`` starts it again."""
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONHASHSEED": "0"}
+"""All variables that it runs with: what is interned, and in which order sets are written, must not depend on others."""
 EPOCH = 315_532_800  # layout.EPOCH; a test compares the two
 
 
