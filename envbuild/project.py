@@ -40,6 +40,20 @@ def find_lock(start: Path, name: str = "") -> Path:
     raise LockError(f"no {wanted} in {begin} or any folder above it", "write one: envbuild lock spec.yaml")
 
 
+def project_of(folder: Path) -> Path:
+    """Return the project of a folder, whose runs are asked for: the nearest with a lock or runs, else itself.
+
+    Raises:
+        UsageError: it is no folder; a slip of the pen must not end in the project above it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"there is no folder {folder}", "name a project: a folder with a lock or with runs")
+    for candidate in (folder.absolute(), *folder.absolute().parents):
+        if (candidate / STATE_FOLDER).is_dir() or any(_LOCK_NAME.fullmatch(name) for name in _names(candidate)):
+            return candidate
+    return folder.absolute()
+
+
 def _names(folder: Path) -> list[str]:
     """List a folder's entries; a folder that cannot be read counts as empty."""
     try:

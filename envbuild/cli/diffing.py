@@ -17,7 +17,7 @@ from envbuild.cli.diff_evidence import Side, evidence
 from envbuild.cli.first_difference import first_difference
 from envbuild.difference import Difference, Finding, compare
 from envbuild.errors import NotReproducibleError, UsageError
-from envbuild.project import STATE_FOLDER
+from envbuild.project import STATE_FOLDER, project_of
 from envbuild.record import Record, RecordError, loads
 from envbuild.text import plain
 
@@ -121,14 +121,6 @@ def find_side(name: str, project: Path) -> Side:
     parents = file.absolute().parents
     own = len(parents) > 3 and parents[2].name == STATE_FOLDER
     return Side(record=record, project=parents[3] if own else parents[0])
-
-
-def project_of(folder: Path) -> Path:
-    """Return the project of a folder: where its lock is, else where its runs are, else itself."""
-    for candidate in (folder.absolute(), *folder.absolute().parents):
-        if (candidate / STATE_FOLDER).is_dir() or any(candidate.glob("pylock.*.toml")):
-            return candidate
-    return folder.absolute()
 
 
 def screen(difference: Difference, a: Record, b: Record, first: First | None = None) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.parameters import described as parameters_and_files
 from envbuild.cli.results import described as results
 from envbuild.host import HostFacts
-from envbuild.project import STATE_FOLDER
+from envbuild.project import project_of
 from envbuild.record import Options, Record, doubt, record_schema
 from envbuild.text import plain
 
@@ -27,7 +27,7 @@ _SHORT = 10
 
 def print_runs(folder: Path, console: Console) -> None:
     """List runs, newest first."""
-    records = runs.list_runs(_project(folder))
+    records = runs.list_runs(project_of(folder))
     if console.as_json:
         console.result([msgspec.to_builtins(record) for record in records])
         return
@@ -42,7 +42,7 @@ def print_runs(folder: Path, console: Console) -> None:
 
 def print_record(prefix: str, folder: Path, console: Console) -> None:
     """Print one record: its file's content with ``--json``, else what people look for in it."""
-    record = runs.find_run(_project(folder), prefix)
+    record = runs.find_run(project_of(folder), prefix)
     console.result(msgspec.to_builtins(record))
     if not console.as_json:
         for label, *columns in _described(record):
@@ -192,11 +192,3 @@ def _digest(sha256: str) -> str:
 def _local(time: str) -> str:
     """Write a recorded time as the caller's clock shows it."""
     return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
-def _project(folder: Path) -> Path:
-    """Return the project of a folder: where its lock is, else where its runs are, else itself."""
-    for candidate in (folder.absolute(), *folder.absolute().parents):
-        if (candidate / STATE_FOLDER).is_dir() or any(candidate.glob("pylock.*.toml")):
-            return candidate
-    return folder.absolute()

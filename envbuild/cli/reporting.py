@@ -11,10 +11,11 @@ from pathlib import Path
 from envbuild import runs as recorded
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.diff_evidence import Side, evidence, kept_lock
-from envbuild.cli.diffing import chosen, find_side, project_of
+from envbuild.cli.diffing import chosen, find_side
 from envbuild.difference import compare
 from envbuild.errors import UsageError
 from envbuild.files import atomic_write
+from envbuild.project import project_of
 from envbuild.record import RecordError
 from envbuild.report import Distance, Run, render
 from envbuild.trace import Divergence, Trace, distance_by_step, first_of_runs, read_run

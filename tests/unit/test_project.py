@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import LockError, UsageError
-from envbuild.project import find_lock
+from envbuild.project import find_lock, project_of
 
 
 def test_the_nearest_lock_upward_is_found(tmp_path: Path) -> None:
@@ -42,3 +42,16 @@ def test_no_lock_says_how_to_get_one(tmp_path: Path) -> None:
         find_lock(tmp_path, "mine")
     assert caught.value.message == f"no pylock.mine.toml in {tmp_path} or any folder above it"
     assert caught.value.hint == "write one: envbuild lock spec.yaml"
+
+
+def test_runs_belong_to_the_nearest_project(tmp_path: Path) -> None:
+    """From below a project its runs are found; a folder that does not exist is a slip, not a part of the project."""
+    (tmp_path / "pylock.a.toml").touch()
+    below = tmp_path / "src"
+    below.mkdir()
+    assert project_of(below) == tmp_path
+    (below / ".envbuild").mkdir()
+    assert project_of(below) == below
+    with pytest.raises(UsageError) as caught:
+        project_of(tmp_path / "scr")
+    assert caught.value.message == f"there is no folder {tmp_path / 'scr'}"
