@@ -94,6 +94,7 @@ def _image(lock: Lock, recorded: Identity | None) -> Image:
             title=spec.title,
             digest=digest,
             wheels=tuple(wheel.sha256 for wheel in spec.wheels) if spec.kind in ("wheel", "environment") else (),
+            system=spec.kind == "os",
         )
         for spec, digest in zip(planned, digests, strict=True)
     ]

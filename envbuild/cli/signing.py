@@ -126,7 +126,7 @@ def _materials(lock: locks.Lock) -> list[Material]:
     from envbuild.sbom.bill import bill
     from envbuild.sbom.values import Image, Layer
 
-    everything = Layer(title="", digest="", wheels=tuple(package.wheel.sha256 for package in lock.packages))
+    everything = Layer(title="", wheels=tuple(package.wheel.sha256 for package in lock.packages), system=True)
     components = bill(lock, Image(tag=image_tag(lock), layers=(everything,)), {}).components
     return [Material(purl=item.purl, file=item.file, sha256=item.sha256) for item in components]
 

@@ -19,12 +19,13 @@ def bill(lock: Lock, image: Image, evidence: Mapping[str, Evidence]) -> Bill:
         image: its image: layers as planned, with digests where it is recorded.
         evidence: what files say of themselves, by SHA-256; nothing is said about those that are not there.
     """
-    debs = [_deb(lock, package, evidence.get(package.sha256)) for package in lock.os.packages]
+    system = next(index for index, layer in enumerate(image.layers) if layer.system)
+    debs = [_deb(lock, package, system, evidence.get(package.sha256)) for package in lock.os.packages]
     at = {sha256: index for index, layer in enumerate(image.layers) for sha256 in layer.wheels}
     wheels = [
         _wheel(package, at[package.wheel.sha256], evidence.get(package.wheel.sha256)) for package in lock.packages
     ]
-    components = sorted([*_base(lock), *debs, *wheels], key=lambda item: item.ref)
+    components = sorted([*_base(lock, system), *debs, *wheels], key=lambda item: item.ref)
     needs = _needs(lock, evidence, components)
     distribution, _, release = lock.os.release.partition("-")
     return Bill(
@@ -40,7 +41,7 @@ def bill(lock: Lock, image: Image, evidence: Mapping[str, Evidence]) -> Bill:
     )
 
 
-def _deb(lock: Lock, package: OsPackage, evidence: Evidence | None) -> Component:
+def _deb(lock: Lock, package: OsPackage, layer: int, evidence: Evidence | None) -> Component:
     """Describe a Debian package (purl type ``deb``; the qualifier ``upstream`` is what scanners match sources by)."""
     distribution = lock.os.release.partition("-")[0]
     ref = f"pkg:deb/{distribution}/{_encoded(package.name)}@{_encoded(package.version)}?arch={package.architecture}"
@@ -57,7 +58,7 @@ def _deb(lock: Lock, package: OsPackage, evidence: Evidence | None) -> Component
         sha256=package.sha256,
         size=package.size,
         file=package.file,
-        layer=0,
+        layer=layer,
         licence=evidence.licence if evidence else None,
         supplier=_SUPPLIERS.get(distribution, ""),
     )
@@ -80,7 +81,7 @@ def _wheel(package: PythonPackage, layer: int, evidence: Evidence | None) -> Com
     )
 
 
-def _base(lock: Lock) -> list[Component]:
+def _base(lock: Lock, layer: int) -> list[Component]:
     """Describe the base image, if there is one (purl type ``oci``: the version is the image's digest)."""
     name, _, digest = lock.os.image.partition("@")
     if not digest:
@@ -100,7 +101,7 @@ def _base(lock: Lock) -> list[Component]:
             sha256=digest.removeprefix("sha256:"),
             size=lock.os.image_size,
             file="",
-            layer=0,
+            layer=layer,
         )
     ]
 

@@ -47,16 +47,18 @@ class Layer:
         title: its line in the image's history.
         digest: SHA-256 of its uncompressed tar (the diff ID); empty as long as the image is not recorded.
         wheels: SHA-256 of the wheels installed in it.
+        system: whether it is the operating system's: the Debian packages, or the base image's files.
     """
 
     title: str
     digest: str = ""
     wheels: tuple[str, ...] = ()
+    system: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """The image of a lock: layers bottom first, the operating system's being the first.
+    """The image of a lock: layers bottom first; the layout decides at which height the operating system's lies.
 
     Attributes:
         tag: what it is called in an engine.

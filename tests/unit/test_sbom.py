@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from envbuild import __version__
 from envbuild.cli.identity import image_tag
-from envbuild.cli.sbom_documents import read_evidence, sbom_document
+from envbuild.cli.sbom_documents import read_evidence, sbom_document, sbom_documents
 from envbuild.errors import IntegrityError
 from envbuild.image.plan import plan
 from envbuild.lock import Lock, Os
@@ -79,7 +79,7 @@ def _case(tmp_path: Path) -> tuple[Lock, Store]:
 
 def _bill(lock: Lock, evidence: dict[str, Evidence]) -> Bill:
     layers = (
-        Layer(title="os", digest="0" * 64),
+        Layer(title="os", digest="0" * 64, system=True),
         Layer(title="env", wheels=tuple(p.wheel.sha256 for p in lock.packages)),
     )
     return bill(lock, Image(tag="envbuild/t:0", layers=layers, config="1" * 64), evidence)
@@ -131,6 +131,39 @@ def test_every_locked_file_is_there_once(wheels: set[str], debs: set[str]) -> No
         line["relatedSpdxElement"] for line in shown["relationships"] if line["relationshipType"] == "CONTAINS"
     )
     assert all(held[item["SPDXID"]] == 1 for item in found), "each is in one layer"
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("base", ["", f"registry.example/team/base@sha256:{'e' * 64}"])
+def test_each_is_in_the_layer_that_the_plan_puts_it_in(version: int, base: str) -> None:
+    """Wherever a layout puts the operating system, its packages and the base image's files are said to be there."""
+    lock = small_lock({"big-1.0-py3-none-any.whl": b"b", "small-1.0-py3-none-any.whl": b"s"}, {"liba_1_all.deb": b"d"})
+    big, small = lock.packages
+    big = msgspec.structs.replace(big, wheel=msgspec.structs.replace(big.wheel, size=20 << 20))
+    system = msgspec.structs.replace(lock.os, image=base, image_rootfs="f" * 64) if base else lock.os
+    lock = msgspec.structs.replace(lock, packages=(big, small), os=system, layout=version)
+    planned = plan(lock).layers
+    kinds = {"liba": "os", "registry.example/team/base": "os", "big": "wheel", "small": "environment"}
+    recorded = {"config": "c" * 64, "layers": [f"{index:064x}" for index in range(len(planned))]}
+    documents = sbom_documents(lock, recorded, Store(Path("/nowhere")))
+    shown = json.loads(documents["cyclonedx"].data)
+    components = [item for item in shown["components"] if "purl" in item]
+    assert len(components) == (4 if base else 3)
+    for item in components:
+        where = next(index for index, spec in enumerate(planned) if spec.kind == kinds[item["name"]])
+        properties = {entry["name"]: entry["value"] for entry in item["properties"]}
+        assert properties["envbuild:layer"] == planned[where].title
+        assert properties["envbuild:layer:digest"] == f"sha256:{where:064x}"
+    shown = json.loads(documents["spdx"].data)
+    names = {item["SPDXID"]: item["name"] for item in shown["packages"]}
+    held = {
+        names[line["relatedSpdxElement"]]: names[line["spdxElementId"]]
+        for line in shown["relationships"]
+        if line["relationshipType"] == "CONTAINS" and line["spdxElementId"].startswith("SPDXRef-Layer-")
+    }
+    assert held == {
+        item["name"]: next(spec.title for spec in planned if spec.kind == kinds[item["name"]]) for item in components
+    }
 
 
 def test_the_image_and_its_layers_are_named_once_they_are_recorded(case: tuple[Lock, Store]) -> None:
