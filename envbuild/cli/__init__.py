@@ -84,10 +84,22 @@ def _refused(error: OSError) -> int:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         _tell(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
         return BuildError.exit_code
-    if name and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
+    if error.errno == errno.ENOENT and not _stands_somewhere():
+        _tell("the current folder does not exist any more", "cd into one that does")
+        return UsageError.exit_code
+    if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
         _tell(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
         return UsageError.exit_code
     return _unexpected(error)
+
+
+def _stands_somewhere() -> bool:
+    """Tell whether the working directory still exists."""
+    try:
+        os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet
+    except OSError:
+        return False
+    return True
 
 
 def _unexpected(error: Exception) -> int:

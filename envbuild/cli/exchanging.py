@@ -67,7 +67,7 @@ def pull_store(wishes: Copies, console: Console) -> None:
         RegistryError: the registry does not answer or refuses.
     """
     store = Store()
-    with open_place(wishes.place) as place:
+    with open_place(wishes.place, exists=True) as place:
         if wishes.everything:
             results = [_pull_artifact(place, tag, store, console) for tag in place.tags()]
         else:

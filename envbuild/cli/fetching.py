@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.opening import Opened, open_lock
-from envbuild.errors import BuildError, IntegrityError
+from envbuild.errors import BuildError, IntegrityError, UsageError
 from envbuild.store import Store
 
 if TYPE_CHECKING:
@@ -32,12 +32,20 @@ def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path],
 
 
 def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> None:
-    """Fetch what the store lacks; asks no index when it lacks nothing."""
+    """Fetch what the store lacks; asks no index when it lacks nothing.
+
+    Raises:
+        UsageError: one of ``folders`` is none, even if nothing is missing: on another machine it would be.
+        IntegrityError: files could not be had.
+    """
     from envbuild.cli import base_image
     from envbuild.fetch import lock_items
     from envbuild.holdings.register import note_lock
     from envbuild.vendor import vendored_sources
 
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--from {folder}: there is no such folder", "make one: envbuild fetch --vendor DIR")
     note_lock(store, opened.path, opened.lock)
     items = lock_items(opened.lock)
     missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}

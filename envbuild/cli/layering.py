@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from envbuild.image.assemble import Built
     from envbuild.image.layer import Layer
     from envbuild.image.plan import Plan
+
+_NAMED = 3
+"""So many locks that share a layer are named in a line; the JSON names all."""
 
 
 def show_image(path: Path | None, console: Console) -> None:
@@ -49,7 +53,7 @@ def show_image(path: Path | None, console: Console) -> None:
             f"{layer['files']:>8,}",
             f"{layer['title']:<44}",
             f"{layer['digest'][:19]}…",
-            f"shared with {', '.join(layer['shared-with'])}" if layer["shared-with"] else "",
+            _shared(layer["shared-with"]),
         )
     size, files = sum(layer["size"] for layer in layers), sum(layer["files"] for layer in layers)
     said = f"{plural(files, 'file')} in {plural(len(layers), 'layer')}"
@@ -57,6 +61,12 @@ def show_image(path: Path | None, console: Console) -> None:
         f"{human_bytes(size):>8}", f"{opened.lock.name}: {said}, config sha256:{built.image.config_digest[:12]}…"
     )
     console.result(_document(opened, built, layers, size, files))
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Name a few of the locks that share a layer, and how many more do."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"shared with {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 def _document(opened: Opened, built: Built, layers: list[dict[str, Any]], size: int, files: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
@@ -39,15 +40,17 @@ class Place(Protocol):
         """Return a small blob, checked."""
 
 
-def open_place(text: str) -> AbstractContextManager[Place]:
-    """Open ``oci://HOST[:PORT]/REPOSITORY`` or a folder.
+def open_place(text: str, *, exists: bool = False) -> AbstractContextManager[Place]:
+    """Open ``oci://HOST[:PORT]/REPOSITORY`` or a folder, which must be there if it is read from (``exists``).
 
     Raises:
-        UsageError: it is neither.
+        UsageError: it is neither, or not there.
     """
     if not text.startswith(_SCHEME):
         if "://" in text:
             raise UsageError(f"{text}: expected a folder or {_SCHEME}HOST/REPOSITORY", "e.g. /mnt/share/envbuild")
+        if exists and not Path(text).is_dir():
+            raise UsageError(f"there is no folder {text}", f"fill one: envbuild store push {shlex.quote(text)}")
         return nullcontext(FolderPlace(Folder(Path(text))))
     return RegistryPlace(text)
 

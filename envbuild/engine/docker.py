@@ -163,6 +163,10 @@ class DockerEngine:
         return self._sdk
 
 
+_CHOSEN_BY = ("DOCKER_HOST", "CONTAINER_HOST")
+"""Variables that name an engine: where it does not answer, installing another would not help."""
+
+
 def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
     """Find the engine that the docker command would use.
 
@@ -174,7 +178,7 @@ def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
     """
     tried = []
     hint = (
-        "get one: make demo, or: apt-get install docker.io && systemctl start docker, "
+        "get one: apt-get install docker.io && systemctl start docker, "
         "or: apt-get install podman && systemctl --user start podman.socket"
     )
     for endpoint in candidates(os.environ if environment is None else environment):
@@ -184,6 +188,8 @@ def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
             tried.append(f"  {endpoint.url} ({endpoint.source}): {error.strerror or error}")
             if isinstance(error, PermissionError):
                 hint = "run with sudo, or join the group: sudo usermod -aG docker $USER, then log in again"
+            elif endpoint.source in _CHOSEN_BY:
+                hint = f"start the engine there, or look elsewhere: unset {endpoint.source}"
             elif isinstance(error, ConnectionRefusedError):
                 hint = "start it: systemctl start docker"
     raise EngineError("no container engine answers; tried\n" + "\n".join(tried), hint)

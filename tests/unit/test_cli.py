@@ -63,6 +63,11 @@ def test_every_error_becomes_its_exit_code(
             2,
             f"envbuild: cannot read or write Dockerfile: Is a directory{ARROW}{CHECK}\n",
         ),
+        (
+            OSError(errno.EEXIST, "File exists", "a.py"),
+            2,
+            f"envbuild: cannot read or write a.py: File exists{ARROW}{CHECK}\n",
+        ),
         (KeyboardInterrupt(), 130, "envbuild: interrupted; nothing half-written was kept\n"),
     ],
 )
@@ -81,6 +86,24 @@ def test_what_the_system_refuses_is_no_bug(
     monkeypatch.setattr(app, "invoke", fail)
     assert cli.main([]) == code
     assert capsys.readouterr().err == told
+
+
+def test_a_working_directory_that_is_gone_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Relative paths mean nothing there; a file that is missing elsewhere stays a bug."""
+
+    def fail(arguments: Sequence[str]) -> int:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    monkeypatch.setattr(app, "invoke", fail)
+    assert cli.main([]) == 1
+    capsys.readouterr()
+    monkeypatch.setattr(os, "getcwd", lambda: fail([]))
+    assert cli.main([]) == 2
+    assert capsys.readouterr().err == (
+        f"envbuild: the current folder does not exist any more{ARROW}cd into one that does\n"
+    )
 
 
 @pytest.mark.parametrize("fault", [ValueError("boom"), OSError(errno.EBADF, "boom"), OSError(errno.EACCES, "boom")])

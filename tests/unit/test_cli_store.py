@@ -56,6 +56,10 @@ def test_what_is_neither_is_refused(store: Store) -> None:
         invoke(["store", "pull", "https://example.invalid/x"])
     assert caught.value.message == "https://example.invalid/x: expected a folder or oci://HOST/REPOSITORY"
     with pytest.raises(UsageError) as caught:
+        invoke(["store", "pull", "no such folder"])
+    assert caught.value.message == "there is no folder no such folder"
+    assert caught.value.hint == "fill one: envbuild store push 'no such folder'"
+    with pytest.raises(UsageError) as caught:
         invoke(["store", "push", "oci://example.invalid/x:tag", "--all"])
     assert caught.value.message == "oci://example.invalid/x:tag: expected a repository without tag"
     with pytest.raises(UsageError) as caught:

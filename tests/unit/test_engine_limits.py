@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.engine import docker_limits
+from envbuild.engine import docker, docker_limits
 from envbuild.engine.docker import DockerEngine
 from envbuild.engine.docker_limits import explained, foreign, free_bytes, is_desktop, refuse_full_disk
 from envbuild.engine.docker_run import run_container
@@ -56,6 +56,32 @@ def test_an_engine_elsewhere_mounts_nothing_of_here(words: str) -> None:
     )
     assert found.hint == "run envbuild on that machine, or use an engine of this one: unset DOCKER_HOST"
     assert explained(words, LOCAL) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "hint"),
+    [
+        ("the system's engine", FileNotFoundError, "get one: apt-get install docker.io "),
+        ("the system's engine", ConnectionRefusedError, "start it: systemctl start docker"),
+        ("the system's engine", PermissionError, "run with sudo, or join the group: "),
+        ("DOCKER_HOST", FileNotFoundError, "start the engine there, or look elsewhere: unset DOCKER_HOST"),
+        ("CONTAINER_HOST", ConnectionRefusedError, "start the engine there, or look elsewhere: unset CONTAINER_HOST"),
+        ("DOCKER_HOST", PermissionError, "run with sudo, or join the group: "),
+    ],
+)
+def test_who_finds_no_engine_is_told_what_would_help(
+    source: str, error: type[OSError], hint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a variable names the engine, the variable is what to look at, not the package manager."""
+
+    def ping(endpoint: Endpoint) -> EngineClient:
+        raise error
+
+    monkeypatch.setattr(docker, "candidates", lambda environment: (Endpoint(url="unix:///e", source=source),))
+    monkeypatch.setattr(docker, "ping", ping)
+    with pytest.raises(EngineError) as caught:
+        docker.connect({})
+    assert caught.value.hint.startswith(hint)
 
 
 def test_over_ssh_nothing_is_tried() -> None:
