@@ -59,6 +59,7 @@ class Git(_Value, frozen=True, kw_only=True):
         dirty: tracked files differ from the commit.
         diff_sha256: SHA-256 of ``git diff HEAD --full-index``; empty if not dirty.
         untracked: number of files and whole folders that git neither tracks nor ignores.
+        changed: files of the project that differ from the commit, a thousand at most; None if not recorded.
     """
 
     commit: str
@@ -66,6 +67,7 @@ class Git(_Value, frozen=True, kw_only=True):
     dirty: bool
     diff_sha256: str
     untracked: int
+    changed: tuple[str, ...] | None = None
 
 
 class Options(_Value, frozen=True, kw_only=True):

@@ -11,8 +11,12 @@ from envbuild.record import Git
 from envbuild.runtime.guard import driver
 
 
+_CHANGED = 1000
+"""Names of changed files that a record keeps."""
+
+
 def git_state(project: Path) -> Git | None:
-    """Ask git, in three processes at once; None outside a repository, before its first commit, or without git."""
+    """Ask git, in four processes at once; None outside a repository, before its first commit, or without git."""
     import subprocess
 
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
@@ -31,6 +35,7 @@ def git_state(project: Path) -> Git | None:
     try:
         head = start("rev-parse", "HEAD", "--abbrev-ref", "HEAD")
         diff = start("diff", "HEAD", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv")
+        changed = start("diff", "HEAD", "--name-only", "--relative", "--no-renames", "--no-ext-diff", "-z")
         others = start("ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory", "-z")
     except OSError:
         return None
@@ -41,6 +46,7 @@ def git_state(project: Path) -> Git | None:
         size += len(chunk)
     listed, _ = others.communicate()
     names, _ = head.communicate()
+    files, _ = changed.communicate()
     words = names.decode(errors="replace").split()
     if diff.wait() != 0 or head.returncode != 0 or len(words) != 2:
         return None
@@ -50,6 +56,7 @@ def git_state(project: Path) -> Git | None:
         dirty=size > 0,
         diff_sha256=digest.hexdigest() if size else "",
         untracked=listed.count(b"\0"),
+        changed=tuple(files.decode(errors="replace").split("\0")[:-1][:_CHANGED]) if changed.returncode == 0 else None,
     )
 
 

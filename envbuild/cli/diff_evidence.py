@@ -35,6 +35,7 @@ def evidence(a: Side, b: Side) -> Evidence:
         texts={digest: text for digest in _other_texts(a.record, b.record) if (text := texts.text(digest)) is not None},
         fingerprint_a=_fingerprint(a),
         fingerprint_b=_fingerprint(b),
+        committed=_committed(a, b),
     )
 
 
@@ -110,9 +111,23 @@ def _of_git(side: Side, path: str) -> bytes | None:
     git = side.record.git
     if git is None or not git.commit.isalnum() or path.startswith("/"):
         return None
+    return _git(side.project, "show", f"{git.commit}:./{path}")
+
+
+def _committed(a: Side, b: Side) -> tuple[str, ...]:
+    """Name the files that differ between the commits of two runs; none if git does not know both."""
+    commits = [side.record.git.commit for side in (a, b) if side.record.git]
+    if len({*commits}) < 2 or not all(commit.isalnum() for commit in commits):
+        return ()
+    data = _git(b.project, "diff", "--name-only", "--relative", "--no-renames", "--no-ext-diff", "-z", *commits, "--")
+    return tuple((data or b"").decode(errors="replace").split("\0")[:-1])
+
+
+def _git(project: Path, *arguments: str) -> bytes | None:
+    """Return what git prints; None if it fails, is not there, or takes too long."""
     import subprocess
 
-    command = ["git", "-C", str(side.project), "show", f"{git.commit}:./{path}"]
+    command = ["git", "-C", str(project), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_GIT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -101,7 +101,7 @@ def _sections(a: Record, b: Record, known: Evidence) -> tuple[Section, ...]:
         told,
         command(a, b, explained=given),
         *files,
-        git(a, b, code_known=code_known, explained=any(section.findings for section in files)),
+        git(a, b, known, code_known=code_known, explained=any(section.findings for section in files)),
         objects(a, b),
         seeds,
         switches,

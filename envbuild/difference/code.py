@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 
-from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
-from envbuild.difference.text import digest, plural
+from envbuild.difference.finding import NOWHERE, Area, Evidence, Finding, Section, changed
+from envbuild.difference.text import digest, plural, some
 from envbuild.masking import mask_text
 from envbuild.processes import ReadFile
 from envbuild.record import Git, Record
 from envbuild.text import plain
 
 _WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "objects": 57}
+_OTHER_FILES = 47
+"""Of changes to files that only git knows of: more than what an earlier run left (``results``), less than a reason."""
 _LINES = 4
 """Lines of code shown for one file."""
 _LONG = 160
@@ -59,11 +62,12 @@ def objects(a: Record, b: Record) -> Section:
     return Section("", _read("objects", a, b, mine, theirs, {}).findings)
 
 
-def git(a: Record, b: Record, *, code_known: bool, explained: bool) -> Section:
-    """Compare the project's versions.
+def git(a: Record, b: Record, evidence: Evidence, *, code_known: bool, explained: bool) -> Section:
+    """Compare the project's versions; files that differ and are compared nowhere else are named.
 
     Args:
         a, b: the runs.
+        evidence: what is known of their locks and commits.
         code_known: script and modules were recorded in both, so that git only stands for files of other kinds.
         explained: a file that was read differs, which a commit merely brought.
     """
@@ -74,20 +78,48 @@ def git(a: Record, b: Record, *, code_known: bool, explained: bool) -> Section:
             findings = (changed("git", "git", one, other, 0),)
         return Section("git", findings, compared=False, unknown=() if a.git or b.git else ("git",))
     follows = "script, modules or configs" if explained else ""
+    known = _known_elsewhere(a, b, evidence)
+    committed, edited = (
+        [name for name in names if not _is_below(name, known) and not name.startswith("pylock.")]
+        for names in (evidence.committed, _edited(a.git, b.git))
+    )
     weight = 10 if code_known else 83
-    return Section("git", tuple(_versions(a.git, b.git, weight, follows)))
+    return Section("git", tuple(_versions(a.git, b.git, weight, committed, edited, follows)))
 
 
-def _versions(a: Git, b: Git, weight: int, follows: str) -> Iterator[Finding]:
+def _versions(a: Git, b: Git, weight: int, committed: list[str], edited: list[str], follows: str) -> Iterator[Finding]:
     if a.commit != b.commit:
-        yield changed("git", "git commit", a.commit[:12], b.commit[:12], weight, follows=follows)
+        more = max(weight, _OTHER_FILES if committed else 0)
+        one, other = a.commit[:12], b.commit[:12]
+        yield changed("git", "git commit", one, other, more, why=some(committed), follows=follows)
     if (a.dirty, a.diff_sha256) != (b.dirty, b.diff_sha256):
+        more = max(weight, _OTHER_FILES if edited else 0)
         one, other = (f"changes {digest(each.diff_sha256)}" if each.dirty else "clean" for each in (a, b))
-        yield changed("git", "git, not committed", one, other, weight, follows=follows)
+        yield changed("git", "git, not committed", one, other, more, why=some(edited), follows=follows)
     if a.branch != b.branch:
         yield changed("git", "git branch", a.branch or "(detached)", b.branch or "(detached)", 0)
     if a.untracked != b.untracked:
         yield changed("git", "git, untracked files", str(a.untracked), str(b.untracked), 0)
+
+
+def _edited(a: Git, b: Git) -> list[str]:
+    """Name the files that may make the changes differ: those changed in one run only, else all that are changed."""
+    mine, theirs = {*(a.changed or ())}, {*(b.changed or ())}
+    return sorted(mine ^ theirs or mine | theirs)
+
+
+def _known_elsewhere(a: Record, b: Record, evidence: Evidence) -> set[str]:
+    """Name what is compared by itself, whatever git says of it: code, declared data, results, lock and spec."""
+    read = {file.path for each in (a, b) for file in (*each.modules, *each.configs)}
+    left = {path for each in (a, b) for path in (*each.deleted, *(output.path for output in each.outputs))}
+    scripts = {each.script.path for each in (a, b) if each.script}
+    specs = {name for lock in (evidence.lock_a, evidence.lock_b) if lock for name in lock.resolution}
+    return read | left | scripts | specs | {*a.inputs, *b.inputs, a.lock.file, b.lock.file, "Dockerfile"}
+
+
+def _is_below(name: str, places: set[str]) -> bool:
+    """Whether a file is one of these, or in a folder that is."""
+    return not places.isdisjoint((name, *map(str, PurePosixPath(name).parents)))
 
 
 def _as_started(record: Record) -> bool:

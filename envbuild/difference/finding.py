@@ -97,6 +97,7 @@ class Evidence:
         trees: by input, where the listings of both are there.
         texts: content of project files by SHA-256.
         fingerprint_a, fingerprint_b: digests of the numeric fingerprint by part.
+        committed: files of the project that differ between the commits.
     """
 
     lock_a: Lock | None = None
@@ -105,6 +106,7 @@ class Evidence:
     texts: Mapping[str, str] = field(default_factory=dict)
     fingerprint_a: Mapping[str, str] = field(default_factory=dict)
     fingerprint_b: Mapping[str, str] = field(default_factory=dict)
+    committed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

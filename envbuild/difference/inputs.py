@@ -12,12 +12,15 @@ from envbuild.text import plain
 
 _WEIGHT = 95
 _NAMES = 3
+_UNDECLARED = "data (no inputs are declared; to have it compared: inputs: [data] in the spec)"
 
 
 def inputs(a: Record, b: Record, evidence: Evidence) -> Section:
     """Compare the digests that the locks had; what was added, changed or removed where the listings are there."""
     findings = [*_trees(a, b, evidence), *_meanwhile(a, b)]
-    return Section("data" if a.inputs or b.inputs else "", tuple(findings))
+    if not a.inputs and not b.inputs:
+        return Section("", tuple(findings), compared=False, unknown=(_UNDECLARED,))
+    return Section("data", tuple(findings))
 
 
 def _trees(a: Record, b: Record, evidence: Evidence) -> Iterator[Finding]:
@@ -36,10 +39,10 @@ def _trees(a: Record, b: Record, evidence: Evidence) -> Iterator[Finding]:
 
 
 def _counts(tree: Tree) -> str:
-    """Say how many files came, changed and went: what came and what changed always, since "0 changed" tells much."""
-    said = [f"{plural(tree.added, 'file')} added since A", f"{tree.changed:,} changed"]
-    if tree.removed:
-        said.append(f"{tree.removed:,} removed")
+    """Say how many files came, changed and went; beside files that came "0 changed" tells much."""
+    counts = {"added": tree.added, "changed": tree.changed, "removed": tree.removed}
+    told = [word for word, count in counts.items() if count or (word == "changed" and tree.added)] or ["changed"]
+    said = [f"{plural(counts[told[0]], 'file')} {told[0]} since A", *(f"{counts[word]:,} {word}" for word in told[1:])]
     first = next((names[0] for names in tree.names.values() if names), "")
     return ", ".join(said) + (f"; first: {first}" if first else "")
 

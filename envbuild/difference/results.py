@@ -59,9 +59,7 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
     if said == "unknown":
         return "nothing to compare: neither run left outputs or metrics"
     if said == "different":
-        return "" if causes else (
-            "nothing recorded differs: a nondeterministic operation, or what no record holds, see envbuild verify"
-        )  # fmt: skip
+        return "" if causes else _nothing_differs(a, b)
     bytes_a = {output.path: output.sha256 for output in a.outputs}
     other = [output.path for output in b.outputs if bytes_a.get(output.path) != output.sha256]
     count = ", ".join(
@@ -75,6 +73,16 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
     if other:
         return f"equal tensors ({count}); the files' bytes differ: {some(other)}"
     return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')})"
+
+
+def _nothing_differs(a: Record, b: Record) -> str:
+    """Say what is left where records are equal and results are not; what verify cannot show comes first."""
+    if a.inputs or b.inputs:
+        return "nothing recorded differs: a nondeterministic operation, or what no record holds, see envbuild verify"
+    return (
+        "nothing recorded differs: other data, which is not recorded since no inputs are declared "
+        "(inputs: [data] in the spec), or a nondeterministic operation, see envbuild verify"
+    )
 
 
 def _ended(record: Record) -> bool:

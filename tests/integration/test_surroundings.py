@@ -36,6 +36,7 @@ def test_the_version_of_a_project_is_told(tmp_path: Path) -> None:
     assert clean is not None
     assert clean.commit == git(tmp_path, "rev-parse", "HEAD").decode().strip()
     assert (clean.branch, clean.dirty, clean.diff_sha256, clean.untracked) == ("work", False, "", 0)
+    assert clean.changed == ()
     (tmp_path / "train.py").write_text("two\n")
     (tmp_path / "new.py").touch()
     (tmp_path / "a.log").touch()
@@ -45,6 +46,11 @@ def test_the_version_of_a_project_is_told(tmp_path: Path) -> None:
     diff = git(tmp_path, "diff", "HEAD", "--full-index")
     assert (dirty.branch, dirty.dirty, dirty.untracked) == ("", True, 1)
     assert dirty.diff_sha256 == hashlib.sha256(diff).hexdigest()
+    assert dirty.changed == ("train.py",)
+    (tmp_path / "lib").mkdir()
+    below = git_state(tmp_path / "lib")
+    assert below is not None
+    assert (below.dirty, below.changed) == (True, ())  # names are those of the project's own files
 
 
 def test_the_host_is_described(tmp_path: Path) -> None:

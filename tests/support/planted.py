@@ -266,7 +266,7 @@ def setting(mine: Project, first: Project) -> None:
 CHANGED = {
     "keras: one pixel": Change(
         framework="tensorflow", prepare=pixel, step=2, tensor=f"{KERAS}/hidden/kernel",
-        because=("data/: 0 files added since A, 1 changed; first: 023.raw",),
+        because=("data/: 1 file changed since A; first: 023.raw",),
     ),
     "keras: the default of a hyperparameter": Change(
         framework="tensorflow", edits=(("default=0.05", "default=0.01"),), step=1, tensor=f"{KERAS}/hidden/kernel",

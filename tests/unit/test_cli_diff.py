@@ -30,7 +30,7 @@ def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, and a clock two hours ahead of UTC; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "TST-2")
-    monkeypatch.setattr("envbuild.cli.diff_evidence._of_git", lambda side, path: None)
+    monkeypatch.setattr("envbuild.cli.diff_evidence._git", lambda project, *arguments: None)
     time.tzset()
     yield
     monkeypatch.undo()

@@ -23,7 +23,7 @@ ARROW = "\n  → "
 def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, where two runs were made; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("envbuild.cli.diff_evidence._of_git", lambda side, path: None)
+    monkeypatch.setattr("envbuild.cli.diff_evidence._git", lambda project, *arguments: None)
     runs.save(Path(), record())
     runs.save(Path(), other_results(parameters=parameters(learning_rate=0.01, epochs=3)))
     return

@@ -195,6 +195,68 @@ def test_other_results_without_a_cause() -> None:
     )
 
 
+def test_other_results_where_no_inputs_are_declared() -> None:
+    """Data that nobody declared is not recorded: that is said first, since verify would find such runs equal."""
+    found = compare(record(inputs={}), other_results(inputs={}))
+    assert found.verdict == (
+        "nothing recorded differs: other data, which is not recorded since no inputs are declared "
+        "(inputs: [data] in the spec), or a nondeterministic operation, see envbuild verify"
+    )
+    assert "data" not in found.same
+    assert found.unknown[0] == "data (no inputs are declared; to have it compared: inputs: [data] in the spec)"
+
+
+CLEAN = Git(commit="e" * 40, branch="main", dirty=False, diff_sha256="", untracked=0, changed=())
+
+
+def edited(*names: str) -> Git:
+    """The same commit with changes to files."""
+    return msgspec.structs.replace(CLEAN, dirty=True, diff_sha256=sha("d"), changed=names)
+
+
+def test_a_file_that_only_git_knows_of() -> None:
+    """Data that git tracks and nobody declared is named, before what an earlier run left; results are no cause."""
+    (output,) = other_results().outputs
+    found = (msgspec.structs.replace(output, change="changed"),)
+    b = other_results(git=edited("more/x.csv", "model.npz", "pylock.digits.toml", "train.py"), outputs=found)
+    first, second = sentences(record(git=CLEAN), b)
+    assert first == "git, not committed: clean → changes dddddddddddd… (more/x.csv)"
+    assert second.startswith("model.npz at the start: (not there) → there before")
+    only_results = compare(record(git=CLEAN), other_results(git=edited("model.npz"), outputs=found)).causes
+    assert [(each.area, each.weight) for each in only_results] == [("results", 46), ("git", 10)]
+    lock = msgspec.structs.replace(small_lock(), resolution={"spec.yaml": sha("1")})
+    elsewhere = other_results(git=edited("data/x.csv", "spec.yaml"))
+    (declared,) = compare(record(git=CLEAN), elsewhere, Evidence(lock_a=lock, lock_b=lock)).causes
+    assert (declared.change, declared.weight) == ("clean → changes dddddddddddd…", 10)
+
+
+def test_files_of_other_commits() -> None:
+    """What two commits differ in is named; a script that explains them makes them a mere consequence, as before."""
+    other = msgspec.structs.replace(CLEAN, commit="f" * 40)
+    (first,) = compare(record(git=CLEAN), other_results(git=other), Evidence(committed=("train.py", "a.csv"))).causes
+    assert (first.sentence, first.weight) == ("git commit: eeeeeeeeeeee → ffffffffffff (a.csv)", 47)
+    script = Script(path="train.py", sha256=sha("d"))
+    found = compare(record(git=CLEAN), other_results(git=other, script=script), Evidence(committed=("a.csv",)))
+    assert [each.what for each in found.causes] == ["train.py"]
+    assert [each.what for each in found.others] == ["git commit"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "told"),
+    [
+        (Tree(added=3), "3 files added since A, 0 changed"),
+        (Tree(changed=1), "1 file changed since A"),
+        (Tree(changed=2, removed=1), "2 files changed since A, 1 removed"),
+        (Tree(removed=1), "1 file removed since A"),
+        (Tree(added=1, removed=1), "1 file added since A, 0 changed, 1 removed"),
+        (Tree(), "0 files changed since A"),
+    ],
+)
+def test_files_are_counted_by_what_became_of_them(tree: Tree, told: str) -> None:
+    """No count of nothing but "0 changed" beside files that came."""
+    assert sentences(record(), record(B, inputs={"data": sha("e")}), trees={"data": tree}) == [f"data/: {told}"]
+
+
 def test_a_clock_is_no_result() -> None:
     """Metrics of time differ between any two runs."""
     metrics = {**record().metrics, "epoch_time": ((0, 1.0),), "samples_per_second": ((0, 1.0),)}
