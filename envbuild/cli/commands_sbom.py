@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli.options import LockArgument, app
+from envbuild.cli.console import Console
+from envbuild.cli.options import LockArgument, Quiet, app
 
 
 class Format(str, Enum):
@@ -27,10 +28,11 @@ def sbom(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there; else to standard output.")
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Write the image's bill of materials from its lock.
 
     Every OS package and wheel with version, digest, layer, and, for files in the store, licence and dependencies."""
     from envbuild.cli.sbom_documents import write_sbom
 
-    write_sbom(lock, kind.value, output)
+    write_sbom(lock, kind.value, output, Console(quiet=quiet))

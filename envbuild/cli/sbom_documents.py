@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envbuild.cli.console import Console, plural
 from envbuild.cli.identity import Identity, image_tag, read_identity
 from envbuild.cli.opening import open_lock
 from envbuild.errors import BuildError, IntegrityError, UsageError
@@ -19,6 +20,7 @@ from envbuild.files import atomic_write
 from envbuild.image.deb import open_deb
 from envbuild.image.plan import plan
 from envbuild.lock import Lock, OsPackage
+from envbuild.progress import Progress, Silent
 from envbuild.resolve.debian_relations import Group, parse_relations
 from envbuild.sbom import cyclonedx, spdx
 from envbuild.sbom.bill import bill
@@ -31,10 +33,11 @@ _DOC = "usr/share/doc/"
 _LINKS = 8
 
 
-def write_sbom(path: Path | None, kind: str, output: Path | None) -> None:
+def write_sbom(path: Path | None, kind: str, output: Path | None, console: Console) -> None:
     """Write a lock's bill of materials to a file or to standard output."""
     opened = open_lock(path)
-    document = sbom_document(opened.lock, read_identity(opened.path, opened.lock), kind, Store())
+    lock = opened.lock
+    document = sbom_document(lock, read_identity(opened.path, lock), kind, Store(), console)
     if output is None:
         sys.stdout.buffer.write(document.data)
         sys.stdout.flush()
@@ -43,17 +46,22 @@ def write_sbom(path: Path | None, kind: str, output: Path | None) -> None:
         atomic_write(output, document.data)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror}", "choose another place: -o FILE") from None
+    counts = plural(len(lock.os.packages), "OS package"), plural(len(lock.packages), "wheel")
+    console.line("wrote", str(output), ", ".join(counts), elapsed=True)
 
 
-def sbom_document(lock: Lock, recorded: Identity | None, kind: str, store: Store) -> Document:
+def sbom_document(
+    lock: Lock, recorded: Identity | None, kind: str, store: Store, progress: Progress | None = None
+) -> Document:
     """Return a lock's bill of materials.
 
     Args:
         recorded: what is recorded of the lock's image; without it layers have titles and no digests.
         kind: ``cyclonedx`` or ``spdx``.
         store: where wheels and packages are looked for; what is not there is described by the lock alone.
+        progress: shows how many packages are read: each is unpacked whole, which takes most of the time.
     """
-    return _RENDER[kind](bill(lock, _image(lock, recorded), read_evidence(lock, store)))
+    return _RENDER[kind](bill(lock, _image(lock, recorded), read_evidence(lock, store, progress)))
 
 
 def sbom_documents(lock: Lock, recorded: Identity | None, store: Store) -> dict[str, Document]:
@@ -62,8 +70,8 @@ def sbom_documents(lock: Lock, recorded: Identity | None, store: Store) -> dict[
     return {kind: render(made) for kind, render in _RENDER.items()}
 
 
-def read_evidence(lock: Lock, store: Store) -> dict[str, Evidence]:
-    """Return what each of a lock's files in the store says of itself, by SHA-256.
+def read_evidence(lock: Lock, store: Store, progress: Progress | None = None) -> dict[str, Evidence]:
+    """Return what each of a lock's files in the store says of itself, by SHA-256; ``progress`` counts packages.
 
     Raises:
         IntegrityError: a file in the store is damaged.
@@ -71,12 +79,16 @@ def read_evidence(lock: Lock, store: Store) -> dict[str, Evidence]:
     wheels = [(item.wheel.sha256, item.wheel.name) for item in lock.packages if store.has(item.wheel.sha256)]
     found = {sha256: _wheel_evidence(store.path(sha256), name) for sha256, name in wheels}
     debs = [package for package in lock.os.packages if store.has(package.sha256)]
-    with ThreadPoolExecutor(max_workers=4) as pool:  # the decompressors let other threads run
-        read = pool.map(lambda package: _read_deb(package, store), debs)
-        contents = {package.sha256: content for package, content in zip(debs, read, strict=True)}
+    contents: dict[str, _Content] = {}
     documents: dict[str, str] = {}
-    for content in contents.values():
-        documents |= content.documents
+    with (
+        (progress or Silent()).phase("sbom", len(debs), unit="packages") as advance,
+        ThreadPoolExecutor(max_workers=4) as pool,  # the decompressors let other threads run
+    ):
+        for package, content in zip(debs, pool.map(lambda package: _read_deb(package, store), debs), strict=True):
+            contents[package.sha256] = content
+            documents |= content.documents
+            advance(1)
     for package in debs:
         content = contents[package.sha256]
         text = _follow(f"{_DOC}{package.name}/copyright", documents)

@@ -35,6 +35,9 @@ _KINDS = (OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_INDEX)
 _LARGEST = 4 << 20
 """Bytes of a manifest or index; registries need not take larger ones (distribution specification, end-7)."""
 
+_UNKNOWN_ATTEMPTS = 2
+"""Tries of a registry that has never answered."""
+
 T = TypeVar("T")
 
 
@@ -262,15 +265,20 @@ class Repository:
 
     def trying(self, call: Callable[[], T], doing: str) -> T:
         """Call until it succeeds or trying again is of no use; ``doing`` completes "cannot …"."""
-        for attempt in range(self.network.attempts):
+        for attempt in range(1, self.network.attempts + 1):
             with self.explained(doing):
                 try:
                     return call()
                 except (HttpError, AnswerError) as error:
-                    if not error.transient or attempt == self.network.attempts - 1:
+                    if not error.transient or attempt >= self._attempts(error):
                         raise
-                    time.sleep(error.delay or self.network.backoff * 2**attempt)
+                    time.sleep(error.delay or self.network.backoff * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
+
+    def _attempts(self, error: HttpError | AnswerError) -> int:
+        """How often to try: twice where nobody has answered yet, since a wrong name is as likely as a breakdown."""
+        never_there = isinstance(error, HttpError) and not error.connected and not self.transport.reached
+        return min(self.network.attempts, _UNKNOWN_ATTEMPTS) if never_there else self.network.attempts
 
     @contextmanager
     def explained(self, doing: str) -> Iterator[None]:

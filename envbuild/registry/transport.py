@@ -68,6 +68,11 @@ class Transport:
         """Whether there are credentials for the registry."""
         return self._authorized().known
 
+    @property
+    def reached(self) -> bool:
+        """Whether the registry has answered at all."""
+        return bool(self._base)
+
     def close(self) -> None:
         """Close idle connections."""
         self._http.close()

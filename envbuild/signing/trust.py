@@ -90,4 +90,5 @@ def _read(name: str, option: str) -> str:
         with Path(name).open("rb") as stream:
             return stream.read(_LARGEST).decode(errors="replace")
     except OSError as error:
-        raise UsageError(f"{option} {name}: {error.strerror}", _HINT if "require" in option else "") from None
+        hint = _HINT if "require" in option else "name cosign.key, or make a key pair: cosign generate-key-pair"
+        raise UsageError(f"{option} {name}: {error.strerror}", hint) from None

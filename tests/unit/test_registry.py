@@ -13,12 +13,15 @@ import pytest
 from envbuild import lock as locks
 from envbuild.cli.published import Places, published_path, read_published, write_published
 from envbuild.errors import IntegrityError, RegistryError, UsageError
+from envbuild.net import HttpError
+from envbuild.netconfig import NetworkConfig
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.credentials import Credentials, certificates
 from envbuild.registry.errors import answer_error, refused
 from envbuild.registry.image import unpacked
 from envbuild.registry.reference import Reference, api_host, is_loopback, parse_reference
-from envbuild.registry.repository import OCI_MANIFEST, Manifest, descriptors
+from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository, descriptors
+from envbuild.registry.transport import Transport
 from envbuild.store import Store
 from tests.support.locks import small_lock
 
@@ -193,6 +196,25 @@ def test_error_answers() -> None:
     full = answer_error(500, "", b'{"errors": [{"message": "write: no space left on device"}]}', "")
     assert full.full
     assert not full.transient
+
+
+@pytest.mark.parametrize(("reached", "connected", "tries"), [(False, False, 2), (True, False, 4), (False, True, 4)])
+def test_how_often_a_registry_is_tried(
+    reached: bool, connected: bool, tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody there from the start is told after a second try; a registry that has answered gets them all."""
+    monkeypatch.setattr(Transport, "reached", reached)
+    calls = []
+
+    def call() -> None:
+        calls.append(1)
+        raise HttpError("no connection", transient=True, connected=connected)
+
+    network = NetworkConfig(attempts=4, backoff=0.0)
+    with Repository(parse_reference(f"{HOST}/a"), network) as repository, pytest.raises(RegistryError) as caught:
+        repository.trying(call, "read it")
+    assert caught.value.message == f"cannot read it: {HOST}: no connection"
+    assert len(calls) == tries
 
 
 def test_descriptors_are_checked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild import __version__
+from envbuild import __version__, cli
 from envbuild.cli.identity import image_tag
 from envbuild.cli.sbom_documents import read_evidence, sbom_document, sbom_documents
 from envbuild.errors import IntegrityError
 from envbuild.image.plan import plan
-from envbuild.lock import Lock, Os
+from envbuild.lock import Lock, Os, dumps
 from envbuild.sbom import cyclonedx, graph, spdx
 from envbuild.sbom.bill import bill
 from envbuild.sbom.licences import debian_licence, wheel_licence
@@ -275,6 +276,23 @@ def test_package_urls(case: tuple[Lock, Store]) -> None:
     assert base.purl == (f"pkg:oci/base@sha256:{'e' * 64}?repository_url=registry.example:5000%2Fteam%2FBase&tag=1.2")
     shown = json.loads(RENDER["cyclonedx"](_bill(over, {})).data)
     assert shown["compositions"][0]["aggregate"] == "incomplete"
+
+
+def test_a_written_bill_is_named(
+    case: tuple[Lock, Store], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``sbom -o`` ends with what it wrote, ``--quiet`` with nothing, and without ``-o`` only the bill is there."""
+    lock, store = case
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENVBUILD_STORE", str(store.root))
+    lock = msgspec.structs.replace(lock, resolution={})
+    Path(lock.file_name).write_bytes(dumps(lock))
+    assert cli.main(["sbom", "-o", "bill.json"]) == 0
+    assert re.fullmatch(r"wrote     bill\.json  2 OS packages, 3 wheels +[0-9.]+ s\n", capsys.readouterr().out)
+    assert cli.main(["sbom", "-q", "-o", "bill.json"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert cli.main(["sbom"]) == 0
+    assert capsys.readouterr().out == Path("bill.json").read_text()
 
 
 def test_a_damaged_wheel_is_named(case: tuple[Lock, Store]) -> None:

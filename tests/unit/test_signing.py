@@ -214,6 +214,10 @@ def test_who_signs(tmp_path: Path) -> None:
         with pytest.raises(UsageError) as caught:
             signer(name, False, {})
         assert caught.value.message == (f"--key {name}: its password is expected in COSIGN_PASSWORD, which is not set")
+    with pytest.raises(UsageError) as caught:
+        signer("nokey", False, {})
+    assert caught.value.message == "--key nokey: No such file or directory"
+    assert caught.value.hint == "name cosign.key, or make a key pair: cosign generate-key-pair"
 
 
 def test_the_provenance_is_a_function_of_its_inputs() -> None:
