@@ -47,14 +47,17 @@ def judge_described(lock: Lock, host: HostFacts) -> list[Check]:
     return [check for check in checks.judge(expect, seen, "host") if check.field not in _OF_THE_MOMENT]
 
 
-def render(verdict: Verdict) -> str:
+def render(verdict: Verdict, *, data_differs: bool = False) -> str:
     """Return the verdict for people: one line per field that holds, or the guard's table of those that do not.
 
     The text ends with a newline; soft differences are shown as warnings below.
+
+    Args:
+        data_differs: declared data is not as locked, so that a host which matches is not all that matters.
     """
     if not verdict.ok:
         return table.render(verdict.checks, verdict.lock, "")
-    lines = [f"this host matches {verdict.lock}"]
+    lines = [f"this host matches {verdict.lock}" + (", but its input data differs" if data_differs else "")]
     width = max(len(check.field) for check in verdict.checks)
     wide = max(len(check.locked) for check in verdict.checks)
     for check in verdict.checks:

@@ -116,7 +116,7 @@ def check_attestation(opened: Opened, arguments: Sequence[str], signers: Path | 
     for line in _elsewhere(proof.host):
         console.line("", line)
     console.line("signed", signer or "not at all")
-    console.result({"fresh": True, "signer": signer, "attestation": path.name})
+    console.result({"fresh": True, "signer": signer, "attestation": path.name, "reasons": []})
     return 0
 
 

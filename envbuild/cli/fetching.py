@@ -24,15 +24,16 @@ def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path],
     opened = open_lock(path)
     store = Store()
     _drop_damaged(opened.lock, store, console)
-    ensure_files(opened, store, sources, offline=False, console=console)
+    if not ensure_files(opened, store, sources, offline=False, console=console):
+        console.line("fetch", "nothing to do", elapsed=True)
     if vendor is not None:
         written = vendoring.vendor(opened.lock, store, vendor, console)
         console.line("vendor", str(vendor), plural(written.written + written.kept, "file"))
     console.result({"lock": opened.lock.file_name, "store": str(store.root), "vendor": str(vendor) if vendor else None})
 
 
-def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> None:
-    """Fetch what the store lacks; asks no index when it lacks nothing.
+def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> bool:
+    """Fetch what the store lacks; asks no index when it lacks nothing, which is False.
 
     Raises:
         UsageError: one of ``folders`` is none, even if nothing is missing: on another machine it would be.
@@ -51,7 +52,7 @@ def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offli
     missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}
     if not missing:
         console.detail(f"fetch: {plural(len(items), 'file')} in the store already")
-        return
+        return False
     system = opened.lock.os
     if system.image_rootfs in missing and not any(
         system.image_rootfs in vendored_sources(opened.lock, folder) for folder in folders
@@ -68,6 +69,7 @@ def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offli
     )
     for warning in result.warnings:
         console.line("note", warning)
+    return True
 
 
 def fetch_some(opened: Opened, store: Store, wanted: set[str], console: Console) -> None:

@@ -7,11 +7,14 @@ state folder remembers which bytes meant what. Where it is absent, or another en
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from envbuild import __version__
+from envbuild.cli.console import Console
 from envbuild.digest import sha256_file, sha256_json
+from envbuild.errors import IntegrityError, LockError
 from envbuild.files import atomic_write
 from envbuild.lock import Lock
 from envbuild.project import STATE_FOLDER
@@ -50,6 +53,21 @@ def remember_fresh(spec: Path, sha256: str, lock: Lock) -> None:
         known = {"envbuild": __version__, "meaning": lock.resolution[spec.name], "sha256": sha256}
         with suppress(OSError):
             atomic_write(_memory(spec), json.dumps(known).encode())
+
+
+@contextmanager
+def told_in_json(console: Console, **facts: str) -> Iterator[None]:
+    """Say "not fresh" in JSON too, and why: who asked for ``--json`` gets an object whatever the answer is.
+
+    Args:
+        facts: what stands in the object besides.
+    """
+    try:
+        yield
+    except (LockError, IntegrityError) as error:
+        first, *rest = error.message.splitlines()
+        console.result({**facts, "fresh": False, "reasons": [line.strip() for line in rest or [first]]})
+        raise
 
 
 def _memory(spec: Path) -> Path:

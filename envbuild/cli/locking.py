@@ -9,6 +9,7 @@ from envbuild import layout
 from envbuild import lock as locks
 from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.freshness import told_in_json
 from envbuild.cli.inputs import moved_inputs
 from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.errors import LockError, UsageError
@@ -64,7 +65,6 @@ def write_lock(path: Path, options: LockOptions, console: Console, *, summary: b
 
 def check_lock(path: Path, options: LockOptions, console: Console) -> None:
     """Raise ``LockError`` (exit 11) unless the lock is what the spec beside it asks for; asks no index."""
-    from envbuild.image.dockerfile import render
     from envbuild.resolve import policy
 
     if options.host:
@@ -73,6 +73,15 @@ def check_lock(path: Path, options: LockOptions, console: Console) -> None:
         )
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
+    with told_in_json(console, lock=str(target)):
+        _refuse_stale(spec, path, target, options)
+    console.line("fresh", f"{target.name} is what {path.name} asks for")
+    console.result({"lock": str(target), "fresh": True, "reasons": []})
+
+
+def _refuse_stale(spec: Spec, path: Path, target: Path, options: LockOptions) -> None:
+    from envbuild.image.dockerfile import render
+
     lock = locks.load(target)
     stale = stale_inputs(lock.resolution, resolution_inputs(spec, path, options))
     dockerfile = path.parent / "Dockerfile"
@@ -82,8 +91,6 @@ def check_lock(path: Path, options: LockOptions, console: Console) -> None:
         raise LockError(
             f"{target.name} is stale\n" + "\n".join(f"  {line}" for line in stale), f"lock again: envbuild lock {path}"
         )
-    console.line("fresh", f"{target.name} is what {path.name} asks for")
-    console.result({"lock": str(target), "fresh": True})
 
 
 def differences(old: locks.Lock, new: locks.Lock) -> list[str]:

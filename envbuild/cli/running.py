@@ -112,12 +112,19 @@ def check_this_host(path: Path | None, console: Console) -> int:
     opened = open_lock(path)
     verdict = check_host(opened.lock)
     inputs = compared_inputs(opened.path, opened.lock, console)
+    ok = verdict.ok and not inputs.differences
     if console.as_json:
-        console.result({**verdict.as_dict(), "inputs": as_json(inputs)})
+        verified = verdict.verified if ok else "no"
+        console.result({**verdict.as_dict(), "ok": ok, "verified": verified, "inputs": as_json(inputs)})
     elif not console.quiet:
-        print(render(verdict), end="", file=sys.stdout if verdict.ok else sys.stderr)
+        print(
+            render(verdict, data_differs=bool(inputs.differences)),
+            end="",
+            file=sys.stdout if ok else sys.stderr,
+            flush=True,
+        )
         report_inputs(opened.path, opened.lock, inputs)
-    return 0 if verdict.ok and not inputs.differences else HostMismatchError.exit_code
+    return 0 if ok else HostMismatchError.exit_code
 
 
 def _arguments(options: RunOptions) -> tuple[str, ...]:

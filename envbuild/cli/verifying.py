@@ -59,11 +59,13 @@ def verify_or_check(options: VerifyOptions, console: Console) -> int:
     """Do what was asked for: verify, look at what was verified, or measure what it costs."""
     if options.check:
         from envbuild.cli.attesting import check_attestation
+        from envbuild.cli.freshness import told_in_json
         from envbuild.cli.opening import open_lock
 
         if options.cost or options.sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
-        return check_attestation(open_lock(options.run.lock), options.run.command, options.signers, console)
+        with told_in_json(console):
+            return check_attestation(open_lock(options.run.lock), options.run.command, options.signers, console)
     if options.signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")
     return verify_program(options, console)

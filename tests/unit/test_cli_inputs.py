@@ -146,19 +146,27 @@ def test_what_is_asked_after_the_run(project: Path) -> None:
 def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``envbuild check`` says whether a run would start: data included, in words, as JSON and as exit code."""
     assert check_this_host(None, Console()) == 0
-    assert capsys.readouterr().out.endswith("  input    data: as locked, 2 files, 8 B\n")
+    out = capsys.readouterr().out
+    assert out.startswith("this host matches pylock.t.toml\n")
+    assert out.endswith("  input    data: as locked, 2 files, 8 B\n")
+    assert check_this_host(None, Console(as_json=True)) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["ok"], told["verified"], told["inputs"]) == (True, "yes", [])
     (project / "data" / "b").unlink()
     assert check_this_host(None, Console()) == 78
     out, err = capsys.readouterr()
-    assert "input" not in out
-    assert err == (
+    assert out == ""
+    assert err.startswith("this host matches pylock.t.toml, but its input data differs\n")
+    assert err.endswith(
         "envbuild: input data is not as pylock.t.toml locked it\n"
         "  data: 1 file missing (4 bytes)\n"
         "    missing  b\n"
         "  → restore the data, or accept it: envbuild lock --update-inputs\n"
     )
     assert check_this_host(None, Console(as_json=True)) == 78
-    (told,) = json.loads(capsys.readouterr().out)["inputs"]
+    whole = json.loads(capsys.readouterr().out)
+    assert (whole["ok"], whole["verified"]) == (False, "no")
+    (told,) = whole["inputs"]
     assert (told["path"], told["message"], told["found"]["files"]) == ("data", "data: 1 file missing (4 bytes)", 1)
     assert told["changes"]["removed"] == {"files": 1, "folders": 0, "bytes": 4, "names": ["b"]}
 

@@ -17,6 +17,7 @@ from envbuild.cli.opening import open_lock
 from envbuild.image.dockerfile import render
 from envbuild.lock import Lock, dumps, loads
 from envbuild.spec import load_spec
+from envbuild.store import Store
 from tests.support.locks import small_lock
 from tests.support.wheels import make_wheel, wheel_bytes
 
@@ -51,7 +52,7 @@ def test_a_fresh_lock_passes_the_check(project: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr() == ("fresh     pylock.t.toml is what spec.yaml asks for\n", "")
     assert cli.main(["lock", "--check", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out) == {"lock": "pylock.t.toml", "fresh": True}
+    assert json.loads(out) == {"lock": "pylock.t.toml", "fresh": True, "reasons": []}
     assert err == "fresh     pylock.t.toml is what spec.yaml asks for\n"
 
 
@@ -100,6 +101,26 @@ def test_a_stale_lock_says_which_input_changed(
         f"envbuild: pylock.t.toml is stale{listed}\n  → lock again: envbuild lock spec.yaml\n",
     )
     assert (project / "pylock.t.toml").read_bytes() == before
+    assert cli.main(["lock", "--check", "--json"]) == 11
+    assert json.loads(capsys.readouterr().out) == {"lock": "pylock.t.toml", "fresh": False, "reasons": lines}
+
+
+def test_no_lock_at_all_is_told_in_json_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--check --json`` prints an object whatever the answer is: a lock that is not there is not fresh."""
+    (project / "pylock.t.toml").unlink()
+    assert cli.main(["lock", "--check", "--json"]) == 11
+    told = json.loads(capsys.readouterr().out)
+    assert (told["fresh"], told["reasons"]) == (
+        False,
+        ["cannot read the lock pylock.t.toml: No such file or directory"],
+    )
+
+
+def test_nothing_to_fetch_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``fetch`` with everything in the store says so, as ``build`` does."""
+    Store(project / "store").add_bytes(wheel_bytes("a"))
+    assert cli.main(["fetch"]) == 0
+    assert re.fullmatch(r"fetch     nothing to do +[0-9.]+ s\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("command", [["build"], ["fetch"], ["context", "c"], ["check"], ["run", "t.py"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,24 @@ def test_what_has_changed_makes_it_stale(proved: Opened, change: Any, told: str)
         check(proved)
     assert error.value.message == f"pylock.digits.verified.json is stale\n  {told}"
     assert error.value.hint == "verify again: envbuild verify train.py -x"
+
+
+def test_a_stale_proof_is_told_in_json_too(
+    proved: Opened, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``verify --check --json`` prints an object whatever the answer is; the exit code stays."""
+    monkeypatch.chdir(proved.folder)
+    command = ["verify", "--check", "--json", "--lock", proved.path.name]
+    (proved.folder / "lib/model.py").write_text("x = 2")
+    assert cli.main(command) == 11
+    assert json.loads(capsys.readouterr().out) == {"fresh": False, "reasons": ["code: lib/model.py has changed"]}
+    (proved.folder / "lib/model.py").write_text("x = 1")
+    assert cli.main(command) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["fresh"], told["reasons"], told["attestation"]) == (True, [], "pylock.digits.verified.json")
+    attestation.path_of(proved.path).unlink()
+    assert cli.main(command) == 11
+    assert json.loads(capsys.readouterr().out)["fresh"] is False
 
 
 def test_an_image_built_anew_and_another_program_are_stale(proved: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
