@@ -31,7 +31,11 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator
             checked before use or can be made again.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)  # no one knows the temporary name
+        raise
     try:
         with os.fdopen(descriptor, "w+b") as stream:
             yield stream

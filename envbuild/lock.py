@@ -60,7 +60,8 @@ Blake3 = Sha256
 """Of the same length and form."""
 
 _HEADER = "# Written by `envbuild lock`; do not edit. Any PEP 751 installer can use the Python part.\n"
-_AGAIN = "lock again: envbuild lock spec.yaml"
+_AGAIN = "restore the file as it was written, e.g. with git checkout; or resolve all anew: envbuild lock --upgrade"
+_NEWER = "use the envbuild that wrote it, or resolve all anew: envbuild lock --upgrade"
 
 
 class OsPackage(Value, frozen=True, kw_only=True):
@@ -220,7 +221,7 @@ def dumps(lock: Lock) -> bytes:
         del table["cuda"]
     else:
         table["cuda"] = lock_types.without_defaults(lock.cuda)
-    _convert(table, lock.file_name)
+    _convert(table, lock.file_name, "correct the spec and lock again: envbuild lock spec.yaml")
     return (_HEADER + tomli_w.dumps(lock_document.document(table, FORMAT))).encode()
 
 
@@ -242,7 +243,7 @@ def loads(data: bytes, source: str = "lock") -> Lock:
     table = dict(table)
     version = table.pop("version", None)
     if version != FORMAT:
-        raise LockError(f"{source}: tool.envbuild.version: expected {FORMAT}, found {version!r}", _AGAIN)
+        raise LockError(f"{source}: tool.envbuild.version: expected {FORMAT}, found {version!r}", _NEWER)
     if "layout" not in table:  # the default is for new locks only
         raise LockError(f"{source}: tool.envbuild.layout: missing", _AGAIN)
     if "packages" in table:
@@ -264,7 +265,9 @@ def load(path: Path) -> Lock:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise LockError(f"cannot read the lock {path}: {error.strerror}", "write it: envbuild lock spec.yaml") from None
+        absent = isinstance(error, FileNotFoundError)
+        way = "write it: envbuild lock spec.yaml" if absent else "check what it is and who may read it"
+        raise LockError(f"cannot read the lock {path}: {error.strerror}", way) from None
     return loads(data, path.name)
 
 
@@ -278,13 +281,13 @@ def lock_digest(lock: Lock) -> str:
     return digest
 
 
-def _convert(table: dict[str, Any], source: str) -> Lock:
+def _convert(table: dict[str, Any], source: str, way: str = _AGAIN) -> Lock:
     """Check a table in the shape of ``Lock``, field by field and as a whole."""
     try:
         lock = msgspec.convert(table, Lock)
         lock_document.check_unique(table)
     except msgspec.ValidationError as error:
-        raise LockError(f"{source}: {lock_types.explain(error, table)}", _AGAIN) from None
+        raise LockError(f"{source}: {lock_types.explain(error, table)}", way) from None
     except ValueError as error:
-        raise LockError(f"{source}: {error}", _AGAIN) from None
+        raise LockError(f"{source}: {error}", way) from None
     return lock

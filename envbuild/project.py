@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -13,12 +14,18 @@ STATE_FOLDER = ".envbuild"
 _LOCK_NAME = re.compile(r"pylock\.([a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?)\.toml")
 
 
-def find_lock(start: Path, name: str = "") -> Path:
+def locks_in(folder: Path) -> dict[str, Path]:
+    """Return the locks of a folder by the name part of each; a folder that cannot be read has none."""
+    return {match[1]: folder / match[0] for match in map(_LOCK_NAME.fullmatch, _names(folder)) if match}
+
+
+def find_lock(start: Path, name: str = "", *, option: bool = False) -> Path:
     """Find the nearest ``pylock.<name>.toml`` from ``start`` (a file or folder) upward.
 
     Args:
         start: where to begin.
         name: the lock's name part, or empty if the nearest folder with locks has only one.
+        option: the command takes a lock as ``--lock FILE``, not as an argument.
 
     Raises:
         LockError: there is none.
@@ -28,16 +35,30 @@ def find_lock(start: Path, name: str = "") -> Path:
     if not begin.is_dir():
         begin = begin.parent
     for folder in (begin, *begin.parents):
-        found = {match[1]: folder / match[0] for match in map(_LOCK_NAME.fullmatch, _names(folder)) if match}
+        found = locks_in(folder)
         if name and name in found:
             return found[name]
         if not name and len(found) == 1:
             return next(iter(found.values()))
         if not name and found:
-            listed = ", ".join(sorted(path.name for path in found.values()))
-            raise UsageError(f"{folder} holds {len(found)} locks: {listed}", "choose one: --lock FILE")
+            listed = sorted(path.name for path in found.values())
+            way = f"choose one: --lock {listed[0]}" if option else f"choose one: {listed[0]} as the last argument"
+            raise UsageError(f"{folder} holds {len(found)} locks: {', '.join(listed)}", way)
     wanted = f"pylock.{name}.toml" if name else "lock (pylock.NAME.toml)"
-    raise LockError(f"no {wanted} in {begin} or any folder above it", "write one: envbuild lock spec.yaml")
+    raise LockError(f"no {wanted} in {begin} or any folder above it", _way_to_a_lock(begin))
+
+
+def near_spec(folder: Path) -> str:
+    """Return the path of the nearest ``spec.yaml`` in a folder or above it, from the working directory; or nothing."""
+    for place in (folder, *folder.parents):
+        if (place / "spec.yaml").is_file():
+            return os.path.relpath(place / "spec.yaml")
+    return ""
+
+
+def _way_to_a_lock(folder: Path) -> str:
+    found = near_spec(folder)
+    return f"write one: envbuild lock {found}" if found else "write a spec, then lock it: envbuild init"
 
 
 def project_of(folder: Path) -> Path:

@@ -16,6 +16,7 @@ from envbuild.digest import sha256_json
 from envbuild.errors import Problem, SpecError
 from envbuild.lock import Determinism, RunOptions
 from envbuild.lock_types import LockName, Value
+from envbuild.project import near_spec
 from envbuild.spec_hardware import HardwareWish, Wish, hardware_wish
 from envbuild.spec_keys import PYTHONS, ROOT
 from envbuild.spec_kinds import File
@@ -104,7 +105,7 @@ def load_spec(path: Path, *, check_env: CheckEnv | None = None) -> Spec:
             data = stream.read(4 * MAX_LENGTH + 1)
     except OSError as error:
         problem = Problem(path="", message=f"cannot be read: {error.strerror}")
-        raise SpecError(str(path), [problem], "write a starter spec: envbuild init") from None
+        raise SpecError(str(path), [problem], _way_to_a_spec(path, error)) from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -144,6 +145,17 @@ def json_schema() -> dict[str, Any]:
         "description": "What envbuild locks, builds and runs.",
         **ROOT.schema(),
     }
+
+
+def _way_to_a_spec(path: Path, error: OSError) -> str:
+    """Say what to do about a spec that cannot be read: a second project is not wanted where there is one."""
+    if path.is_dir():
+        return f"name the spec in it: {path / 'spec.yaml'}" if (path / "spec.yaml").is_file() else "name a file"
+    if not isinstance(error, FileNotFoundError):
+        return "check what it is and who may read it"
+    if found := near_spec(path.parent.resolve()):
+        return f"name the spec that is there: {found}"
+    return "write a starter spec: envbuild init" if path.parent.is_dir() else f"correct the path: no {path.parent}"
 
 
 def _parse(text: str, source: str, report: Report, check_env: CheckEnv | None) -> Spec:

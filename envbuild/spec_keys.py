@@ -169,7 +169,7 @@ def _python_fields() -> dict[str, Field]:
         "requirements": Field(
             kind=ListOf(
                 item=Requirement(),
-                alone=FilePath(),
+                alone=FilePath(alone=True),
                 expected="a list of requirements, or the path of a requirements file",
             ),
             doc="What to install from Python package indexes: PEP 508 lines, files as -r PATH, or one file's path.",

@@ -23,7 +23,13 @@ class File:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilePath:
-    """Reads the path of a requirements file as ``File``; it must exist."""
+    """Reads the path of a requirements file as ``File``; it must exist.
+
+    Attributes:
+        alone: it stands where a list may, so that it may be meant as a package.
+    """
+
+    alone: bool = False
 
     def read(self, node: Node, path: str, report: Report) -> Any:
         """Read a scalar."""
@@ -32,12 +38,22 @@ class FilePath:
             return MISSING
         if report.base is not None and not os.path.isfile(report.base / value):  # noqa: PTH113 - never raises
             near = perhaps(Path(value).name, names_in((report.base / value).parent))
+            if not near and self.alone and _is_package(value):
+                near = f" — for a package, write a list: [{value}]"
             report.add(path, f"no file {quote(value)} in the spec's folder{near}", node.line)
         return File(path=value)
 
     def schema(self) -> Schema:
         """Return a string schema."""
         return {"type": "string", "description": "Path of a requirements file.", "minLength": 1}
+
+
+def _is_package(text: str) -> bool:
+    try:
+        spec_checks.requirement(text)
+    except ValueError:
+        return False
+    return len(text) <= 60 and not text.endswith((".txt", ".in"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

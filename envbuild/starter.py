@@ -17,7 +17,11 @@ def starter_spec(folder: Path) -> str:
 
     Reads ``requirements*.txt``, ``pyproject.toml``, ``.python-version`` and the imports of Python files; runs nothing.
     """
-    guess = look(folder)
+    return starter_text(look(folder))
+
+
+def starter_text(guess: Guess) -> str:
+    """Return the text of a spec for what was found in a project."""
     parts = [
         "# What this project needs. envbuild lock pins all of it to the byte; envbuild schema lists every key.",
         f"name: {guess.name}",

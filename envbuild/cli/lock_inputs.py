@@ -44,5 +44,10 @@ def resolution_inputs(spec: Spec, path: Path, options: LockOptions) -> dict[str,
 def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
     """Name each input of the resolution that is not as it was locked."""
     lines = [f"{name} changed" for name in found if name in locked and locked[name] != found[name]]
-    lines += [f"{name} is new" for name in found if name not in locked]
-    return lines + [f"{name} is gone" for name in locked if name not in found]
+    new, gone = ([name for name in one if name not in other] for one, other in ((found, locked), (locked, found)))
+    here, there = ([name for name in names if name.endswith((".yaml", ".yml"))] for names in (new, gone))
+    if here and there:
+        lines.append(f"locked from {there[0]}, not from {here[0]}")
+        new.remove(here[0])
+        gone.remove(there[0])
+    return [*lines, *(f"{name} is new" for name in new), *(f"{name} is gone" for name in gone)]

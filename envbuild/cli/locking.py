@@ -11,6 +11,7 @@ from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.freshness import told_in_json
 from envbuild.cli.inputs import moved_inputs
+from envbuild.cli.lock_files import dockerfile_of, earlier_locks, existing_lock
 from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.errors import LockError, UsageError
 from envbuild.files import atomic_write
@@ -19,15 +20,21 @@ from envbuild.spec import Spec, load_spec
 
 def write_starter(folder: Path, force: bool, console: Console) -> None:
     """Write ``spec.yaml`` into a project."""
-    from envbuild.starter import starter_spec
+    from envbuild.guess import look
+    from envbuild.starter import starter_text
 
     target = folder / "spec.yaml"
     if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder", "name the folder of your project")
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise UsageError(f"{folder} {what}", "name the folder of your project")
     if target.exists() and not force:
         raise UsageError(f"{target} exists already", "edit it, or replace it: envbuild init --force")
-    atomic_write(target, starter_spec(folder).encode())
+    guess = look(folder)
+    atomic_write(target, starter_text(guess).encode())
     console.line("wrote", str(target))
+    if guess.data:
+        verb = "is" if len(guess.data) == 1 else "are"
+        console.line("next", f"{', '.join(guess.data)} {verb} not pinned: uncomment inputs")
     console.line("next", "read it, then: envbuild lock spec.yaml")
 
 
@@ -43,16 +50,18 @@ def write_lock(path: Path, options: LockOptions, console: Console, *, summary: b
 
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
-    old = _existing(target)
+    old, place = existing_lock(path, spec, upgrade=options.upgrade), dockerfile_of(path, target)
     if old and not options.upgrade:
         layout.check(old.layout, target.name)
     lock, notes = resolve(spec, path, old, options, console)
     data = locks.dumps(lock)
     dockerfile = render(lock).dockerfile
-    atomic_write(path.parent / "Dockerfile", dockerfile)
+    atomic_write(place, dockerfile)
     atomic_write(target, data)
+    earlier = earlier_locks(path, target)
+    notes = (*notes, *(f"{name} is of {path.name} too, under its earlier name: remove it" for name in earlier))
     _report(spec, lock, notes, console)
-    console.line("wrote", f"{target.name}, Dockerfile", elapsed=True)
+    console.line("wrote", f"{target.name}, {place.name}", elapsed=True)
     moved = [*differences(old, lock), *moved_inputs(path.parent, old.inputs, lock.inputs)] if old else []
     for line in moved:
         console.line("moved", line)
@@ -84,9 +93,9 @@ def _refuse_stale(spec: Spec, path: Path, target: Path, options: LockOptions) ->
 
     lock = locks.load(target)
     stale = stale_inputs(lock.resolution, resolution_inputs(spec, path, options))
-    dockerfile = path.parent / "Dockerfile"
+    dockerfile = dockerfile_of(path, target)
     if not stale and (not dockerfile.is_file() or dockerfile.read_bytes() != render(lock).dockerfile):
-        stale = ["Dockerfile is not the one of this lock"]
+        stale = [f"{dockerfile.name} is not the one of this lock"]
     if stale:
         raise LockError(
             f"{target.name} is stale\n" + "\n".join(f"  {line}" for line in stale), f"lock again: envbuild lock {path}"
@@ -117,14 +126,6 @@ def _versions(lock: locks.Lock) -> dict[str, str]:
         **{f"{package.name} (os)": package.version for package in lock.os.packages},
         **wheels,
     }
-
-
-def _existing(path: Path) -> locks.Lock | None:
-    """Load the lock that is there; one that cannot be read is as good as none, since it is about to be replaced."""
-    try:
-        return locks.load(path) if path.exists() else None
-    except LockError:
-        return None
 
 
 def _report(spec: Spec, lock: locks.Lock, notes: Sequence[str], console: Console) -> None:

@@ -11,7 +11,7 @@ from envbuild import layout
 from envbuild import lock as locks
 from envbuild.cli.freshness import known_fresh, remember_fresh
 from envbuild.digest import sha256_file
-from envbuild.errors import LockError, SpecError
+from envbuild.errors import LockError, SpecError, UsageError
 from envbuild.project import find_lock
 
 if TYPE_CHECKING:
@@ -50,18 +50,22 @@ class Opened:
         return self.spec.os.mirror if self.spec else ""
 
 
-def open_lock(path: Path | None, start: Path | None = None) -> Opened:
+def open_lock(path: Path | None, start: Path | None = None, *, option: bool = False) -> Opened:
     """Load a lock: the named one, or the one found upward.
 
     Args:
         path: the lock's file, or None to search.
         start: where to search from; the working directory by default.
+        option: the command takes a lock as ``--lock FILE``, not as an argument.
 
     Raises:
+        UsageError: it is a spec, or there are several locks to choose from.
         LockError: there is none, it is invalid or of a layout that this envbuild cannot make, or the spec beside it
             has changed since.
     """
-    found = find_lock(start or Path.cwd()) if path is None else path
+    found = find_lock(start or Path.cwd(), option=option) if path is None else path
+    if found.suffix in (".yaml", ".yml") and found.is_file():
+        raise _is_a_spec(found)
     lock = locks.load(found)
     layout.check(lock.layout, lock.file_name)
     specs = [found.parent / name for name in lock.resolution if name.endswith((".yaml", ".yml"))]
@@ -71,6 +75,18 @@ def open_lock(path: Path | None, start: Path | None = None) -> Opened:
         _refuse_stale(found, lock, spec_path)
         remember_fresh(spec_path, sha256, lock)
     return Opened(path=found, lock=lock, spec_path=spec_path)
+
+
+def _is_a_spec(path: Path) -> UsageError:
+    """Tell that a spec was named where a lock is wanted, and which lock is its own."""
+    from envbuild.spec import load_spec
+
+    try:
+        lock = path.with_name(f"pylock.{load_spec(path).name}.toml")
+    except SpecError:
+        return UsageError(f"{path} is no lock", "a lock is a pylock.NAME.toml: envbuild lock writes it")
+    way = f"name that: {lock}" if lock.is_file() else f"lock it first: envbuild lock {path}"
+    return UsageError(f"{path} is a spec; its lock is {lock.name}", way)
 
 
 def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:

@@ -68,7 +68,7 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     from envbuild.run import RunRequest
 
     arguments, chosen = _arguments(options), _chosen(options)
-    opened = open_lock(options.lock, _start(arguments))
+    opened = open_lock(options.lock, _start(arguments), option=True)
     path, lock = opened.path, opened.lock
     since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()

@@ -9,6 +9,7 @@ import msgspec
 from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.inputs import moved_inputs
+from envbuild.cli.lock_files import dockerfile_of
 from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.errors import LockError
 from envbuild.files import atomic_write
@@ -36,7 +37,7 @@ def update_inputs(path: Path, console: Console) -> None:
     found = digest_inputs(path.parent, spec.inputs, source=path.name, progress=console)
     resolution = old.resolution | resolution_inputs(spec, path, LockOptions())
     lock = msgspec.structs.replace(old, resolution=resolution, inputs=found)
-    atomic_write(path.parent / "Dockerfile", render(lock).dockerfile)
+    atomic_write(dockerfile_of(path, target), render(lock).dockerfile)
     atomic_write(target, locks.dumps(lock))
     moved = moved_inputs(path.parent, old.inputs, lock.inputs)
     for entry in lock.inputs:

@@ -65,7 +65,8 @@ def verify_or_check(options: VerifyOptions, console: Console) -> int:
         if options.cost or options.sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
         with told_in_json(console):
-            return check_attestation(open_lock(options.run.lock), options.run.command, options.signers, console)
+            opened = open_lock(options.run.lock, option=True)
+            return check_attestation(opened, options.run.command, options.signers, console)
     if options.signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")
     return verify_program(options, console)

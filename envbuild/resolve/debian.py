@@ -205,20 +205,21 @@ def _known(universe: Universe, packages: Sequence[str]) -> list[str]:
         else:
             unknown.append(_unknown(universe, name, providers))
     if unknown:
-        raise ResolveError("\n".join(unknown), "correct the package names in the spec")
+        listed = unknown[0] if len(unknown) == 1 else "\n  ".join(["these names do not do", *unknown])
+        raise ResolveError(f"os packages: {listed}", "correct the package names in the spec")
     return known
 
 
 def _unknown(universe: Universe, name: str, providers: Sequence[str]) -> str:
     """Tell why a name is no package."""
     if name in universe.excluded:
-        return f"os packages: {name!r} is left out: {universe.excluded[name]}"
+        return f"{name!r} is left out: {universe.excluded[name]}"
     if providers:
-        return f"os packages: {name!r} is virtual; write one of its providers: {', '.join(providers)}"
+        return f"{name!r} is virtual; write one of its providers: {', '.join(providers)}"
     if not _NAME.fullmatch(name):
-        return f"os packages: expected a Debian package name, found {name[:60]!r}"
+        return f"expected a Debian package name, found {name[:60]!r}"
     near = _near(name, universe)
-    return f"os packages: there is no package {name!r}" + (f" — perhaps you meant {' or '.join(near)}" if near else "")
+    return f"there is no package {name!r}" + (f" — perhaps you meant {' or '.join(near)}" if near else "")
 
 
 def _near(name: str, universe: Universe) -> list[str]:

@@ -230,7 +230,10 @@ def _check_names(names: Sequence[str], chosen: Sequence[Candidate]) -> None:
     have = [candidate.package for candidate in chosen]
     for name in names:
         if canonicalize_name(name) not in have:
-            raise ResolveError(f"--upgrade-package: no package {quote(name)} is locked{perhaps(name, have)}")
+            raise ResolveError(
+                f"--upgrade-package: no package {quote(name)} is locked{perhaps(name, have)}",
+                "name a package of the lock; a new one is named in the spec's requirements",
+            )
 
 
 def _folders(request: PythonRequest) -> list[Path]:

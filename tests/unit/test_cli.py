@@ -301,8 +301,18 @@ def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
     assert cli.main(["init", str(tmp_path / "nowhere")]) == 2
     assert capsys.readouterr().err == (
-        f"envbuild: {tmp_path}/nowhere is not a folder\n  → name the folder of your project\n"
+        f"envbuild: {tmp_path}/nowhere does not exist\n  → name the folder of your project\n"
     )
+    assert cli.main(["init", str(target)]) == 2
+    assert capsys.readouterr().err == f"envbuild: {target} is not a folder\n  → name the folder of your project\n"
+
+
+def test_init_says_that_data_is_not_pinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder of data that it found is only a comment in the spec: the reader is told what to do about it."""
+    (tmp_path / "data").mkdir()
+    assert cli.main(["init", str(tmp_path)]) == 0
+    told = "next      data is not pinned: uncomment inputs\nnext      read it, then: envbuild lock spec.yaml\n"
+    assert capsys.readouterr().out.endswith(told)
 
 
 def test_schema_prints_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -193,7 +193,7 @@ def test_a_build_alone_leaves_no_folder(project: Path) -> None:
 def test_an_altered_dockerfile_is_stale(edit: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``lock --check`` also answers for the Dockerfile beside the lock."""
     dockerfile = project / "Dockerfile"
-    dockerfile.write_text("FROM scratch\n") if edit == "alter" else dockerfile.unlink()
+    dockerfile.write_bytes(dockerfile.read_bytes() + b"RUN true\n") if edit == "alter" else dockerfile.unlink()
     assert cli.main(["lock", "--check"]) == 11
     assert capsys.readouterr().err == (
         "envbuild: pylock.t.toml is stale\n  Dockerfile is not the one of this lock\n"

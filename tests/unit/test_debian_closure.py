@@ -297,11 +297,12 @@ def test_unknown_names_are_all_told_at_once_with_near_ones(make: Make) -> None:
     with pytest.raises(ResolveError) as caught:
         close(universe, ["git", "ffmpg", "mail", "$(id)", "qqqq", "usrmerge"])
     assert caught.value.message == (
-        "os packages: expected a Debian package name, found '$(id)'\n"
-        "os packages: there is no package 'ffmpg' — perhaps you meant ffmpeg\n"
-        "os packages: 'mail' is virtual; write one of its providers: exim4, postfix\n"
-        "os packages: there is no package 'qqqq'\n"
-        "os packages: 'usrmerge' is left out: it is not for images"
+        "os packages: these names do not do\n"
+        "  expected a Debian package name, found '$(id)'\n"
+        "  there is no package 'ffmpg' — perhaps you meant ffmpeg\n"
+        "  'mail' is virtual; write one of its providers: exim4, postfix\n"
+        "  there is no package 'qqqq'\n"
+        "  'usrmerge' is left out: it is not for images"
     )
 
 

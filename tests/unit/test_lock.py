@@ -97,7 +97,12 @@ def refusal(value: dict[str, Any]) -> str:
     """Return the sentence that refuses a document."""
     with pytest.raises(LockError) as caught:
         loads(tomli_w.dumps(value).encode(), "pylock.x.toml")
-    assert caught.value.hint == "lock again: envbuild lock spec.yaml"
+    newer = "tool.envbuild.version:" in caught.value.message
+    way = (
+        "use the envbuild that wrote it, or" if newer else "restore the file as it was written, e.g. with git checkout;"
+    )
+    assert caught.value.hint.startswith(way)
+    assert caught.value.hint.endswith(" resolve all anew: envbuild lock --upgrade")
     return caught.value.message.removeprefix("pylock.x.toml: ")
 
 

@@ -30,18 +30,27 @@ def test_several_locks_are_listed(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         find_lock(tmp_path)
     assert caught.value.message == f"{tmp_path} holds 2 locks: pylock.a.toml, pylock.b.toml"
-    assert caught.value.hint == "choose one: --lock FILE"
+    assert caught.value.hint == "choose one: pylock.a.toml as the last argument"
+    with pytest.raises(UsageError) as caught:
+        find_lock(tmp_path, option=True)
+    assert caught.value.hint == "choose one: --lock pylock.a.toml"
     assert find_lock(tmp_path, "b") == tmp_path / "pylock.b.toml"
 
 
-def test_no_lock_says_how_to_get_one(tmp_path: Path) -> None:
+def test_no_lock_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are no envbuild locks, such as a plain pylock.toml, are not taken for one."""
     (tmp_path / "pylock.toml").touch()
     (tmp_path / "pylock.Not Ours.toml").touch()
     with pytest.raises(LockError) as caught:
         find_lock(tmp_path, "mine")
     assert caught.value.message == f"no pylock.mine.toml in {tmp_path} or any folder above it"
-    assert caught.value.hint == "write one: envbuild lock spec.yaml"
+    assert caught.value.hint == "write a spec, then lock it: envbuild init"
+    (tmp_path / "spec.yaml").touch()
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    with pytest.raises(LockError) as caught:
+        find_lock(tmp_path / "src")
+    assert caught.value.hint == "write one: envbuild lock ../spec.yaml"
 
 
 def test_runs_belong_to_the_nearest_project(tmp_path: Path) -> None:

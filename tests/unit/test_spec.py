@@ -380,6 +380,46 @@ def test_a_missing_spec_says_how_to_get_one(tmp_path: Path) -> None:
     assert caught.value.hint == "write a starter spec: envbuild init"
 
 
+def test_a_slip_in_a_specs_path_starts_no_second_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below a project, beside its spec, or for a folder: the spec that is there is named, and ``init`` is not."""
+    (tmp_path / "spec.yaml").write_text("name: x\n")
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path / "src")
+    told = {}
+    for path in ("spec.yaml", "../nodir/spec.yaml", "../foo.yaml", "..", "."):
+        with pytest.raises(SpecError) as caught:
+            load_spec(Path(path))
+        told[path] = caught.value.hint
+    there = "name the spec that is there: ../spec.yaml"
+    assert told == {
+        "spec.yaml": there,
+        "../nodir/spec.yaml": there,
+        "../foo.yaml": there,
+        "..": "name the spec in it: ../spec.yaml",
+        ".": "name a file",
+    }
+    (tmp_path / "spec.yaml").unlink()
+    with pytest.raises(SpecError) as caught:
+        load_spec(Path("nodir/spec.yaml"))
+    assert caught.value.hint == "correct the path: no nodir"
+
+
+def test_a_package_alone_is_no_file(tmp_path: Path) -> None:
+    """``requirements: numpy`` means a package where no such file is; a file's name stays a file's."""
+    spec = tmp_path / "spec.yaml"
+    told = []
+    for text in ("numpy>=2", "requirements.txt", "-r x"):
+        spec.write_text(f"name: x\nrequirements: {text}\n")
+        with pytest.raises(SpecError) as caught:
+            load_spec(spec)
+        told.append(caught.value.problems[0].message)
+    assert told == [
+        'no file "numpy>=2" in the spec\'s folder — for a package, write a list: [numpy>=2]',
+        'no file "requirements.txt" in the spec\'s folder',
+        'no file "-r x" in the spec\'s folder',
+    ]
+
+
 def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> None:
     """A file in another encoding is refused, not guessed; a byte order mark is no matter."""
     spec = tmp_path / "spec.yaml"
