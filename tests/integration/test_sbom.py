@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -154,6 +157,34 @@ def test_syft_finds_what_is_locked(project: Project, bills: dict[str, Path], tmp
     lock = _lock(project)
     assert found["deb"] == {f"{item.name} {item.version}" for item in lock.os.packages}
     assert found["python"] == {f"{item.name} {item.version}" for item in lock.packages}
+
+
+@pytest.mark.engine
+def test_each_is_in_the_layer_that_the_bill_names(project: Project, bills: dict[str, Path], tmp_path: Path) -> None:
+    """The layer of a package, by its digest, is the one that dpkg's list or the wheel's metadata of it lies in."""
+    project.must("build", "--output", f"oci:{tmp_path / 'image'}")
+    held: dict[str, set[str]] = {}
+    for item in json.loads(bills["cyclonedx"].read_bytes())["components"]:
+        properties = {entry["name"]: entry["value"] for entry in item.get("properties", [])}
+        if layer := properties.get("envbuild:layer:digest"):
+            held.setdefault(layer.removeprefix("sha256:"), set()).add(item["purl"].partition("?")[0])
+    found = {}
+    for digest in held:
+        with tarfile.open(tmp_path / "image/blobs/sha256" / digest) as layer:
+            names = layer.getnames()
+        debs = {
+            match[1] for name in names if (match := re.fullmatch(r"var/lib/dpkg/info/([^:]+)(?::[^:]+)?\.list", name))
+        }
+        wheels = {
+            match[1] for name in names if (match := re.search(r"/site-packages/([^/]+)\.dist-info/METADATA$", name))
+        }
+        found[digest] = (debs, {name.partition("-")[0].lower().replace("_", "-") for name in wheels})
+    lock = _lock(project)
+    for packages, kind in ((lock.os.packages, 0), (lock.packages, 1)):
+        for package in packages:
+            ref = f"/{package.name}@{package.version}"
+            (said,) = [digest for digest, refs in held.items() if any(unquote(one).endswith(ref) for one in refs)]
+            assert package.name in found[said][kind], (package.name, said)
 
 
 @pytest.mark.engine
