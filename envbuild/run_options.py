@@ -16,9 +16,11 @@ OWN_OPTIONS = {"ENVBUILD_ALLOW": "--allow", "ENVBUILD_GUARD": "--no-guard", "ENV
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SMALLEST = 6 << 20
+_MOST_CPUS = 1 << 20
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIELD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
 _GPU = re.compile(r"(?:GPU|MIG)-[A-Za-z0-9-]+(?:/\d+/\d+)?|\d{1,4}(?::\d{1,4})?")
+_NETWORKS = "list those of the engine: docker network ls"
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -30,7 +32,7 @@ def parse_memory(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"--memory: expected a size such as 8g or 512m, found {text!r}")
+        raise UsageError(f"--memory: expected a size such as 8g or 512m, found {text!r}", "a number with a unit")
     size = int(float(match[1]) * _UNITS[match[2].lower()])
     if size < _SMALLEST:
         raise UsageError(f"--memory: expected at least 6m, found {text!r}", "add a unit: 8g, 512m")
@@ -116,10 +118,17 @@ def parse_mount(text: str, directory: Path) -> Mount:
     return Mount(source=path, target=target, read_only=read_only)
 
 
+def check_cpus(count: float) -> float:
+    """Return how many CPUs' time a program may use; raises ``UsageError`` below the hundredth that engines ask for."""
+    if not 0.01 <= count < _MOST_CPUS:
+        raise UsageError(f"--cpus: expected a number above 0, such as 2 or 0.5, found {count:g}", "all: leave it out")
+    return count
+
+
 def check_network(name: str) -> str:
     """Return a network's name; raises ``UsageError`` unless it is ``none``, ``bridge``, ``host`` or like a name."""
     if not _NETWORK.fullmatch(name):
-        raise UsageError(f"--network: expected none, bridge, host or the name of a network, found {name!r}")
+        raise UsageError(f"--network: expected none, bridge, host or the name of a network, found {name!r}", _NETWORKS)
     return name
 
 

@@ -17,6 +17,8 @@ from envbuild.record import Record, RecordError, compare, dumps, loads, same_ten
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26
+_NAMED = 5
+"""How many runs are named that begin alike."""
 _LOOK_BACK = 50
 """How many earlier records are read to find an equal run."""
 
@@ -58,7 +60,8 @@ def find_run(project: Path, prefix: str) -> Record:
     """
     found = [name for name in _identities(project) if name.startswith(prefix.upper())]
     if len(found) != 1:
-        listed = f": {', '.join(found[:5])}" if found else f" in {project}"
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        listed = f": {', '.join(found[:_NAMED])}{more}" if found else f" in {project}"
         count = len(found) or "no"
         raise RecordError(f"{count} runs begin with {prefix!r}{listed}", "list them: envbuild runs")
     path = run_folder(project, found[0]) / "record.json"

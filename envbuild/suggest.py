@@ -32,6 +32,12 @@ def names_in(folder: Path) -> list[str]:
         return []
 
 
+def script_in(folder: Path) -> str:
+    """Name a script that a message can tell people to run: one that is there, else one that all understand."""
+    scripts = [name for name in names_in(folder) if name.endswith(".py")]
+    return scripts[0] if scripts and "train.py" not in scripts else "train.py"
+
+
 def quote(text: str) -> str:
     """Return ``text`` in double quotes for a message: control characters escaped, cut after 60 characters."""
     cut = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -168,6 +168,7 @@ def verify(
 
     shared = RunOptions(
         command=tuple(command or ()),
+        verb="verify",
         lock=lock,
         environment=tuple(environment or ()),
         mounts=tuple(mount or ()),
@@ -254,7 +255,7 @@ def diff(
         list[str] | None,
         typer.Argument(
             metavar="[A [B]]",
-            help="Runs, by the beginning of their ids, or paths of records; the two newest by default.",
+            help="Runs, by the beginning of their ids, or paths of records; the two newest of one program.",
         ),
     ] = None,
     folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),

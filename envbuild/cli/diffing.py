@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild import runs
-from envbuild.cli.console import Console
+from envbuild.cli.choosing import earlier_of, newest_two
+from envbuild.cli.console import Console, plural
 from envbuild.cli.diff_evidence import Side, evidence
 from envbuild.cli.first_difference import first_difference
 from envbuild.difference import Difference, Finding, compare
 from envbuild.errors import NotReproducibleError, UsageError
 from envbuild.project import STATE_FOLDER, project_of
 from envbuild.record import Record, RecordError, loads
+from envbuild.suggest import script_in
 from envbuild.text import plain
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def diff_runs(
 
     Args:
         names: identities or their beginnings, or paths of records; one: compared with the run before it; none: the two
-            newest.
+            newest of one program.
         folder: the project.
         console: prints.
         bisect: run A again with one thing at a time as B had it.
@@ -97,11 +99,15 @@ def chosen(names: Sequence[str], project: Path) -> tuple[Side, Side]:
     if found:
         return _with_earlier(found[0])
     records = runs.list_runs(project)
-    ended = [record for record in records if record.state == "finished"]
-    newest = ended if len(ended) > 1 else records
-    if len(newest) < 2:
-        raise UsageError(f"nothing to compare: {project} has {len(newest) or 'no'} runs", "run twice: envbuild run")
-    return Side(record=newest[1], project=project), Side(record=newest[0], project=project)
+    if len(records) < 2:
+        program = shlex.join(records[0].command).removeprefix("python ") if records else script_in(project)
+        number = plural(1, "run") if records else "no runs"
+        raise UsageError(
+            f"nothing to compare: {project} has {number}",
+            f"run {'again' if records else 'twice'}: envbuild run {program}",
+        )
+    older, newer = newest_two(records)
+    return Side(record=older, project=project), Side(record=newer, project=project)
 
 
 def find_side(name: str, project: Path) -> Side:
@@ -212,13 +218,11 @@ def _command(record: Record) -> str:
 
 
 def _with_earlier(side: Side) -> tuple[Side, Side]:
-    """Pair a run with the newest earlier one of its recipe, else the newest earlier one, else the newest."""
+    """Pair a run with an earlier one, else with the newest."""
     records = [record for record in runs.list_runs(side.project) if record.id != side.record.id]
-    earlier = [record for record in records if record.id < side.record.id]
-    alike = [record for record in earlier if record.recipe == side.record.recipe and record.state == "finished"]
-    for candidates in (alike, [record for record in earlier if record.state == "finished"], earlier):
-        if candidates:
-            return Side(record=candidates[0], project=side.project), side
     if not records:
         raise UsageError(f"nothing to compare run {side.record.id} with in {side.project}", "name another run")
-    return side, Side(record=records[0], project=side.project)
+    earlier = earlier_of(side.record, records)
+    if earlier is None:
+        return side, Side(record=records[0], project=side.project)
+    return Side(record=earlier, project=side.project), side

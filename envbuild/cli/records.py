@@ -18,6 +18,7 @@ from envbuild.cli.results import described as results
 from envbuild.host import HostFacts
 from envbuild.project import project_of
 from envbuild.record import Options, Record, doubt, record_schema
+from envbuild.suggest import script_in
 from envbuild.text import plain
 
 _HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
@@ -32,7 +33,7 @@ def print_runs(folder: Path, console: Console) -> None:
         console.result([msgspec.to_builtins(record) for record in records])
         return
     if not records:
-        console.line("runs", "none yet", "start one: envbuild run train.py")
+        console.line("runs", "none yet", f"start one: envbuild run {script_in(project_of(folder))}")
         return
     rows = [_HEADINGS, *(_row(record) for record in records)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -59,7 +60,8 @@ def _row(record: Record) -> tuple[str, ...]:
     bits = f"same as {record.same_bits_as[:_SHORT]}" if record.same_bits_as else ""
     if record.differs_from:
         bits = f"differs from {record.differs_from[:_SHORT]}"
-    return (record.id[:_SHORT], _local(record.start), _took(record), _result(record), bits, _command(record))
+    result = _result(record) + (", by verify" if record.options.verification else "")
+    return (record.id[:_SHORT], _local(record.start), _took(record), result, bits, _command(record))
 
 
 def _described(record: Record) -> Iterator[tuple[str, ...]]:
@@ -107,6 +109,7 @@ def _options(options: Options) -> Iterator[str]:
     yield f"CPUs {options.cpuset}" if options.cpuset else ""
     yield f"memory {human_bytes(options.memory)}" if options.memory is not None else ""
     yield f"signed by {plain(options.signer)}" if options.signer else ""
+    yield "by verify" if options.verification else ""
     for mount in options.mounts:
         yield plain(mount)
 

@@ -15,7 +15,8 @@ from envbuild.cli.console import Console
 from envbuild.cli.identity import is_recorded, read_identity
 from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs, report_inputs
 from envbuild.cli.opening import open_lock
-from envbuild.errors import HostMismatchError, UsageError
+from envbuild.cli.programs import Verb, check_program, misplaced, search_start
+from envbuild.errors import EngineError, HostMismatchError, UsageError
 from envbuild.record import summary
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunOptions:
-    """Options of ``envbuild run`` as typed."""
+    """Options of ``envbuild run`` as typed, and those of ``envbuild verify`` that it shares."""
 
     command: tuple[str, ...]
+    verb: Verb = "run"
     lock: Path | None = None
     environment: tuple[str, ...] = ()
     mounts: tuple[str, ...] = ()
@@ -59,6 +61,8 @@ def run_program(options: RunOptions, console: Console) -> int:
     with host_said_first(request.lock, options, engine):
         record = run(request, engine)
     console.note(summary(record))
+    if said := misplaced(options.command, record, options.verb):
+        console.note(said)
     return record.exit_code if record.exit_code is not None else 1
 
 
@@ -67,8 +71,9 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     from envbuild.engine.docker import connect
     from envbuild.run import RunRequest
 
-    arguments, chosen = _arguments(options), _chosen(options)
-    opened = open_lock(options.lock, _start(arguments), option=True)
+    arguments = () if _wants_shell(options) else check_program(options.command, options.verb)
+    chosen = _chosen(options)
+    opened = open_lock(options.lock, search_start(arguments, options.verb), option=True)
     path, lock = opened.path, opened.lock
     since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
@@ -94,7 +99,10 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
 
 @contextmanager
 def host_said_first(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> Iterator[None]:
-    """Where an engine cannot hand GPUs over, let the guard's table speak if this host is the reason: it says more."""
+    """Where an engine cannot hand GPUs over, let the guard's table speak if this host is the reason: it says more.
+
+    Of a network that it does not know, say where all are listed.
+    """
     from envbuild.engine.protocol import GpusRefusedError
 
     try:
@@ -102,6 +110,10 @@ def host_said_first(lock: locks.Lock, options: RunOptions, engine: ContainerRunn
     except GpusRefusedError:
         if options.guard and engine.is_local():
             _refuse_host(lock)
+        raise
+    except EngineError as error:
+        if options.network and not error.hint and f"network {options.network} " in error.message:
+            raise EngineError(error.message, "list those of the engine: docker network ls") from None
         raise
 
 
@@ -127,23 +139,10 @@ def check_this_host(path: Path | None, console: Console) -> int:
     return 0 if ok else HostMismatchError.exit_code
 
 
-def _arguments(options: RunOptions) -> tuple[str, ...]:
-    """Check what was typed as the program and its arguments; empty asks for a shell."""
-    command = options.command
-    if options.shell:
-        if command:
-            raise UsageError("--shell runs no program", "leave out either --shell or the program")
-        return ()
-    if not command:
-        raise UsageError(
-            "nothing to run", "name a script: envbuild run train.py; or open a shell: envbuild run --shell"
-        )
-    # Python's own -m and -c come through with the program, since what follows them is the program's.
-    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
-        raise UsageError(f"run has no option {command[0]}", "see them all: envbuild run --help")
-    if command[0] in ("-m", "-c") and len(command) == 1:
-        raise UsageError(f"nothing to run after {command[0]}", "name a module: envbuild run -m MODULE")
-    return command
+def _wants_shell(options: RunOptions) -> bool:
+    if options.shell and options.command:
+        raise UsageError("--shell runs no program", "leave out either --shell or the program")
+    return options.shell
 
 
 def _chosen(options: RunOptions) -> dict[str, Any]:
@@ -154,7 +153,7 @@ def _chosen(options: RunOptions) -> dict[str, Any]:
         "environment": parse.parse_environment(options.environment, os.environ),
         "mounts": tuple(parse.parse_mount(text, Path.cwd()) for text in options.mounts),
         "network": parse.check_network(options.network) if options.network else "",
-        "cpus": options.cpus,
+        "cpus": None if options.cpus is None else parse.check_cpus(options.cpus),
         "memory": parse.parse_memory(options.memory) if options.memory else None,
         "controls": options.controls,
         "allow": parse.parse_allow(options.allow),
@@ -174,16 +173,6 @@ def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
     """
     kept = f"{values}@{start}" if start else str(values)
     return {"ENVBUILD_TRACE": "1", **({"ENVBUILD_TRACE_VALUES": kept} if values else {})}
-
-
-def _start(arguments: tuple[str, ...]) -> Path:
-    """Where the search for a lock begins: at the script if there is one, else here."""
-    if arguments and arguments[0].endswith(".py"):
-        script = Path(arguments[0])
-        if not script.is_file():
-            raise UsageError(f"no script {script} here", "name a file; for another program: envbuild run -- PROGRAM")
-        return script
-    return Path.cwd()
 
 
 def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> None:

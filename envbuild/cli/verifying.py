@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.console import Console, plural, print_error
+from envbuild.cli.programs import misplaced
 from envbuild.cli.running import TRACE_VALUES, RunOptions, host_said_first, prepared
 from envbuild.cli.verify_session import Session, ran_of
 from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
@@ -90,6 +93,8 @@ def verify_program(options: VerifyOptions, console: Console) -> int:
 
                 return measure(session.plan, engine, options.count, options.ignore, console)
             _run_all(session, engine, console)
+        if session.runs and (said := misplaced(options.run.command, session.runs[0].record, "verify")):
+            console.note(said)
         verdict = session.judge()
         if verdict.outcome == "identical":
             return _proved(session, verdict, options, console)
@@ -243,9 +248,15 @@ def _failed(session: Session, verdict: Verdict, console: Console) -> int:
     shown = "\n".join(f"  {line}" for line in tail.rstrip("\n").splitlines()[-12:])
     print_error(
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        "mend it first: envbuild run " + " ".join(session.plan.request.arguments[:1]),
+        f"{_missing_module(tail)}mend it first: envbuild run {shlex.join(session.plan.request.arguments)}",
     )
     return code if code else NotReproducibleError.exit_code
+
+
+def _missing_module(tail: str) -> str:
+    """Say what to do about a package that a failed program looked for in vain; empty if that is not why it failed."""
+    found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
+    return f"if {found[1]} is a package, add it to requirements in the spec and lock again; else " if found else ""
 
 
 def _table(

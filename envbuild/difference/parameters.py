@@ -19,7 +19,8 @@ _SOURCES = {"command line": "argument"}
 def parameters(a: Record, b: Record) -> Section:
     """Compare the effective values of all parameters, defaults included."""
     if not (a.parameters and b.parameters):
-        return Section("parameters", tuple(_one_sided(a, b)), compared=False, unknown=_not_recorded(a, b))
+        found = tuple(_one_sided(a, b))
+        return Section("parameters", found, compared=False, unknown=() if found else _not_recorded(a, b))
     mine, theirs = effective(a.parameters), effective(b.parameters)
     findings = tuple(_values(mine, theirs))
     masked = tuple(

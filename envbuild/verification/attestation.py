@@ -17,6 +17,7 @@ from msgspec import Meta
 from envbuild.errors import LockError
 from envbuild.host import HostFacts
 from envbuild.record import Output, Record, RunId, Sha256, Time, Verified
+from envbuild.suggest import script_in
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 PREDICATE: Literal["urn:envbuild:verification:1"] = "urn:envbuild:verification:1"
@@ -190,7 +191,8 @@ def load(path: Path) -> Statement:
     try:
         return msgspec.json.decode(path.read_bytes(), type=Statement)
     except OSError:
-        raise LockError(f"there is no attestation {path}", "make one: envbuild verify train.py") from None
+        hint = f"make one: envbuild verify {script_in(path.parent)}"
+        raise LockError(f"there is no attestation {path}", hint) from None
     except msgspec.MsgspecError as error:
         raise LockError(f"{path} is no attestation of envbuild: {error}", "make it again: envbuild verify") from None
 

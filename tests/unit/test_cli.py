@@ -222,7 +222,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         (["lock", "--chekc"], "Error: No such option: --chekc"),
         (["lock", "--resolver", "conda"], "Error: Invalid value for '--resolver': 'conda' is not one of"),
         (["show"], "Error: Missing argument 'RUN'."),
-        (["run", "--cpu", "2", "t.py"], "envbuild: run has no option --cpu\n  → see them all: envbuild run --help\n"),
+        (["run", "--cpu", "2", "t.py"], "envbuild: run has no option --cpu — perhaps you meant --cpus\n  → see them all: envbuild run --help\n"),
         (["run", "--cpus", "two", "t.py"], "Error: Invalid value for '--cpus': 'two' is not a valid float."),
         (["run", "-m"], "envbuild: nothing to run after -m\n  → name a module: envbuild run -m MODULE\n"),
         (

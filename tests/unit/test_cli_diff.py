@@ -248,7 +248,7 @@ def test_which_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ((), "nothing to compare: {} has 1 runs"),
+        ((), "nothing to compare: {} has 1 run"),
         ((A,), f"nothing to compare run {A} with in {{}}"),
         ((A, A[:4]), f"run {A} cannot be compared with itself"),
         (("./none", A), "cannot read none: No such file or directory"),
@@ -260,6 +260,60 @@ def test_runs_that_cannot_be_compared(names: tuple[str, ...], message: str, tmp_
     with pytest.raises(UsageError) as refused:
         diff_runs(names, Path(), Console())
     assert refused.value.message == message.format(tmp_path)
+
+
+def test_how_to_get_two_runs(tmp_path: Path) -> None:
+    """The next command is that of the one run that is there, or a script that is."""
+    hints = []
+    for each in (None, record(command=("python", "fit.py", "a b"))):
+        saved(*([each] if each else []))
+        with pytest.raises(UsageError) as refused:
+            diff_runs((), Path(), Console())
+        hints.append((refused.value.message, refused.value.hint))
+        Path("fit.py").touch()
+    where = f"nothing to compare: {tmp_path} has"
+    assert hints == [
+        (f"{where} no runs", "run twice: envbuild run train.py"),
+        (f"{where} 1 run", "run again: envbuild run fit.py 'a b'"),
+    ]
+
+
+def program(number: int, path: str, verification: str = "") -> Record:
+    """A run of a script, or of another command; maybe by verify."""
+    script = Script(path=path, sha256=sha("3")) if path.endswith(".py") else None
+    options = msgspec.structs.replace(record().options, verification=verification)
+    return record(ids(number), script=script, command=("python", path) if script else (path,), options=options)
+
+
+@pytest.mark.parametrize(
+    ("made", "compared"),
+    [
+        (("a.py", "b.py", "a.py"), "02"),  # not b with a
+        (("a.py", "a.py", "ls"), "01"),  # the newest of which there is an earlier one
+        (("a.py", "a.py", "v:a.py", "v:a.py", "v:a.py"), "01"),  # runs before copies
+        (("a.py", "v:a.py", "v:a.py"), "02"),  # one copy of a verification
+        (("v:a.py", "v:a.py"), "01"),
+        (("a.py", "b.py", "c.py"), "12"),
+    ],
+)
+def test_runs_of_one_program_are_compared(
+    made: tuple[str, ...], compared: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default those that people mean: the newest of one program, and verify's copies only if there are no others."""
+    for number, name in enumerate(made):
+        saved(program(number, name.removeprefix("v:"), "x" if name.startswith("v:") else ""))
+    assert "".join(pair(capsys)) == compared
+
+
+def test_an_earlier_run_of_the_same_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """A named run of which no recipe was run before is compared with its own script, not with what ran in between."""
+    saved(
+        *(
+            msgspec.structs.replace(program(n, name), recipe=sha(str(n)))
+            for n, name in enumerate(["a.py", "b.py", "a.py"])
+        )
+    )
+    assert pair(capsys, ids(2)) == ["0", "2"]
 
 
 def test_runs_of_two_projects(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -53,11 +53,13 @@ def test_runs_are_a_table_newest_first(capsys: pytest.CaptureFixture[str]) -> No
     saved(id=ids[5], exit_code=78, state="refused")
     saved(id=ids[6], exit_code=None, state="running", duration=None)
     saved(id=f"01JD000007{'0' * 16}", verified="no")
+    saved(id=f"01JD000008{'0' * 16}", options=Options(network="none", workspace="rw", verification="x"))
     assert cli.main(["runs"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert out == (
         "RUN         STARTED              TOOK       RESULT            BITS                     COMMAND\n"
+        "01JD000008  2026-01-02 05:04:05  1.2 s      ok, by verify                              python train.py 'a b'\n"
         "01JD000007  2026-01-02 05:04:05  1.2 s      ok, not verified                           python train.py 'a b'\n"
         "01JD000006  2026-01-02 05:04:05             running                                    python train.py 'a b'\n"
         "01JD000005  2026-01-02 05:04:05  1.2 s      refused                                    python train.py 'a b'\n"

@@ -299,6 +299,15 @@ def test_no_outputs_are_no_equal_ones() -> None:
     assert [finding.sentence for finding in found.results] == ["the program: ok → exit 1"]
 
 
+def test_parameters_of_one_run_are_not_told_twice() -> None:
+    """What only one run's parser gave is a difference, and then it is not unknown too."""
+    found = compare(record(), other_results(parameters=()))
+    assert [each.what for each in found.causes] == ["learning_rate", "epochs"]
+    assert not any("parameters" in phrase for phrase in found.unknown)
+    bare = compare(record(), other_results(parameters=(), modules=()))
+    assert bare.unknown[0] == "parameters (recorded only in A)"
+
+
 def test_what_both_lack_is_not_equal() -> None:
     """An old record knows less: that is said, and neither "same" nor a cause."""
     bare: dict[str, Any] = {

@@ -9,6 +9,7 @@ import pytest
 from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
 from envbuild.run_options import (
+    check_cpus,
     check_network,
     parse_allow,
     parse_environment,
@@ -47,6 +48,17 @@ def test_wrong_sizes_are_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_memory(text)
     assert caught.value.message == message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("count", [-1.0, 0.0, 0.001, float("nan"), float("inf")])
+def test_cpus_are_a_number_above_zero(count: float) -> None:
+    """What no engine takes is said before anything is built, with the way out."""
+    assert check_cpus(0.5) == 0.5
+    with pytest.raises(UsageError) as caught:
+        check_cpus(count)
+    assert caught.value.message == f"--cpus: expected a number above 0, such as 2 or 0.5, found {count:g}"
+    assert caught.value.hint == "all: leave it out"
 
 
 def test_variables_are_set_or_passed_on() -> None:
@@ -113,6 +125,7 @@ def test_network_names_are_checked() -> None:
     assert caught.value.message == (
         "--network: expected none, bridge, host or the name of a network, found 'container:other'"
     )
+    assert caught.value.hint == "list those of the engine: docker network ls"
 
 
 @pytest.mark.parametrize("name", ["ENVBUILD_GUARD", "ENVBUILD_ALLOW", "ENVBUILD_CONTROLS", "ENVBUILD_RUN_ID"])

@@ -67,6 +67,16 @@ def test_a_run_is_found_by_the_beginning_of_its_identity(tmp_path: Path) -> None
     assert unknown.value.message == f"no runs begin with '7' in {tmp_path}"
 
 
+def test_many_runs_that_begin_alike(tmp_path: Path) -> None:
+    """Five are named, and that there are more is said."""
+    for sign in "1234567":
+        runs.save(tmp_path, a_record("01JC" + sign * 22))
+    with pytest.raises(RecordError) as ambiguous:
+        runs.find_run(tmp_path, "01J")
+    assert ambiguous.value.message.startswith(f"7 runs begin with '01J': 01JC{'7' * 22}, ")
+    assert ambiguous.value.message.endswith(f", 01JC{'3' * 22} and 2 more")
+
+
 def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
     """A run is compared with successful earlier runs of its recipe only, and an equal one wins over a newer other."""
     other = (Output(path="model", change="created", size=1, sha256="cd" * 32),)

@@ -1,0 +1,73 @@
+"""The program that ``run`` and ``verify`` are given: what was typed, and what may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from envbuild.cli.options import app
+from envbuild.errors import UsageError
+from envbuild.suggest import names_in, perhaps, script_in
+
+if TYPE_CHECKING:
+    from envbuild.record import Record
+
+Verb = Literal["run", "verify"]
+
+_REFUSED_ARGUMENTS = 2
+"""How argument parsers end a program that was given what it does not know."""
+
+
+def check_program(command: tuple[str, ...], verb: Verb) -> tuple[str, ...]:
+    """Return a program with its arguments as typed; raises ``UsageError`` if there is none, or it is an option."""
+    if not command:
+        shell = "; or open a shell: envbuild run --shell" if verb == "run" else ""
+        raise UsageError("nothing to run", f"name a script: envbuild {verb} {script_in(Path.cwd())}{shell}")
+    # Python's own -m and -c come through with the program, since what follows them is the program's.
+    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
+        name = command[0].partition("=")[0]
+        meant = perhaps(name, [each for each in own_options(verb) if each.startswith("--")])
+        raise UsageError(f"{verb} has no option {name}{meant}", f"see them all: envbuild {verb} --help")
+    if command[0] in ("-m", "-c") and len(command) == 1:
+        raise UsageError(f"nothing to run after {command[0]}", f"name a module: envbuild {verb} -m MODULE")
+    return command
+
+
+def search_start(command: tuple[str, ...], verb: Verb) -> Path:
+    """Return where the search for a lock begins: at the script if there is one, else here."""
+    if command and command[0].endswith(".py"):
+        script = Path(command[0])
+        if not script.is_file():
+            meant = perhaps(script.name, [name for name in names_in(script.parent) if name.endswith(".py")])
+            hint = f"name a file; for another program: envbuild {verb} -- PROGRAM"
+            raise UsageError(f"no script {script} here{meant}", hint)
+        return script
+    return Path.cwd()
+
+
+def own_options(verb: Verb) -> list[str]:
+    """Return the options of a command in all their spellings, but for ``--help``."""
+    import typer
+
+    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    return [name for each in command.params for name in (*each.opts, *each.secondary_opts) if name.startswith("-")]
+
+
+def misplaced(command: Sequence[str], record: Record, verb: Verb) -> str:
+    """Say which of envbuild's own options a script was given that seems not to know them; empty if there are none.
+
+    Scripts have options of the same names. Those whose parser was seen and took its arguments are believed.
+    """
+    if record.state != "finished" or (record.parameters and record.exit_code != _REFUSED_ARGUMENTS):
+        return ""
+    module = tuple(command[:1]) == ("-m",)
+    if not module and not command[0].endswith(".py"):
+        return ""
+    given = [word.partition("=")[0] for word in command[2 if module else 1 :] if word.startswith("-")]
+    known = {*own_options(verb)} if given else set()
+    found = list(dict.fromkeys(word for word in given if word in known))
+    if not found:
+        return ""
+    program = command[1] if module else command[0]
+    return f"{', '.join(found)} went to {program}: envbuild's own options come before the script"

@@ -1,0 +1,98 @@
+"""What is typed as the program of ``run`` and ``verify``, and what is said where something else was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import envbuild.cli.app  # noqa: F401 - registers the commands, whose options are asked for
+from envbuild import cli
+from envbuild.cli.programs import misplaced
+from envbuild.cli.running import RunOptions, host_said_first
+from envbuild.cli.verifying import _missing_module
+from envbuild.errors import EngineError, UsageError
+from envbuild.verification import attestation
+from tests.support.records import record
+from tests.support.runtime import make_lock
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["run", "--mem", "8g", "fit.py"], "run has no option --mem — perhaps you meant --memory\n  → see them all: "),
+        (["verify", "--controlls", "fit.py"], "verify has no option --controlls — perhaps you meant --controls\n"),
+        (["verify"], "nothing to run\n  → name a script: envbuild verify fit.py\n"),
+        (["run"], "nothing to run\n  → name a script: envbuild run fit.py; or open a shell: envbuild run --shell\n"),
+        (
+            ["verify", "fitt.py"],
+            "no script fitt.py here — perhaps you meant fit.py\n"
+            "  → name a file; for another program: envbuild verify -- PROGRAM\n",
+        ),
+        (["verify", "-m"], "nothing to run after -m\n  → name a module: envbuild verify -m MODULE\n"),
+    ],
+)
+def test_the_next_command_is_that_of_the_verb(
+    typed: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``verify`` hints at ``verify``, with a script that is there; a misspelt option or script has its near name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fit.py").touch()
+    assert cli.main(typed) == 2
+    assert capsys.readouterr().err.startswith(f"envbuild: {told}")
+
+
+def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
+    """The hint names a script of the project."""
+    (tmp_path / "fit.py").touch()
+    with pytest.raises(Exception, match="there is no attestation") as caught:
+        attestation.load(tmp_path / "pylock.t.verified.json")
+    assert getattr(caught.value, "hint", "") == "make one: envbuild verify fit.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "told"),
+    [
+        (("t.py", "-n", "2"), {"parameters": (), "exit_code": 2}, "-n went to t.py"),
+        (("t.py", "-n", "2"), {"exit_code": 2}, "-n went to t.py"),
+        (("t.py", "--no-controls", "--jobs=3", "x"), {"parameters": ()}, "--no-controls, --jobs went to t.py"),
+        (("-m", "pkg.fit", "--in-place"), {"parameters": ()}, "--in-place went to pkg.fit"),
+        (("t.py", "-n", "2"), {}, ""),  # its parser took it
+        (("t.py", "--epochs", "2", "--help"), {"parameters": (), "exit_code": 2}, ""),
+        (("ls", "-n"), {"parameters": ()}, ""),
+        (("t.py", "-n", "2"), {"parameters": (), "state": "refused"}, ""),
+    ],
+)
+def test_an_option_behind_the_script(command: tuple[str, ...], changes: dict[str, Any], told: str) -> None:
+    """It went to the script: said if the script seems not to know it, never of options that a parser took."""
+    said = misplaced(command, record(**changes), "verify")
+    assert said == (f"{told}: envbuild's own options come before the script" if told else "")
+
+
+def test_a_package_that_is_missing() -> None:
+    """A program that ends for want of a module gets the way out before the general advice; others do not."""
+    said = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
+    assert _missing_module(said) == ("if pandas is a package, add it to requirements in the spec and lock again; else ")
+    assert _missing_module(f"{said}OSError: gone\n") == ""
+
+
+def test_a_network_that_the_engine_does_not_know() -> None:
+    """The engine's words stay, and where all networks are listed is added; other refusals are left alone."""
+    options = RunOptions(command=("t.py",), network="foo")
+    for message, hint in (
+        ("cannot start the container: network foo not found", "list those of the engine: docker network ls"),
+        ("cannot start the container: no space", ""),
+    ):
+        with pytest.raises(EngineError) as caught, host_said_first(make_lock(), options, None):  # type: ignore[arg-type]
+            raise EngineError(message)
+        assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_cpus_that_cannot_be_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are refused on the way in."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", "--cpus", "-1", "-c", "1"]) == UsageError.exit_code
+    assert capsys.readouterr().err.startswith("envbuild: --cpus: expected a number above 0")
