@@ -152,6 +152,7 @@ def test_pins_stay_until_they_are_asked_to_move(project: Project) -> None:
     assert _pins(project) == {"alpha": "3.0", "beta": "3.0"}
     done = _refused(project, 12, "--upgrade-package", "betta")
     assert "--upgrade-package: no package 'betta' is locked" in done.err.replace('"', "'")
+    assert "\n  → name a package of the lock; a new one is named in the spec's requirements\n" in done.err
 
 
 def test_the_layout_stays_until_it_is_asked_to_move(project: Project) -> None:
@@ -193,6 +194,7 @@ def test_unknown_os_packages_are_told_with_near_names(project: Project) -> None:
     assert "ffmpge" in done.err
     assert "ffmpeg" in done.err
     assert "gti" in done.err
+    assert done.err.startswith("envbuild: os packages: these names do not do\n  there is no package 'ffmpge'")
 
 
 def test_an_os_package_pinned_to_another_version(project: Project) -> None:
