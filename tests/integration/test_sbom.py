@@ -18,6 +18,7 @@ import pytest
 from envbuild.lock import Lock, load
 from tests.support.cli import Project
 from tests.support.environments import environment
+from tests.support.wheels import make_wheel
 
 docker = pytest.importorskip("docker")
 
@@ -160,11 +161,20 @@ def test_syft_finds_what_is_locked(project: Project, bills: dict[str, Path], tmp
 
 
 @pytest.mark.engine
-def test_each_is_in_the_layer_that_the_bill_names(project: Project, bills: dict[str, Path], tmp_path: Path) -> None:
-    """The layer of a package, by its digest, is the one that dpkg's list or the wheel's metadata of it lies in."""
+@pytest.mark.network
+def test_each_is_in_the_layer_that_the_bill_names(project: Project, tmp_path: Path) -> None:
+    """The layer of a package, by its digest, is the one that dpkg's list or the wheel's metadata of it lies in.
+
+    A wheel of 2 MB lies below the operating system.
+    """
+    make_wheel(project.folder / "wheels", "large", files={"large.bin": os.urandom(2_000_000)})
+    spec = (project.folder / "spec.yaml").read_text()
+    project.write("spec.yaml", spec.replace("[tool]", "[tool, large]"))
+    project.must("lock")
     project.must("build", "--output", f"oci:{tmp_path / 'image'}")
+    bill = json.loads(project.must("sbom").out)
     held: dict[str, set[str]] = {}
-    for item in json.loads(bills["cyclonedx"].read_bytes())["components"]:
+    for item in bill["components"]:
         properties = {entry["name"]: entry["value"] for entry in item.get("properties", [])}
         if layer := properties.get("envbuild:layer:digest"):
             held.setdefault(layer.removeprefix("sha256:"), set()).add(item["purl"].partition("?")[0])
@@ -180,6 +190,7 @@ def test_each_is_in_the_layer_that_the_bill_names(project: Project, bills: dict[
         }
         found[digest] = (debs, {name.partition("-")[0].lower().replace("_", "-") for name in wheels})
     lock = _lock(project)
+    assert [item["value"] for item in bill["metadata"]["component"]["properties"]].index("wheels from 1 MiB") == 1
     for packages, kind in ((lock.os.packages, 0), (lock.packages, 1)):
         for package in packages:
             ref = f"/{package.name}@{package.version}"
