@@ -25,8 +25,9 @@ def write_starter(folder: Path, force: bool, console: Console) -> None:
 
     target = folder / "spec.yaml"
     if not folder.is_dir():
-        what = "is not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"{folder} {what}", "name the folder of your project")
+        if not folder.exists():
+            raise UsageError(f"{folder} does not exist", f"make it first: mkdir {folder}")
+        raise UsageError(f"{folder} is not a folder", "name the folder of your project")
     if target.exists() and not force:
         raise UsageError(f"{target} exists already", "edit it, or replace it: envbuild init --force")
     guess = look(folder)

@@ -305,5 +305,5 @@ def test_a_run_without_its_lock(project: Project, tmp_path: Path) -> None:
     assert (done.code, done.out) == (11, "")
     assert done.err == (
         f"envbuild: no lock (pylock.NAME.toml) in {empty.folder} or any folder above it\n"
-        "  → write one: envbuild lock spec.yaml\n"
+        "  → write a spec, then lock it: envbuild init\n"
     )

@@ -222,7 +222,10 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         (["lock", "--chekc"], "Error: No such option: --chekc"),
         (["lock", "--resolver", "conda"], "Error: Invalid value for '--resolver': 'conda' is not one of"),
         (["show"], "Error: Missing argument 'RUN'."),
-        (["run", "--cpu", "2", "t.py"], "envbuild: run has no option --cpu — perhaps you meant --cpus\n  → see them all: envbuild run --help\n"),
+        (
+            ["run", "--cpu", "2", "t.py"],
+            "envbuild: run has no option --cpu — perhaps you meant --cpus\n  → see them all: envbuild run --help\n",
+        ),
         (["run", "--cpus", "two", "t.py"], "Error: Invalid value for '--cpus': 'two' is not a valid float."),
         (["run", "-m"], "envbuild: nothing to run after -m\n  → name a module: envbuild run -m MODULE\n"),
         (
@@ -301,7 +304,7 @@ def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
     assert cli.main(["init", str(tmp_path / "nowhere")]) == 2
     assert capsys.readouterr().err == (
-        f"envbuild: {tmp_path}/nowhere does not exist\n  → name the folder of your project\n"
+        f"envbuild: {tmp_path}/nowhere does not exist\n  → make it first: mkdir {tmp_path}/nowhere\n"
     )
     assert cli.main(["init", str(target)]) == 2
     assert capsys.readouterr().err == f"envbuild: {target} is not a folder\n  → name the folder of your project\n"
