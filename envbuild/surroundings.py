@@ -10,7 +10,6 @@ from envbuild.host import GpuFacts, HostFacts
 from envbuild.record import Git
 from envbuild.runtime.guard import driver
 
-
 _CHANGED = 1000
 """Names of changed files that a record keeps."""
 
