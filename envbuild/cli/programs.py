@@ -57,17 +57,26 @@ def own_options(verb: Verb) -> list[str]:
 def misplaced(command: Sequence[str], record: Record, verb: Verb) -> str:
     """Say which of envbuild's own options a script was given that seems not to know them; empty if there are none.
 
-    Scripts have options of the same names. Those whose parser was seen and took its arguments are believed.
+    Scripts have options of the same names. Those that took their arguments are believed, if a parser was seen or they
+    read the command line themselves.
     """
-    if record.state != "finished" or (record.parameters and record.exit_code != _REFUSED_ARGUMENTS):
+    took = record.exit_code != _REFUSED_ARGUMENTS
+    if record.state != "finished" or (took and record.parameters):
         return ""
     module = tuple(command[:1]) == ("-m",)
-    if not module and not command[0].endswith(".py"):
+    if not module and not "".join(command[:1]).endswith(".py"):
         return ""
     given = [word.partition("=")[0] for word in command[2 if module else 1 :] if word.startswith("-")]
     known = {*own_options(verb)} if given else set()
     found = list(dict.fromkeys(word for word in given if word in known))
-    if not found:
+    if not found or (took and _reads_its_command_line(Path(command[0]))):
         return ""
     program = command[1] if module else command[0]
     return f"{', '.join(found)} went to {program}: envbuild's own options come before the script"
+
+
+def _reads_its_command_line(script: Path) -> bool:
+    try:
+        return b"argv" in script.read_bytes()
+    except OSError:
+        return False

@@ -61,11 +61,18 @@ def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
         (("t.py", "-n", "2"), {}, ""),  # its parser took it
         (("t.py", "--epochs", "2", "--help"), {"parameters": (), "exit_code": 2}, ""),
         (("ls", "-n"), {"parameters": ()}, ""),
+        (("argv.py", "-n"), {"parameters": ()}, ""),  # it reads them itself
+        (("argv.py", "-n"), {"parameters": (), "exit_code": 2}, "-n went to argv.py"),
+        ((), {"parameters": ()}, ""),  # a shell
         (("t.py", "-n", "2"), {"parameters": (), "state": "refused"}, ""),
     ],
 )
-def test_an_option_behind_the_script(command: tuple[str, ...], changes: dict[str, Any], told: str) -> None:
+def test_an_option_behind_the_script(
+    command: tuple[str, ...], changes: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It went to the script: said if the script seems not to know it, never of options that a parser took."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "argv.py").write_text("import sys\nprint(sys.argv)\n")
     said = misplaced(command, record(**changes), "verify")
     assert said == (f"{told}: envbuild's own options come before the script" if told else "")
 
