@@ -112,7 +112,7 @@ def check_attestation(opened: Opened, arguments: Sequence[str], signers: Path | 
     console.line(
         "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
     )
-    console.line("", f"lock, image, {_words(proof.files)}and inputs are as they were then")
+    console.line("", _as_then(proof.files, inputs=bool(opened.lock.inputs)))
     for line in _elsewhere(proof.host):
         console.line("", line)
     console.line("signed", signer or "not at all")
@@ -188,9 +188,12 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value) or "none"
 
 
-def _words(files: object) -> str:
+def _as_then(files: object, *, inputs: bool) -> str:
+    """Say what is as it was when it was proved; data that nobody declared may be any."""
     count = len(files) if isinstance(files, dict) else 0
-    return f"{plural(count, 'file')} of code " if count else ""
+    code = f"{plural(count, 'file')} of code" if count else ""
+    *some, last = (word for word in ("lock", "image", code, "inputs" if inputs else "") if word)
+    return f"{', '.join(some)} and {last} are as they were then" + ("" if inputs else "; no inputs are declared")
 
 
 def _call(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:

@@ -12,7 +12,7 @@ import pytest
 from envbuild import cli
 from envbuild import lock as locks
 from envbuild.cli import attesting
-from envbuild.cli.attesting import attest, check_attestation, check_signature, withdraw
+from envbuild.cli.attesting import _as_then, attest, check_attestation, check_signature, withdraw
 from envbuild.cli.console import Console
 from envbuild.cli.opening import Opened
 from envbuild.cli.verifying import VerifyOptions
@@ -120,7 +120,8 @@ def test_what_still_holds_is_said(proved: Opened, capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     date = attestation.load(attestation.path_of(proved.path)).predicate.date[:10]
     assert lines[0] == f"verified  bit-identical 2/2 on {date}: 1 file, 1 metric"
-    assert lines[1] == "          lock, image, 2 files of code and inputs are as they were then"
+    assert lines[1] == "          lock, image and 2 files of code are as they were then; no inputs are declared"
+    assert _as_then({}, inputs=True) == "lock, image and inputs are as they were then"
     assert any(line.strip().startswith("driver: ") for line in lines)  # the record's host has a GPU
     assert lines[-1] == "signed    not at all"
     assert check(proved, "train.py", "-x") == 0
