@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -202,12 +202,11 @@ def _deb_sources(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str
 def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequence[str]]:
     """Return where missing wheels were when they were locked, as far as that is still known."""
     folder = store.cache_dir("locations")
-    places = {package.wheel.sha256: folder / package.wheel.sha256 for package in lock.packages}
-    return {
-        sha256: place.read_text().splitlines()
-        for sha256, place in places.items()
-        if sha256 in missing and place.is_file()
-    }
+    found: dict[str, Sequence[str]] = {}
+    for sha256 in {package.wheel.sha256 for package in lock.packages} & missing:
+        with suppress(OSError, ValueError):  # notes have no lease: a collection may take one at any moment
+            found[sha256] = (folder / sha256).read_text().splitlines()
+    return found
 
 
 def _wheels_now(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:

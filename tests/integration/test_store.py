@@ -107,7 +107,7 @@ def test_two_builds_share_their_work_beside_a_collection(pair: tuple[Project, Pr
             rounds += 1
         time.sleep(0.02)
     done = [finish(process) for process in processes]
-    assert [one.code for one in done] == [0, 0], done
+    assert [one.code for one in done] == [0, 0], "\n".join(one.err for one in done)
     assert (rounds > 20, stray in gone) == (True, True)
     fetched = [request.target for request in server.requests if request.method == "GET" and ".whl" in request.target]
     assert sorted(fetched) == [f"/files/shared{part}-1.0-py3-none-any.whl" for part in "ab"]
