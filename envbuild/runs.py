@@ -13,7 +13,8 @@ from pathlib import Path
 
 from envbuild.files import atomic_file, atomic_write
 from envbuild.project import STATE_FOLDER
-from envbuild.record import Record, RecordError, compare, dumps, loads, same_tensors
+from envbuild.record import Record, RecordError, dumps, loads
+from envbuild.record_outputs import compare, same_tensors
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26

@@ -17,7 +17,8 @@ from envbuild.cli.parameters import described as parameters_and_files
 from envbuild.cli.results import described as results
 from envbuild.host import HostFacts
 from envbuild.project import project_of
-from envbuild.record import Options, Record, doubt, record_schema
+from envbuild.record import Options, Record, record_schema
+from envbuild.record_summary import doubt
 from envbuild.suggest import script_in
 from envbuild.text import plain
 

@@ -17,7 +17,7 @@ from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs,
 from envbuild.cli.opening import open_lock
 from envbuild.cli.programs import Verb, check_program, misplaced, search_start
 from envbuild.errors import EngineError, HostMismatchError, UsageError
-from envbuild.record import summary
+from envbuild.record_summary import summary
 
 if TYPE_CHECKING:
     from envbuild.engine.docker import DockerEngine

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
 from envbuild.difference.text import digest, numbers, plural, some
-from envbuild.record import Output, Point, Record, different_tensors
-from envbuild.record import compare as different_files
+from envbuild.record import Output, Point, Record
+from envbuild.record_outputs import compare as different_files
+from envbuild.record_outputs import different_tensors
 from envbuild.text import plain
 
 _WEIGHT = 100

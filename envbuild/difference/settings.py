@@ -9,7 +9,8 @@ import msgspec
 from envbuild.difference.finding import Evidence, Finding, Section, changed
 from envbuild.difference.text import flat, pairs, shown
 from envbuild.masking import MASK
-from envbuild.record import Record, allowed, cpu_numbers
+from envbuild.record import Record, cpu_numbers
+from envbuild.record_summary import allowed
 from envbuild.runtime.guard import variables
 from envbuild.text import plain
 

@@ -11,7 +11,8 @@ from typing import Any
 from envbuild.lock import Lock
 from envbuild.masking import mask_arguments, mask_environment
 from envbuild.processes import ReadFile, effective
-from envbuild.record import Options, Record, doubt
+from envbuild.record import Options, Record
+from envbuild.record_summary import doubt
 from envbuild.report.values import Run
 from envbuild.report.words import duration, size, time
 

@@ -18,7 +18,8 @@ from typing import Any, Literal
 import msgspec
 
 from envbuild.digest import sha256_json
-from envbuild.record import Record, State, different_tensors
+from envbuild.record import Record, State
+from envbuild.record_outputs import different_tensors
 
 Outcome = Literal["identical", "different", "failed", "refused"]
 

@@ -16,7 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[2] / "envbuild"
 
 VALUES = (
-    "errors digest layout hardware host lock lock_document lock_types record files progress resources suggest masking "
+    "errors digest layout hardware host lock lock_document lock_types record record_outputs record_summary "
+    "files progress resources suggest masking "
     "project requirement_files spec spec_checks spec_docs spec_env spec_fields spec_hardware spec_hardware_keys "
     "spec_hardware_kinds spec_keys spec_kinds spec_yaml host_file host_values locked_hardware moves processes "
     "text trace trace_divergence trace_file trace_values"

@@ -20,16 +20,14 @@ from envbuild.record import (
     RecordError,
     Script,
     Tensor,
-    compare,
-    different_tensors,
     dumps,
     loads,
     recipe,
     record_schema,
-    same_tensors,
-    summary,
     verified,
 )
+from envbuild.record_outputs import compare, different_tensors, same_tensors
+from envbuild.record_summary import summary
 
 SHA = "ab" * 32
 
