@@ -16,6 +16,8 @@ from envbuild.text import plain
 _WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "objects": 57}
 _OTHER_FILES = 47
 """Of changes to files that only git knows of: more than what an earlier run left (``results``), less than a reason."""
+_WRITTEN = ("pylock.", "Dockerfile")
+"""Beginnings of the names of files that ``envbuild lock`` writes, also for other specs."""
 _LINES = 4
 """Lines of code shown for one file."""
 _LONG = 160
@@ -80,7 +82,7 @@ def git(a: Record, b: Record, evidence: Evidence, *, code_known: bool, explained
     follows = "script, modules or configs" if explained else ""
     known = _known_elsewhere(a, b, evidence)
     committed, edited = (
-        [name for name in names if not _is_below(name, known) and not name.startswith("pylock.")]
+        [name for name in names if not _is_below(name, known) and not name.startswith(_WRITTEN)]
         for names in (evidence.committed, _edited(a.git, b.git))
     )
     weight = 10 if code_known else 83
@@ -114,7 +116,7 @@ def _known_elsewhere(a: Record, b: Record, evidence: Evidence) -> set[str]:
     left = {path for each in (a, b) for path in (*each.deleted, *(output.path for output in each.outputs))}
     scripts = {each.script.path for each in (a, b) if each.script}
     specs = {name for lock in (evidence.lock_a, evidence.lock_b) if lock for name in lock.resolution}
-    return read | left | scripts | specs | {*a.inputs, *b.inputs, a.lock.file, b.lock.file, "Dockerfile"}
+    return read | left | scripts | specs | {*a.inputs, *b.inputs, a.lock.file, b.lock.file}
 
 
 def _is_below(name: str, places: set[str]) -> bool:

@@ -218,7 +218,8 @@ def test_a_file_that_only_git_knows_of() -> None:
     """Data that git tracks and nobody declared is named, before what an earlier run left; results are no cause."""
     (output,) = other_results().outputs
     found = (msgspec.structs.replace(output, change="changed"),)
-    b = other_results(git=edited("more/x.csv", "model.npz", "pylock.digits.toml", "train.py"), outputs=found)
+    names = ("more/x.csv", "model.npz", "pylock.digits.toml", "Dockerfile.digits", "train.py")
+    b = other_results(git=edited(*names), outputs=found)
     first, second = sentences(record(git=CLEAN), b)
     assert first == "git, not committed: clean → changes dddddddddddd… (more/x.csv)"
     assert second.startswith("model.npz at the start: (not there) → there before")
