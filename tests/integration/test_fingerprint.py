@@ -82,7 +82,12 @@ def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_
     found = fingerprint.found_in(first)
     assert found is not None
     assert sorted(found["parts"]) == ["libm", "python.random"]
-    assert found["seconds"]["numbers"] > 0
+    seconds = [found["seconds"]["numbers"]]
+    while min(seconds) >= 1 and len(seconds) < 10:  # a busy machine only adds to it
+        again = tmp_path / f"again{len(seconds)}"
+        assert start(again, "true")[0] == 0
+        seconds.append((fingerprint.found_in(again) or {})["seconds"]["numbers"])
+    assert min(seconds) < 1
     assert fingerprint.record_first(path, lock, found, "run-1") == ()
 
     second.mkdir()

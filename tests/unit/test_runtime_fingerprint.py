@@ -35,7 +35,8 @@ def test_equal_in_every_process() -> None:
     digests = [{part: facts["digest"] for part, facts in parts.items()} for parts in found]
     assert digests == [digests[0]] * 20
     assert {"libm", "python.random"} <= set(digests[0])
-    assert all(facts["seconds"] >= 0 for facts in found[-1].values())
+    for part in found[0]:  # a busy machine only adds to it
+        assert min(parts[part]["seconds"] for parts in found) < 0.5
 
 
 @pytest.mark.subprocess
