@@ -69,7 +69,7 @@ records: venv ## build the reference images whose digests are not recorded (NAME
 
 cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
-	    $(BIN)/python -m envbuild.resolve.cuda_refresh
+	    $(BIN)/python -m tools.cuda_wheels
 
 examples: venv ## public examples, unmodified, five times each (CHECKOUTS=FOLDER, or git fetches them)
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")

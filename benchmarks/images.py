@@ -14,10 +14,10 @@ from pathlib import Path
 
 from benchmarks.cases import ENVBUILD, EXAMPLE, call
 from benchmarks.measure import Case
-from envbuild import lock as locks
-from envbuild.digest import sha256_file
-from envbuild.image.deb import open_deb
-from envbuild.store import Store
+from envbuild.core.digest import sha256_file
+from envbuild.image.os.deb import open_deb
+from envbuild.lock import model as locks
+from envbuild.store.objects import Store
 
 _WRITE = (
     "import os, sys\n"
@@ -30,11 +30,11 @@ _WRITE = (
 _LAYER = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from envbuild import lock\n"
-    "from envbuild.engine.docker import connect\n"
-    "from envbuild.image.rootfs import build_os_layer\n"
-    "from envbuild.progress import Silent\n"
-    "from envbuild.store import Store\n"
+    "from envbuild.lock import model as lock\n"
+    "from envbuild.engine.docker.adapter import connect\n"
+    "from envbuild.image.os.rootfs import build_os_layer\n"
+    "from envbuild.core.progress import Silent\n"
+    "from envbuild.store.objects import Store\n"
     "build_os_layer(lock.load(Path(sys.argv[1])).os, Store().path, connect(), Path('layer.tar'), Silent())\n"
 )
 _SYSTEM = "packages: [ca-certificates]\n"

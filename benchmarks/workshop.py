@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cases import BIN, ENVBUILD, REPOSITORY, call
-from envbuild import lock as locks
-from envbuild.fetch import Item, lock_items
-from envbuild.store import Store
+from envbuild.lock import model as locks
+from envbuild.store.fetch import Item, lock_items
+from envbuild.store.objects import Store
 from tests.support.second_engine import where_it_is
 
 FRAMEWORKS = {"tensorflow": "tensorflow-cpu==2.21.*", "cuda": "tensorflow[and-cuda]==2.21.*", "jax": "jax"}

@@ -16,7 +16,7 @@ fail() {
     exit 15
 }
 
-# Ask each candidate for its version, in the order in which envbuild itself looks (envbuild/engine/endpoint.py); print the
+# Ask each candidate for its version, in the order in which envbuild itself looks (envbuild/engine/docker/endpoint.py); print the
 # first answer. Needs no docker command: Debian 13 packages it apart from the engine.
 probe() {
     "${PYTHON:-python3}" - <<'PYTHON'

@@ -34,9 +34,9 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from envbuild import trace  # noqa: E402
-from envbuild.lock import Determinism  # noqa: E402
-from envbuild.resolve import policy  # noqa: E402
+from envbuild.determinism import policy  # noqa: E402
+from envbuild.lock.model import Determinism  # noqa: E402
+from envbuild.trace import compare  # noqa: E402
 from tests.support.environments import environment  # noqa: E402
 from tests.support.runtime import Tree, make_lock, make_tree  # noqa: E402
 
@@ -198,12 +198,12 @@ def _lay_out(files: Mapping[str, bytes], folder: Path) -> None:
 def _result(example: Mapping[str, Any], stdout: str, folder: Path, records: Path | None) -> Result:
     keep, forget = re.compile(example.get("keep", "")), re.compile(example.get("forget", r"(?!)"))
     lines = [line.split("\r")[-1].replace(str(folder), "") for line in stdout.splitlines()]
-    traces = trace.read_run(records) if records and example.get("steps") else ()
+    traces = compare.read_run(records) if records and example.get("steps") else ()
     return Result(
         lines=tuple(forget.sub("", line) for line in lines if keep.search(line)),
         outputs={path: hashlib.sha256((folder / path).read_bytes()).hexdigest() for path in example.get("outputs", ())},
         steps=sum(len(found.steps) for found in traces),
-        weights=trace.digest(traces) if traces else "",
+        weights=compare.digest(traces) if traces else "",
     )
 
 

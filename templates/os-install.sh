@@ -2,7 +2,7 @@
 # Installs Debian packages where there is nothing but their essential files, and removes what would differ next time.
 #
 # Reads /tmp/envbuild-os: plan (one action per line), debs/ (the packages). Needs no network and asks no question.
-# The same script runs in `envbuild build` and in a Dockerfile build; envbuild/image/bootstrap.py writes the plan.
+# The same script runs in `envbuild build` and in a Dockerfile build; envbuild/image/os/bootstrap.py writes the plan.
 set -euf
 umask 022
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from envbuild import __version__
 from envbuild.cli.console import Console, plural
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
+from envbuild.core.fs import atomic_write
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.files import atomic_write
-from envbuild.verification import attestation
+from envbuild.verify import attestation
 
 if TYPE_CHECKING:
-    from envbuild.cli.opening import Opened
-    from envbuild.record import Record
-    from envbuild.run import RunRequest
-    from envbuild.verification.attestation import Statement
-    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.operations.load_lock import Opened
+    from envbuild.record.model import Record
+    from envbuild.run.request import RunRequest
+    from envbuild.verify.attestation import Statement
+    from envbuild.verify.judge import Ran, Verdict
 
 NAMESPACE = "envbuild"
 """What signatures are for, as ``ssh-keygen -Y`` has it: one made for another purpose does not count."""
@@ -144,8 +144,8 @@ def check_signature(path: Path, signers: Path | None) -> str:
 
 def _stale(opened: Opened, statement: Statement, arguments: Sequence[str]) -> list[str]:
     """Say what is not as it was when it was proved."""
-    from envbuild.cli.identity import read_identity
     from envbuild.cli.inputs import compared_inputs
+    from envbuild.image.identity import read_identity
 
     proof, found = statement.predicate, []
     if arguments and tuple(arguments) != _arguments(proof.command):
@@ -176,7 +176,7 @@ def _arguments(command: Sequence[str]) -> tuple[str, ...]:
 
 def _elsewhere(host: attestation.Host) -> list[str]:
     """Say in what this machine differs from the one of the proof."""
-    from envbuild.surroundings import host_facts
+    from envbuild.record.git import host_facts
 
     here = attestation.host_of(host_facts())
     names = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild import __version__, layout
-from envbuild import lock as locks
+from envbuild import __version__
 from envbuild.cli.console import Console, human_bytes
 from envbuild.cli.debian_system import MACHINES
-from envbuild.digest import sha256_json
+from envbuild.core.digest import sha256_json
 from envbuild.errors import EngineError, IntegrityError, ResolveError
-from envbuild.image.base import Facts, read_facts
-from envbuild.spec import Spec
-from envbuild.spec_env import refuse
-from envbuild.store import Store
+from envbuild.image.os.base import Facts, read_facts
+from envbuild.lock import layout
+from envbuild.lock import model as locks
+from envbuild.spec.environment import refuse
+from envbuild.spec.model import Spec
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import BaseImages, ImageInfo
@@ -54,7 +55,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_engine() -> BaseImages:
     """Find the user's container engine."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     return connect()
 
@@ -197,7 +198,7 @@ def _export(
     engine: BaseImages, held: ImageInfo, reference: str, architecture: str, path: Path, store: Store, console: Console
 ) -> Export:
     """Normalise the image's file system into the store."""
-    from envbuild.image.rootfs import image_layer_from_export
+    from envbuild.image.os.rootfs import image_layer_from_export
 
     with console.phase("base image: export"), engine.export_image(reference, architecture) as stream:
         layer = image_layer_from_export(stream, path)

@@ -15,22 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild import lock as locks
-from envbuild import runs
 from envbuild.cli.console import Console
-from envbuild.cli.diff_evidence import Side, Texts, evidence, lock_path
-from envbuild.difference import Difference
-from envbuild.difference.bisect import Answer, search
-from envbuild.difference.toggles import Plan, Setting, plan
+from envbuild.core.redact import MASK
+from envbuild.diff import Difference
+from envbuild.diff.bisect import Answer, search
+from envbuild.diff.toggles import Plan, Setting, plan
 from envbuild.errors import EnvbuildError, UsageError
-from envbuild.layout import WORKSPACE
-from envbuild.masking import MASK
-from envbuild.project import STATE_FOLDER
-from envbuild.record import Record
+from envbuild.lock import model as locks
+from envbuild.lock.discovery import STATE_FOLDER
+from envbuild.lock.layout import WORKSPACE
+from envbuild.operations.diff_evidence import Side, Texts, evidence, lock_path
+from envbuild.record import history
+from envbuild.record.model import Record
 
 if TYPE_CHECKING:
-    from envbuild.engine.docker import DockerEngine
-    from envbuild.workcopy import Plan as Copy
+    from envbuild.engine.docker.adapter import DockerEngine
+    from envbuild.run.project_copy import Plan as Copy
 
 _TAIL = 2000
 
@@ -62,7 +62,7 @@ def bisect(a: Side, b: Side, difference: Difference, console: Console, *, offlin
 
 def _answered(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Record], console: Console) -> Answer:
     """Make the runs that the search asks for, and say of each what it gave."""
-    from envbuild.difference.results import outcome
+    from envbuild.diff.results import outcome
 
     steps = search(planned, a, b)
     step = next(steps)
@@ -125,14 +125,14 @@ class _Bench:
     def __init__(self, a: Side, b: Side, texts: Texts, console: Console, *, offline: bool) -> None:
         self._a, self._b, self._texts = a, b, texts
         self._console, self._offline = console, offline
-        self._folder = a.project / STATE_FOLDER / f"bisect-{runs.new_id()}"
+        self._folder = a.project / STATE_FOLDER / f"bisect-{history.new_id()}"
         self._images: dict[str, _Image] = {}
         self._engine: DockerEngine | None = None
         self._number = 0
 
     def __enter__(self) -> _Bench:
         """Look at the project, and make the folder."""
-        from envbuild.workcopy import check_size, plan_copy
+        from envbuild.run.project_copy import check_size, plan_copy
 
         self._inputs = tuple(path.strip("/") for path in self._a.record.inputs)
         self._copy: Copy = plan_copy(self._a.project, self._inputs)
@@ -143,14 +143,14 @@ class _Bench:
 
     def __exit__(self, *error: object) -> None:
         """Remove everything."""
-        from envbuild.workcopy import remove_copy
+        from envbuild.run.project_copy import remove_copy
 
         remove_copy(self._folder)
 
     def run(self, setting: Setting) -> Record:
         """Run one setting in a fresh copy."""
-        from envbuild.run import run
-        from envbuild.workcopy import make_copy, remove_copy
+        from envbuild.run.execute import run
+        from envbuild.run.project_copy import make_copy, remove_copy
 
         image = self._image(setting)
         self._number += 1
@@ -164,8 +164,8 @@ class _Bench:
             remove_copy(copy)
 
     def _request(self, setting: Setting, image: _Image, copy: Path) -> Any:
-        from envbuild import run_options as parse
-        from envbuild.run import RunRequest
+        from envbuild.run import options as parse
+        from envbuild.run.request import RunRequest
 
         options = setting.options
         below = setting.directory.removeprefix(WORKSPACE).strip("/")
@@ -214,7 +214,7 @@ class _Bench:
             place.write_bytes(content)
 
     def _engine_for(self) -> DockerEngine:
-        from envbuild.engine.docker import connect
+        from envbuild.engine.docker.adapter import connect
 
         if self._engine is None:
             self._engine = connect()
@@ -229,7 +229,7 @@ class _Bench:
 
     def _ready(self, side: Side, folder: Path) -> _Image:
         from envbuild.cli.building import BuildOptions, build_image
-        from envbuild.cli.identity import identity_path, image_tag, is_recorded, read_identity
+        from envbuild.image.identity import identity_path, image_tag, is_recorded, read_identity
 
         found = lock_path(side)
         if found is None:
@@ -263,7 +263,7 @@ class _Bench:
 def _outputs(project: Path) -> Collection[str]:
     """Return the files that runs of a project made, which none of them found at its start."""
     return {
-        output.path for record in runs.list_runs(project) for output in record.outputs if output.change == "created"
+        output.path for record in history.list_runs(project) for output in record.outputs if output.change == "created"
     }
 
 

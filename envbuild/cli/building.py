@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from envbuild import leases
-from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.engines import step_runner
-from envbuild.cli.exporting import parse_target
 from envbuild.cli.fetching import ensure_files, naming_damaged_files, naming_damaged_layers
-from envbuild.cli.identity import (
+from envbuild.core.digest import sha256_bytes, sha256_json
+from envbuild.image.identity import (
     Identity,
     check_reproduced,
     expected_layers,
@@ -24,16 +22,18 @@ from envbuild.cli.identity import (
     read_identity,
     write_identity,
 )
-from envbuild.cli.opening import Opened, open_lock
-from envbuild.digest import sha256_bytes, sha256_json
-from envbuild.holdings.register import note_lock
-from envbuild.store import Store
+from envbuild.lock import model as locks
+from envbuild.operations.export import parse_target
+from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.store import leases
+from envbuild.store.objects import Store
+from envbuild.store.roots import note_lock
 
 if TYPE_CHECKING:
-    from envbuild.cli.loading import Loading
     from envbuild.engine.protocol import Delivered, Engine, Step, StepRunner
     from envbuild.image.assemble import Built
-    from envbuild.image.plan import Plan
+    from envbuild.image.delivery import Loading
+    from envbuild.image.plan.model import Plan
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,8 +57,8 @@ def build_image(
     Raises:
         NotReproducibleError: the image is not the one recorded beside the lock, or ``verify`` found it to be another.
     """
-    from envbuild.cli.loading import Loading
-    from envbuild.image.plan import plan
+    from envbuild.image.delivery import Loading
+    from envbuild.image.plan.model import plan
 
     target = None if options.output is None else parse_target(options.output)
     opened = open_lock(path)
@@ -109,10 +109,10 @@ def _said(built: Built, delivered: Delivered, seconds: float) -> tuple[str, ...]
 
 def recipe_of(lock: locks.Lock, planned: Plan) -> str:
     """Return the digest of all that decides an image: the lock, and envbuild's own code inside and outside it."""
-    from envbuild.image import runtime
+    from envbuild.image.runtime import files
 
-    inside = {path: sha256_bytes(data) for path, data in runtime.runtime_sources().items()}
-    inside |= {path: sha256_bytes(file.data) for path, file in runtime.runtime_files(lock).items()}
+    inside = {path: sha256_bytes(data) for path, data in files.runtime_sources().items()}
+    inside |= {path: sha256_bytes(file.data) for path, file in files.runtime_files(lock).items()}
     return sha256_json([[layer.key for layer in planned.layers], inside])
 
 
@@ -134,10 +134,10 @@ def assemble_image(
 ) -> Built:
     """Make a lock's image from the store, fetching what is missing; ``anew``: of its files alone, nothing kept."""
     from envbuild.image.assemble import assemble
-    from envbuild.image.interpreter import interpreter_of
-    from envbuild.image.plan import plan
-    from envbuild.image.rootfs import build_os_layer
-    from envbuild.resolve import sharedlibs
+    from envbuild.image.bytecode.interpreter import interpreter_of
+    from envbuild.image.os.rootfs import build_os_layer
+    from envbuild.image.plan.model import plan
+    from envbuild.resolve.libraries import closure
 
     lock, store = opened.lock, anew or Store()
     steps = _Steps(engine, store, console, fresh=anew is not None)
@@ -150,7 +150,7 @@ def assemble_image(
             runner=steps,
             build_os=lambda output: build_os_layer(lock.os, store.path, steps, output, console),
             progress=console,
-            check=sharedlibs.checker(lock, store.cache_dir("libraries"), _package_finder(opened, store, options)),
+            check=closure.checker(lock, store.cache_dir("libraries"), _package_finder(opened, store, options)),
             ready=loading.ready if loading else (lambda index, blob: None),
             interpreter=interpreter_of(lock, store.path),
         )
@@ -201,8 +201,8 @@ def _package_finder(opened: Opened, store: Store, options: BuildOptions) -> Call
     system = opened.lock.os
     if options.offline or not system.packages:
         return None
-    from envbuild.resolve.debian import OsRequest
-    from envbuild.resolve.debian_contents import package_for_library
+    from envbuild.resolve.debian.closure import OsRequest
+    from envbuild.resolve.debian.contents import package_for_library
 
     request = OsRequest(
         release=system.release,
@@ -215,6 +215,6 @@ def _package_finder(opened: Opened, store: Store, options: BuildOptions) -> Call
 
 
 def _connect() -> Engine:
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     return connect()

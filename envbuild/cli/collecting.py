@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.errors import UsageError
-from envbuild.holdings.collect import Rules, chosen, collect, forget_locks, sweep
-from envbuild.holdings.inventory import KINDS, Thing, inventory, kinds_of
-from envbuild.holdings.register import DAY, entry_of, holders, needed
-from envbuild.leases import collecting
-from envbuild.store import Store
+from envbuild.lock import model as locks
+from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
+from envbuild.store.inventory import KINDS, Thing, inventory, kinds_of
+from envbuild.store.leases import collecting
+from envbuild.store.objects import Store
+from envbuild.store.roots import DAY, entry_of, holders, needed
 
 _AGES = {"": DAY, "m": 60, "h": 3600, "d": DAY, "w": 7 * DAY}
 _SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -126,7 +126,7 @@ def _sweep_engine(wishes: Wishes, console: Console) -> list[str]:
     """Remove the engine's images of build steps, if asked for."""
     if not wishes.engine:
         return []
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     removed = connect().remove_steps(dry_run=wishes.dry_run)
     verb = "to remove" if wishes.dry_run else "removed"

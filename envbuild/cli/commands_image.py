@@ -45,7 +45,7 @@ def schema() -> None:
     """Print the JSON Schema of spec.yaml, for editors."""
     import json
 
-    from envbuild.spec import json_schema
+    from envbuild.spec.model import json_schema
 
     print(json.dumps(json_schema(), indent=2))
 
@@ -87,8 +87,8 @@ def lock(
 
     Writes pylock.<name>.toml and Dockerfile beside the spec. Pins of an earlier lock stay unless the spec or
     --upgrade moves them."""
-    from envbuild.cli.lock_inputs import LockOptions
     from envbuild.cli.locking import check_lock, write_lock
+    from envbuild.operations.lock_inputs import LockOptions
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json, beside=summary is not None)
     if summary and (as_json or check or update_inputs):

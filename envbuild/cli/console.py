@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
-from envbuild.progress import Advance
+from envbuild.core.progress import Advance
 
 if TYPE_CHECKING:
     from rich import progress

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console, plural
 from envbuild.errors import NotReproducibleError
-from envbuild.verification.cost import Arm, Control, Unit, conclusion, noise, rows, savers, saves, units
+from envbuild.verify.cost import Arm, Control, Unit, conclusion, noise, rows, savers, saves, units
 
 if TYPE_CHECKING:
-    from envbuild.lock import Lock
-    from envbuild.record import Record
-    from envbuild.repeat import Repeat, Repeated
-    from envbuild.run import RunEngine
-    from envbuild.verification.judge import Ran
+    from envbuild.lock.model import Lock
+    from envbuild.record.model import Record
+    from envbuild.run.repeat import Repeat, Repeated
+    from envbuild.run.request import RunEngine
+    from envbuild.verify.judge import Ran
 
 ALL, SEEDS, NONE = "all on", "level: seeds", "none (--no-controls)"
 
@@ -40,8 +40,8 @@ class Bench:
 
     def run(self, name: str, without: Sequence[str] = (), *, controls: bool = True) -> Record:
         """Run once."""
-        from envbuild.cli.verify_session import ran_of
-        from envbuild.repeat import repeat
+        from envbuild.operations.verify_session import ran_of
+        from envbuild.run.repeat import repeat
 
         found: list[Ran] = []
 
@@ -57,7 +57,7 @@ class Bench:
 
     def arm(self, name: str, without: Sequence[str] = ()) -> Arm:
         """Return what was measured of one way."""
-        from envbuild.verification.judge import judge
+        from envbuild.verify.judge import judge
 
         runs = self.ran[name]
         return Arm(
@@ -173,7 +173,7 @@ def _present(lock: Lock, record: Record) -> set[str]:
 
 def _table(*, gpu: bool) -> tuple[Control, ...]:
     """Return the rows of the table of variables and switches that are controls; without a GPU not those for one."""
-    from envbuild.resolve.policy import table
+    from envbuild.determinism.policy import table
 
     found = table()
     variables = [Control(name=row.name, cause=row.cause, level=row.level) for row in found.variable]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.errors import ResolveError
-from envbuild.spec import Spec
-from envbuild.store import Store
+from envbuild.lock import model as locks
+from envbuild.spec.model import Spec
+from envbuild.store.objects import Store
 
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names of architectures, and those in platform tags."""
@@ -16,27 +16,27 @@ MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 def system_python(spec: Spec) -> locks.Python:
     """Return the interpreter of the spec's release; raises ``ResolveError`` if it has no such Python."""
-    from envbuild.resolve import debian_releases
+    from envbuild.resolve.debian import releases
 
-    release = debian_releases.find_release(spec.os.release)
-    interpreter = debian_releases.system_python(spec.os.release, spec.python)
+    release = releases.find_release(spec.os.release)
+    interpreter = releases.system_python(spec.os.release, spec.python)
     platform = f"manylinux_{release.glibc[0]}_{release.glibc[1]}_{MACHINES[spec.os.architecture]}"
     return locks.Python(version=interpreter.version, executable=interpreter.executable, platform=platform)
 
 
 def resolve_system(spec: Spec, added: Iterable[str], store: Store, console: Console, *, refresh: bool) -> locks.Os:
     """Resolve the closure of Python, the spec's packages and those added for wheels."""
-    from envbuild.resolve import debian, debian_releases
+    from envbuild.resolve.debian import closure, releases
 
-    interpreter = debian_releases.system_python(spec.os.release, spec.python)
-    wanted = debian.OsRequest(
+    interpreter = releases.system_python(spec.os.release, spec.python)
+    wanted = closure.OsRequest(
         release=spec.os.release,
         architecture=spec.os.architecture,
         packages=tuple(sorted({*interpreter.packages, *added, *(package.name for package in spec.packages)})),
         snapshot=spec.os.snapshot,
         mirror=spec.os.mirror,
     )
-    return debian.resolve_os(wanted, store.cache_dir("debian"), console, refresh=refresh)
+    return closure.resolve_os(wanted, store.cache_dir("debian"), console, refresh=refresh)
 
 
 def check_pins(spec: Spec, system: locks.Os) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console
-from envbuild.cli.identity import read_identity
-from envbuild.cli.opening import Opened
-from envbuild.cli.published import read_published
 from envbuild.errors import IntegrityError
+from envbuild.image.identity import read_identity
+from envbuild.operations.blob_locations import read_published
+from envbuild.operations.load_lock import Opened
 from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import builder_of, locked_by
@@ -90,7 +90,7 @@ def published_reference(opened: Opened) -> Reference:
 @contextmanager
 def cosign_for(reference: Reference, program: str) -> Iterator[Cosign]:
     """Have cosign trust those who vouch for a registry, as ``push`` does."""
-    from envbuild.netconfig import network_config
+    from envbuild.net.config import network_config
     from envbuild.registry.credentials import certificates
 
     own = certificates(reference.registry)

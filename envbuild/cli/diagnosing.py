@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console, plural
-from envbuild.cli.first_difference import first_difference, traces_of
 from envbuild.cli.running import trace_variables
+from envbuild.operations.first_difference import first_difference, traces_of
 
 if TYPE_CHECKING:
-    from envbuild.cli.verify_session import Session
-    from envbuild.repeat import Repeated
-    from envbuild.run import RunEngine
-    from envbuild.verification.causes import Clues
-    from envbuild.verification.first import First
+    from envbuild.operations.verify_session import Session
+    from envbuild.run.repeat import Repeated
+    from envbuild.run.request import RunEngine
+    from envbuild.verify.causes import Clues
+    from envbuild.verify.first import First
 
 
 def with_values(
@@ -46,10 +46,10 @@ def with_values(
 
 def with_diagnosis(session: Session, clues: Clues, engine: RunEngine, console: Console) -> tuple[Clues, list[str]]:
     """Run once more, memory filled and draws of entropy watched, where that may tell more than is known already."""
-    from envbuild import runs
     from envbuild.errors import EnvbuildError
-    from envbuild.verification.causes import suspects
-    from envbuild.verification.diagnosis import diagnosed, worthwhile
+    from envbuild.record import history
+    from envbuild.verify.causes import suspects
+    from envbuild.verify.diagnosis import diagnosed, worthwhile
 
     if not worthwhile(clues, suspects(clues)):
         return clues, []
@@ -63,7 +63,7 @@ def with_diagnosis(session: Session, clues: Clues, engine: RunEngine, console: C
     except EnvbuildError:
         found = diagnosed(clues, record)
     # It is no run of the program as it is: nothing is to be compared with it later.
-    shutil.rmtree(runs.run_folder(project, record.id), ignore_errors=True)
+    shutil.rmtree(history.run_folder(project, record.id), ignore_errors=True)
     notes = []
     if record.exit_code != clues.a.exit_code:
         notes.append(f"a run with memory filled, to diagnose, ended with exit {record.exit_code}")
@@ -74,7 +74,7 @@ def _more(
     session: Session, count: int, variables: Mapping[str, str], engine: RunEngine, console: Console, label: str
 ) -> list[Repeated]:
     """Run again in copies that are thrown away."""
-    from envbuild.repeat import repeat
+    from envbuild.run.repeat import repeat
 
     plan = session.plan
     request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})

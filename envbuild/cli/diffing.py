@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envbuild import runs
-from envbuild.cli.choosing import earlier_of, newest_two
 from envbuild.cli.console import Console, plural
-from envbuild.cli.diff_evidence import Side, evidence
-from envbuild.cli.first_difference import first_difference
-from envbuild.difference import Difference, Finding, compare
+from envbuild.core.suggest import script_in
+from envbuild.core.text import plain
+from envbuild.diff import Difference, Finding, compare
 from envbuild.errors import NotReproducibleError, UsageError
-from envbuild.project import STATE_FOLDER, project_of
-from envbuild.record import Record, RecordError, loads
-from envbuild.suggest import script_in
-from envbuild.text import plain
+from envbuild.lock.discovery import STATE_FOLDER, project_of
+from envbuild.operations.diff_evidence import Side, evidence
+from envbuild.operations.first_difference import first_difference
+from envbuild.record import history
+from envbuild.record.model import Record, RecordError, loads
+from envbuild.record.select_runs import earlier_of, newest_two
 
 if TYPE_CHECKING:
-    from envbuild.verification.first import First
+    from envbuild.verify.first import First
 
 _SHORT = 10
 _ROWS = 14
@@ -98,7 +98,7 @@ def chosen(names: Sequence[str], project: Path) -> tuple[Side, Side]:
         return found[0], found[1]
     if found:
         return _with_earlier(found[0])
-    records = runs.list_runs(project)
+    records = history.list_runs(project)
     if len(records) < 2:
         program = shlex.join(records[0].command).removeprefix("python ") if records else script_in(project)
         number = plural(1, "run") if records else "no runs"
@@ -118,7 +118,7 @@ def find_side(name: str, project: Path) -> Side:
     """
     path = Path(name)
     if "/" not in name and not name.endswith(".json"):
-        return Side(record=runs.find_run(project, name), project=project)
+        return Side(record=history.find_run(project, name), project=project)
     file = path / "record.json" if path.is_dir() else path
     try:
         record = loads(file.read_bytes(), str(file))
@@ -135,7 +135,7 @@ def screen(difference: Difference, a: Record, b: Record, first: First | None = N
     yield "B", b.id[:_SHORT], _started(b), _command(b)
     yield from _results(difference)
     if first is not None:
-        from envbuild.verification.text import numbers
+        from envbuild.verify.text import numbers
 
         yield "first", first.sentence if not first.process else f"{first.process}: {first.sentence}"
         if told := numbers(first):
@@ -219,7 +219,7 @@ def _command(record: Record) -> str:
 
 def _with_earlier(side: Side) -> tuple[Side, Side]:
     """Pair a run with an earlier one, else with the newest."""
-    records = [record for record in runs.list_runs(side.project) if record.id != side.record.id]
+    records = [record for record in history.list_runs(side.project) if record.id != side.record.id]
     if not records:
         raise UsageError(f"nothing to compare run {side.record.id} with in {side.project}", "name another run")
     earlier = earlier_of(side.record, records)

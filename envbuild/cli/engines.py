@@ -10,7 +10,7 @@ from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import StepRunner
-    from envbuild.store import Store
+    from envbuild.store.objects import Store
 
 _EXPLICIT = ("ENVBUILD_ENGINE", "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT")
 
@@ -24,7 +24,7 @@ def step_runner(store: Store, console: Console) -> StepRunner:
         EngineError: an engine that was asked for by a variable does not answer.
     """
     if os.environ.get("ENVBUILD_ENGINE") != "none":
-        from envbuild.engine.docker import connect
+        from envbuild.engine.docker.adapter import connect
 
         try:
             return connect()
@@ -32,6 +32,6 @@ def step_runner(store: Store, console: Console) -> StepRunner:
             if any(os.environ.get(name, "") not in ("", "auto") for name in _EXPLICIT):
                 raise
             console.line("engine", "none answers", "build steps run in namespaces of this kernel")
-    from envbuild.engine.namespaces import NamespaceSteps
+    from envbuild.engine.local.namespaces import NamespaceSteps
 
     return NamespaceSteps(store.cache_dir("steps"))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.exchanging_layers import made_layers, pull_layers
-from envbuild.cli.opening import Opened, open_lock
 from envbuild.cli.places import Place, open_place
 from envbuild.errors import IntegrityError, UsageError
-from envbuild.holdings.artifact import FILE, artifact_of, files_of, read_artifact, tag_of
-from envbuild.holdings.register import holders, note_lock
-from envbuild.store import Store
+from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.store.bundle import FILE, artifact_of, files_of, read_artifact, tag_of
+from envbuild.store.objects import Store
+from envbuild.store.roots import holders, note_lock
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

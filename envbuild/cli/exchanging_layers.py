@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console
-from envbuild.cli.opening import Opened
 from envbuild.cli.places import Place
-from envbuild.digest import SHA256
-from envbuild.holdings.artifact import BESIDE, CONFIG, LAYER, Artifact, Piece, piece_of
-from envbuild.store import Store
+from envbuild.core.digest import SHA256
+from envbuild.operations.load_lock import Opened
+from envbuild.store.bundle import BESIDE, CONFIG, LAYER, Artifact, Piece, piece_of
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.image.layer import Layer
-    from envbuild.image.plan import Plan
+    from envbuild.image.plan.model import Plan
+    from envbuild.image.tar.layer import Layer
 
 _SMALL = 64 << 20
 """Bytes of what is read into memory: an image's configuration, and what lies beside a layer."""
@@ -27,7 +27,7 @@ _BESIDE = re.compile(r"[a-z][a-z0-9-]*\.json")
 def made_layers(opened: Opened, console: Console) -> list[Piece]:
     """Describe a lock's layers, made now if need be, with the image's configuration that lists them."""
     from envbuild.cli.building import BuildOptions, assemble_image
-    from envbuild.image.plan import plan
+    from envbuild.image.plan.model import plan
 
     built = assemble_image(opened, BuildOptions(offline=True), None, console)
     pieces = [piece_of(built.image.config, CONFIG)]
@@ -48,8 +48,8 @@ def pull_layers(place: Place, artifact: Artifact | None, opened: Opened, store: 
     configuration lists the layers' digests, and its own digest is recorded beside the lock. What lies beside a layer
     decides nothing but which warnings a build gives.
     """
-    from envbuild.image.plan import plan
-    from envbuild.image.topmost import runtime_key
+    from envbuild.image.plan.model import plan
+    from envbuild.image.runtime_layer import runtime_key
 
     planned = plan(opened.lock)
     vouched = _vouched(place, artifact, opened, planned, console)
@@ -76,8 +76,8 @@ def _has(store: Store, key: str) -> bool:
 
 def _settle(place: Place, store: Store, key: str, piece: Piece, beside: Sequence[Piece]) -> None:
     """Move a layer that came in as a file of the store to where layers are, with what lies beside it."""
-    from envbuild.image.layer import Layer
-    from envbuild.image.layers import TAR, boot_id, make_layer
+    from envbuild.image.layer_cache import TAR, boot_id, make_layer
+    from envbuild.image.tar.layer import Layer
 
     def make(folder: Path) -> Layer:
         for other in beside:
@@ -91,7 +91,7 @@ def _settle(place: Place, store: Store, key: str, piece: Piece, beside: Sequence
 
 def _settle_top(planned: Plan, opened: Opened, store: Store, piece: Piece) -> None:
     """Take from the topmost layer what the next build makes it of; the layer itself is made anew for every lock."""
-    from envbuild.image.topmost import adopt_runtime
+    from envbuild.image.runtime_layer import adopt_runtime
 
     adopt_runtime(planned, opened.lock, store, store.path(piece.digest))
     store.path(piece.digest).unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def _vouched(
 ) -> Mapping[str, str]:
     """Return which bytes each layer must have, by its key: what the recorded image's configuration says."""
     from envbuild.cli.building import recipe_of
-    from envbuild.cli.identity import identity_path, read_identity
+    from envbuild.image.identity import identity_path, read_identity
 
     recorded = read_identity(opened.path, opened.lock)
     name = identity_path(opened.path).name

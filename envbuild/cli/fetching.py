@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.opening import Opened, open_lock
 from envbuild.errors import BuildError, IntegrityError, UsageError
-from envbuild.store import Store
+from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.fetch import FetchResult, Item
-    from envbuild.lock import Lock
+    from envbuild.lock.model import Lock
+    from envbuild.store.fetch import FetchResult, Item
 
 
 def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path], console: Console) -> None:
     """Bring all files of a lock into the store, and into a folder if asked for; damaged ones are brought in again."""
-    from envbuild import vendor as vendoring
+    from envbuild.store import vendor as vendoring
 
     opened = open_lock(path)
     store = Store()
@@ -40,9 +40,9 @@ def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offli
         IntegrityError: files could not be had.
     """
     from envbuild.cli import base_image
-    from envbuild.fetch import lock_items
-    from envbuild.holdings.register import note_lock
-    from envbuild.vendor import vendored_sources
+    from envbuild.store.fetch import lock_items
+    from envbuild.store.roots import note_lock
+    from envbuild.store.vendor import vendored_sources
 
     for folder in folders:
         if not folder.is_dir():
@@ -104,9 +104,9 @@ def _fetch(
     Args:
         only: leave out files that are not in ``missing``, there or not.
     """
-    from envbuild.fetch import fetch, lock_items
-    from envbuild.netconfig import network_config
-    from envbuild.vendor import vendored_sources
+    from envbuild.net.config import network_config
+    from envbuild.store.fetch import fetch, lock_items
+    from envbuild.store.vendor import vendored_sources
 
     lock, network = opened.lock, network_config(offline=offline)
     known: list[Mapping[str, Sequence[str]]] = [vendored_sources(lock, folder) for folder in folders]
@@ -166,10 +166,10 @@ def naming_damaged_layers(store: Store, console: Console) -> Iterator[None]:
 
 def _drop_damaged_layers(store: Store, console: Console) -> int:
     """Read all layers that this process uses; those with other bytes are removed and counted."""
-    from envbuild import leases
-    from envbuild.holdings.check import check
-    from envbuild.holdings.inventory import inventory
-    from envbuild.image.layers import is_sound
+    from envbuild.image.layer_cache import is_sound
+    from envbuild.store import leases
+    from envbuild.store.fsck import check
+    from envbuild.store.inventory import inventory
 
     used = leases.names_used(store.root)
     held = [thing for thing in inventory(store, {}) if thing.kind == "layers" and thing.name in used]
@@ -179,7 +179,7 @@ def _drop_damaged_layers(store: Store, console: Console) -> int:
 
 def _drop_damaged(lock: Lock, store: Store, console: Console) -> list[Item]:
     """Read all of a lock's files that the store holds; those with other bytes are removed and returned."""
-    from envbuild.fetch import lock_items
+    from envbuild.store.fetch import lock_items
 
     held = [item for item in lock_items(lock) if store.has(item.sha256)]
     damaged = []
@@ -193,7 +193,7 @@ def _drop_damaged(lock: Lock, store: Store, console: Console) -> list[Item]:
 
 def _deb_sources(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:
     """Return where the locked OS packages are; asks no one if none is missing."""
-    from envbuild.resolve.debian import deb_urls
+    from envbuild.resolve.debian.closure import deb_urls
 
     wanted = any(package.sha256 in missing for package in opened.lock.os.packages)
     return deb_urls(opened.lock.os, opened.mirror) if wanted else {}
@@ -211,8 +211,8 @@ def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequen
 
 def _wheels_now(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:
     """Ask the indexes where missing wheels are; asks no one if none is missing."""
-    from envbuild.resolve.python import wheel_urls
-    from envbuild.resolve.wheels import Target
+    from envbuild.resolve.python.pins import wheel_urls
+    from envbuild.resolve.python.wheels import Target
 
     lock = opened.lock
     wanted = [package for package in lock.packages if package.wheel.sha256 in missing]

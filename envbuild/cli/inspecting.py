@@ -6,12 +6,12 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any
 
-from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.demanding import Checked, check_all
 from envbuild.cli.pulling import read_lock
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import IntegrityError, UsageError
+from envbuild.lock import model as locks
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing.trust import trust
 
@@ -38,7 +38,7 @@ def inspect_image(text: str, lock_only: bool, require: str | None, console: Cons
         RegistryError: the registry does not answer, or has no such image.
         IntegrityError: bytes were altered, the image holds no lock, or it is not signed as it must be.
     """
-    from envbuild.netconfig import network_config
+    from envbuild.net.config import network_config
     from envbuild.registry.artifacts import attachments
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository

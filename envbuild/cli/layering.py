@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.opening import Opened, open_lock
+from envbuild.core.progress import Silent
 from envbuild.errors import BuildError
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import Step
     from envbuild.image.assemble import Built
-    from envbuild.image.layer import Layer
-    from envbuild.image.plan import Plan
+    from envbuild.image.plan.model import Plan
+    from envbuild.image.tar.layer import Layer
 
 _NAMED = 3
 """So many locks that share a layer are named in a line; the JSON names all."""
@@ -29,8 +29,8 @@ def show_image(path: Path | None, console: Console) -> None:
     Raises:
         BuildError: some layers are not in the store.
     """
-    from envbuild.image.count import count_files
-    from envbuild.image.plan import plan
+    from envbuild.image.oci.count import count_files
+    from envbuild.image.plan.model import plan
 
     opened, store = open_lock(path), Store()
     planned = plan(opened.lock)
@@ -83,8 +83,8 @@ def _document(opened: Opened, built: Built, layers: list[dict[str, Any]], size: 
 def _from_store(opened: Opened, planned: Plan, store: Store) -> Built:
     """Put the image together from kept layers; only the topmost, a few files, is written if need be."""
     from envbuild.image.assemble import assemble
-    from envbuild.image.layers import boot_id, cached_layer
-    from envbuild.image.topmost import runtime_key
+    from envbuild.image.layer_cache import boot_id, cached_layer
+    from envbuild.image.runtime_layer import runtime_key
 
     name = opened.path.name
     specs = [spec for spec in planned.layers if spec.kind != "runtime"]
@@ -98,7 +98,7 @@ def _from_store(opened: Opened, planned: Plan, store: Store) -> Built:
 
 def _sharing(opened: Opened, store: Store) -> dict[str, list[str]]:
     """Names of the other locks whose last build used a layer, by the layer's key; two of one name with their path."""
-    from envbuild.holdings.register import holders
+    from envbuild.store.roots import holders
 
     own = opened.path.resolve()
     entries = [holder.entry for holder in holders(store) if holder.state != "gone" and holder.entry.place != own]

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild import host_file, host_values
-from envbuild import lock as locks
 from envbuild.cli.console import Console, plural
 from envbuild.cli.debian_system import MACHINES
+from envbuild.core.types import without_defaults
 from envbuild.errors import UsageError
-from envbuild.hardware import POLICIES, Cuda, Gpu, Hardware
-from envbuild.host import HostFacts
-from envbuild.lock_types import without_defaults
-from envbuild.locked_hardware import lock_hardware
-from envbuild.spec import Spec
-from envbuild.spec_hardware import HardwareWish
+from envbuild.host import file, values
+from envbuild.host.facts import HostFacts
+from envbuild.lock import model as locks
+from envbuild.lock.hardware import POLICIES, Cuda, Gpu, Hardware
+from envbuild.resolve.hardware import lock_hardware
+from envbuild.spec.hardware import HardwareWish
+from envbuild.spec.model import Spec
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,9 +65,9 @@ class Host:
 
     def _unused(self, hardware: Hardware) -> Iterator[str]:
         """Tell of GPUs that the host has and the lock does not."""
-        unused = host_values.of_host(self.facts).devices if self.facts else ()
+        unused = values.of_host(self.facts).devices if self.facts else ()
         if unused and not hardware.gpu and self.wish.gpu != "none":
-            gpus = host_values.many(unused)
+            gpus = values.many(unused)
             use = "if your code uses them: hardware: {gpu: detect}"
             yield f"not locked: the host's {gpus}, since cuda is none; {use}"
 
@@ -75,7 +75,7 @@ class Host:
         """Tell where values by hand make a lock that refuses the very host it was locked for."""
         if self.facts is None:
             return
-        from envbuild.hostcheck import judge_described
+        from envbuild.operations.host_check import judge_described
 
         for check in judge_described(lock, self.facts):
             if check.refuses and not check.because:
@@ -127,7 +127,7 @@ def _asks(wish: HardwareWish) -> bool:
 
 
 def _this_machine() -> HostFacts:
-    from envbuild.hostprobe import probe_host
+    from envbuild.host.probe import probe_host
 
     return probe_host()
 
@@ -139,7 +139,7 @@ def _described(option: str) -> HostFacts:
             f"--host {option}: expected detect, none or the file of a host description, and there is no such file",
             "describe a host, on it: envbuild probe -o host.toml",
         )
-    return host_file.load(path)
+    return file.load(path)
 
 
 def _check_machine(facts: HostFacts, spec: Spec, option: str) -> None:
@@ -168,7 +168,7 @@ def _words(hardware: Hardware) -> Iterator[str]:
 def _gpu(gpu: Gpu, hardware: Hardware) -> str:
     """Say in words what the GPUs must be: ``2 × NVIDIA H200, driver 580.159.04 exact``."""
     word = hardware.policy_of("gpu.count").partition(",")[0]
-    words = {"at least": "at least ", "any": "any number of "}.get(word, "") + host_values.many(gpu.devices)
+    words = {"at least": "at least ", "any": "any number of "}.get(word, "") + values.many(gpu.devices)
     word, comma, warn = hardware.policy_of("gpu.driver").partition(",")
     if gpu.driver and word == "at least":
         words += f", driver ≥ {gpu.driver}{comma}{warn}"

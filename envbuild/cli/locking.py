@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from envbuild import layout
-from envbuild import lock as locks
 from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.freshness import told_in_json
 from envbuild.cli.inputs import moved_inputs
-from envbuild.cli.lock_files import dockerfile_of, earlier_locks, existing_lock
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.cli.json_output import json_error_output
+from envbuild.core.fs import atomic_write
 from envbuild.errors import LockError, UsageError
-from envbuild.files import atomic_write
-from envbuild.spec import Spec, load_spec
+from envbuild.lock import layout
+from envbuild.lock import model as locks
+from envbuild.operations.lock_files import dockerfile_of, earlier_locks, existing_lock
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.spec.model import Spec, load_spec
 
 
 def write_starter(folder: Path, force: bool, console: Console) -> None:
     """Write ``spec.yaml`` into a project."""
-    from envbuild.guess import look
-    from envbuild.starter import starter_text
+    from envbuild.spec.detect import look
+    from envbuild.spec.starter import starter_text
 
     target = folder / "spec.yaml"
     if not folder.is_dir():
@@ -46,8 +46,8 @@ def write_lock(path: Path, options: LockOptions, console: Console, *, summary: b
         summary: also print what moved, as Markdown.
     """
     from envbuild.cli.resolving import resolve
+    from envbuild.determinism import policy
     from envbuild.image.dockerfile import render
-    from envbuild.resolve import policy
 
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
@@ -75,7 +75,7 @@ def write_lock(path: Path, options: LockOptions, console: Console, *, summary: b
 
 def check_lock(path: Path, options: LockOptions, console: Console) -> None:
     """Raise ``LockError`` (exit 11) unless the lock is what the spec beside it asks for; asks no index."""
-    from envbuild.resolve import policy
+    from envbuild.determinism import policy
 
     if options.host:
         raise UsageError(
@@ -83,7 +83,7 @@ def check_lock(path: Path, options: LockOptions, console: Console) -> None:
         )
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"
-    with told_in_json(console, lock=str(target)):
+    with json_error_output(console, lock=str(target)):
         _refuse_stale(spec, path, target, options)
     console.line("fresh", f"{target.name} is what {path.name} asks for")
     console.result({"lock": str(target), "fresh": True, "reasons": []})

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from envbuild.cli.console import plural
-from envbuild.processes import Parameter, ParameterSet, ReadFile, effective
-from envbuild.text import plain
+from envbuild.core.text import plain
+from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective
 
 _LINES = 40
 _WIDTH = 60

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild.cli.first_difference import first_difference
-from envbuild.digest import sha256_bytes
-from envbuild.verification.causes import Cause, Clues, Operation, TextDifference
+from envbuild.core.digest import sha256_bytes
+from envbuild.operations.first_difference import first_difference
+from envbuild.verify.causes import Cause, Clues, Operation, TextDifference
 
 if TYPE_CHECKING:
-    from envbuild.cli.verify_session import Session
-    from envbuild.record import Record
-    from envbuild.repeat import Repeated
-    from envbuild.verification.judge import Verdict
+    from envbuild.operations.verify_session import Session
+    from envbuild.record.model import Record
+    from envbuild.run.repeat import Repeated
+    from envbuild.verify.judge import Verdict
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
@@ -54,13 +54,13 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Clu
 
 def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
     """Keep what two runs that differ left, beside their records; returns the folders relative to the project."""
-    from envbuild import runs
+    from envbuild.record import history
 
     project = session.plan.request.project
     kept = []
     for index in verdict.pair:
         repeated = session.repeated(index)
-        target = runs.run_folder(project, repeated.record.id) / "outputs"
+        target = history.run_folder(project, repeated.record.id) / "outputs"
         if repeated.record.outputs and repeated.keep(target):
             kept.append(target.relative_to(project).as_posix())
     return kept
@@ -76,7 +76,7 @@ def _last_words(*pair: Repeated) -> Iterator[str]:
 
 def _findings(a: Record, b: Record) -> Iterator[Cause]:
     """Yield what differs between the records though the runs were started alike."""
-    from envbuild.difference import compare
+    from envbuild.diff import compare
 
     one, other = (msgspec.structs.replace(r, options=msgspec.structs.replace(r.options, cpuset="")) for r in (a, b))
     for finding in compare(one, other).causes:
@@ -102,7 +102,7 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
 
 def _operations() -> tuple[Operation, ...]:
     """Return the table of operations that differ from run to run."""
-    from envbuild.resolve.nondeterministic import table
+    from envbuild.determinism.operations import table
 
     return tuple(
         Operation(

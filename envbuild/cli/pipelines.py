@@ -6,9 +6,9 @@ from pathlib import Path
 
 from envbuild import __version__
 from envbuild.cli.console import Console
+from envbuild.core.fs import atomic_write
+from envbuild.core.package_data import template_dir
 from envbuild.errors import UsageError
-from envbuild.files import atomic_write
-from envbuild.resources import template_dir
 
 _SCRIPT = "ci/envbuild.sh"
 _FILES = {"github": ".github/workflows/image.yml", "gitlab": ".gitlab-ci.yml"}

@@ -11,9 +11,9 @@ from typing import Protocol
 
 from envbuild.cli.console import Console
 from envbuild.errors import UsageError
-from envbuild.holdings.artifact import MANIFEST, Artifact, Piece
-from envbuild.holdings.folder import Folder, Moved
-from envbuild.store import Store
+from envbuild.store.bundle import MANIFEST, Artifact, Piece
+from envbuild.store.bundle_folder import Folder, Moved
+from envbuild.store.objects import Store
 
 _SCHEME = "oci://"
 
@@ -70,8 +70,8 @@ class FolderPlace:
 
     def pull(self, pieces: Sequence[Piece], store: Store, console: Console) -> None:
         """Fetch from the folder as from any other."""
-        from envbuild.fetch import Item, fetch
-        from envbuild.netconfig import NetworkConfig
+        from envbuild.net.config import NetworkConfig
+        from envbuild.store.fetch import Item, fetch
 
         items = [
             Item(
@@ -93,7 +93,7 @@ class RegistryPlace:
     """A repository of a registry."""
 
     def __init__(self, text: str) -> None:
-        from envbuild.netconfig import network_config
+        from envbuild.net.config import network_config
         from envbuild.registry.reference import parse_reference
         from envbuild.registry.repository import Repository
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from envbuild import host_file
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.probe_problems import troubles
-from envbuild.files import atomic_write
-from envbuild.host import GpuFacts, HostFacts, HostGpu
-from envbuild.hostprobe import probe_host
+from envbuild.core.fs import atomic_write
+from envbuild.host import file
+from envbuild.host.diagnose import troubles
+from envbuild.host.facts import GpuFacts, HostFacts, HostGpu
+from envbuild.host.probe import probe_host
 from envbuild.runtime.guard.check import plain
 
 _HEADINGS = ("GPU", "NAME", "CAPABILITY", "SMS", "MEMORY", "FREE", "MIG", "ECC", "FOR CUDA")
@@ -30,7 +30,7 @@ def probe(output: Path | None, console: Console) -> None:
     """
     host = probe_host()
     if output is not None:  # first: whoever reads the rest may stop reading
-        atomic_write(output, host_file.dumps(host).encode())
+        atomic_write(output, file.dumps(host).encode())
     console.result(msgspec.to_builtins(host))
     if not console.as_json:
         for label, *columns in describe(host):

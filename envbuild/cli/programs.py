@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from envbuild.cli.options import app
+from envbuild.core.suggest import names_in, perhaps, script_in
 from envbuild.errors import UsageError
-from envbuild.suggest import names_in, perhaps, script_in
 
 if TYPE_CHECKING:
-    from envbuild.record import Record
+    from envbuild.record.model import Record
 
 Verb = Literal["run", "verify"]
 

@@ -11,23 +11,23 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild import layout
-from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.demanding import demand, published_reference
-from envbuild.cli.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
-from envbuild.cli.opening import Opened, open_lock
-from envbuild.cli.published import chosen_place
-from envbuild.digest import canonical_json
+from envbuild.core.digest import canonical_json
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
+from envbuild.image.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
+from envbuild.lock import layout
+from envbuild.lock import model as locks
+from envbuild.operations.blob_locations import chosen_place
+from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing.trust import Trust
 from envbuild.signing.trust import trust as parse_trust
-from envbuild.store import Store
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import Engine
-    from envbuild.image.oci import Blob, Image
+    from envbuild.image.oci.layout import Blob, Image
     from envbuild.registry.image import RemoteImage, RemoteLayer
     from envbuild.registry.repository import Repository
 
@@ -46,7 +46,7 @@ def pull_image(text: str | None, path: Path | None, require: str | None, console
         IntegrityError: bytes were altered on the way, or it is not signed as it must be.
         RegistryError: the registry does not answer or refuses.
     """
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     who = parse_trust(require) if require is not None else None
     opened = open_lock(path)
@@ -100,8 +100,8 @@ def pulled(
     opened: Opened, reference: Reference, engine: Engine, console: Console, who: Trust | None = None
 ) -> Identity:
     """Bring the image in, verified; arguments and errors as for ``pull_image``."""
-    from envbuild.image.plan import plan
-    from envbuild.netconfig import network_config
+    from envbuild.image.plan.model import plan
+    from envbuild.net.config import network_config
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository
 
@@ -189,7 +189,7 @@ def read_lock(repository: Repository, remote: RemoteImage) -> bytes:
 
 def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
     """Return the image with uncompressed layers, as envbuild writes it, whoever pushed it."""
-    from envbuild.image import oci
+    from envbuild.image.oci import layout as oci
     from envbuild.registry.repository import OCI_MANIFEST
 
     if remote.plain:
@@ -206,8 +206,8 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
 
 def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engine: Engine, console: Console) -> None:
     """Have all layers in store or engine, and the image in the engine."""
-    from envbuild.image import oci
-    from envbuild.image.layer import Layer
+    from envbuild.image.oci import layout as oci
+    from envbuild.image.tar.layer import Layer
     from envbuild.registry.download import pull_blobs
 
     store = Store()
@@ -237,7 +237,7 @@ def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engi
 
 def _hand_over(engine: Engine, image: Image, tag: str, skip: set[str], console: Console) -> None:
     """Give the image to the engine; layers in ``skip`` have no file, since it takes them from itself."""
-    from envbuild.image import oci
+    from envbuild.image.oci import layout as oci
 
     if skip:
         with console.phase("load"):

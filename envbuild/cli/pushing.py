@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild import lock as locks
 from envbuild.cli.building import BuildOptions, assemble_image, recipe_of
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.identity import Identity, check_reproduced, make_identity, read_identity, write_identity
-from envbuild.cli.opening import Opened, open_lock
-from envbuild.cli.published import Places, write_published
 from envbuild.errors import UsageError
+from envbuild.image.identity import Identity, check_reproduced, make_identity, read_identity, write_identity
+from envbuild.lock import model as locks
+from envbuild.operations.blob_locations import Places, write_published
+from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.registry.reference import Reference, parse_reference
-from envbuild.store import Store
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.image.oci import Image
+    from envbuild.image.oci.layout import Image
     from envbuild.registry.repository import Repository
     from envbuild.registry.upload import Pushed
 
@@ -37,8 +37,8 @@ def push_image(text: str, path: Path | None, options: PushOptions, console: Cons
         NotReproducibleError: the image is not the one recorded beside the lock.
         RegistryError: the registry does not answer or refuses.
     """
-    from envbuild.image.plan import plan
-    from envbuild.netconfig import network_config
+    from envbuild.image.plan.model import plan
+    from envbuild.net.config import network_config
     from envbuild.registry.repository import Repository
 
     reference, opened = push_target(text), open_lock(path)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from envbuild.cli.building import BuildOptions, assemble_image
 from envbuild.cli.console import Console, plural
-from envbuild.cli.identity import Identity, identity_path, is_recorded
-from envbuild.cli.opening import Opened
 from envbuild.errors import NotReproducibleError
-from envbuild.store import Store
+from envbuild.image.identity import Identity, identity_path, is_recorded
+from envbuild.operations.load_lock import Opened
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import Engine

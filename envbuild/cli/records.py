@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from envbuild import runs
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.parameters import described as parameters_and_files
 from envbuild.cli.results import described as results
-from envbuild.host import HostFacts
-from envbuild.project import project_of
-from envbuild.record import Options, Record, record_schema
-from envbuild.record_summary import doubt
-from envbuild.suggest import script_in
-from envbuild.text import plain
+from envbuild.core.suggest import script_in
+from envbuild.core.text import plain
+from envbuild.host.facts import HostFacts
+from envbuild.lock.discovery import project_of
+from envbuild.record import history
+from envbuild.record.model import Options, Record, record_schema
+from envbuild.record.summary import doubt
 
 _HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
 _SHORT = 10
@@ -29,7 +29,7 @@ _SHORT = 10
 
 def print_runs(folder: Path, console: Console) -> None:
     """List runs, newest first."""
-    records = runs.list_runs(project_of(folder))
+    records = history.list_runs(project_of(folder))
     if console.as_json:
         console.result([msgspec.to_builtins(record) for record in records])
         return
@@ -44,7 +44,7 @@ def print_runs(folder: Path, console: Console) -> None:
 
 def print_record(prefix: str, folder: Path, console: Console) -> None:
     """Print one record: its file's content with ``--json``, else what people look for in it."""
-    record = runs.find_run(project_of(folder), prefix)
+    record = history.find_run(project_of(folder), prefix)
     console.result(msgspec.to_builtins(record))
     if not console.as_json:
         for label, *columns in _described(record):

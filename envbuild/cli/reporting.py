@@ -8,17 +8,17 @@ from contextlib import suppress
 from math import nan
 from pathlib import Path
 
-from envbuild import runs as recorded
 from envbuild.cli.console import Console, human_bytes, plural
-from envbuild.cli.diff_evidence import Side, evidence, kept_lock
 from envbuild.cli.diffing import chosen, find_side
-from envbuild.difference import compare
+from envbuild.core.fs import atomic_write
+from envbuild.diff import compare
 from envbuild.errors import UsageError
-from envbuild.files import atomic_write
-from envbuild.project import project_of
-from envbuild.record import RecordError
+from envbuild.lock.discovery import project_of
+from envbuild.operations.diff_evidence import Side, evidence, kept_lock
+from envbuild.record import history as recorded
 from envbuild.report import Distance, Run, render
-from envbuild.trace import Divergence, Trace, distance_by_step, first_of_runs, read_run
+from envbuild.trace.compare import Divergence, Trace, distance_by_step, first_of_runs, read_run
+from envbuild.trace.file import TraceError
 
 
 def write_report(names: Sequence[str], output: Path, folder: Path, console: Console) -> None:
@@ -79,7 +79,7 @@ def _distance(first: Side, side: Side) -> Distance | None:
     """Return how far two runs are apart; None if one of them was not traced."""
     try:
         before, after = _traces(first), _traces(side)
-    except RecordError as error:
+    except TraceError as error:
         return Distance(sentence=f"The traces cannot be compared: {error.message}.")
     return _of_traces(before, after) if before and after else None
 

@@ -10,27 +10,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild import layout
-from envbuild import lock as locks
-from envbuild.cli import base_image, debian_system, locked_cuda, locked_host
+from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs
-from envbuild.files import atomic_write
-from envbuild.spec import Spec
-from envbuild.store import Store
+from envbuild.core.fs import atomic_write
+from envbuild.lock import layout
+from envbuild.lock import model as locks
+from envbuild.operations import locked_cuda
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
+from envbuild.spec.model import Spec
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.resolve.cuda_plan import CudaRequest
-    from envbuild.resolve.python import PythonRequest, ResolvedPython
-    from envbuild.resolve.wheel_libraries import WheelLibraries
+    from envbuild.resolve.cuda.plan import CudaRequest
+    from envbuild.resolve.libraries.wheels import WheelLibraries
+    from envbuild.resolve.python.pins import PythonRequest, ResolvedPython
 
 
 def resolve(
     spec: Spec, path: Path, old: locks.Lock | None, options: LockOptions, console: Console
 ) -> tuple[locks.Lock, tuple[str, ...]]:
     """Resolve a spec to a lock; returns it with sentences worth telling."""
+    from envbuild.determinism import policy
     from envbuild.inputs.digest import digest_inputs
-    from envbuild.resolve import policy
 
     host = locked_host.Host.of(spec, path, options.host, old)
     host.lock(None)  # what cannot be locked is told before anything is resolved
@@ -78,8 +79,8 @@ def _python_request(
     plan: CudaRequest,
 ) -> PythonRequest:
     """Return what to ask of the Python resolver."""
-    from envbuild.resolve.python import PythonRequest
-    from envbuild.resolve.wheels import Target
+    from envbuild.resolve.python.pins import PythonRequest
+    from envbuild.resolve.python.wheels import Target
 
     return PythonRequest(
         target=Target(python=interpreter.version, platform=interpreter.platform),
@@ -107,14 +108,14 @@ class _Resolver:
         self, request: PythonRequest, base: base_image.Base | None
     ) -> tuple[ResolvedPython, locks.Os, dict[str, str]]:
         """Return the wheels, the operating system, and the OS packages added for the wheels, with reasons."""
-        from envbuild.resolve import sharedlibs
-        from envbuild.resolve.python import resolve_python
+        from envbuild.resolve.libraries import closure
+        from envbuild.resolve.python.pins import resolve_python
 
         spec, options = self.spec, self.options
         # What wheels may assume of every system is known beforehand, so both resolvers can run at once. Nothing is
         # added to a base image: what it lacks is told when it is built.
         adds = bool(spec.requirements or spec.requirement_files) and not base
-        assumed = set(sharedlibs.added_os_packages((), spec.os.release)) if adds else set()
+        assumed = set(closure.added_os_packages((), spec.os.release)) if adds else set()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self._system, base, assumed)
             wheels = resolve_python(
@@ -127,7 +128,7 @@ class _Resolver:
             added: dict[str, str] = {}
             if wheels.packages and adds:
                 known = _libraries(wheels.packages, self.store)
-                added = sharedlibs.added_os_packages(wheels.packages, spec.os.release, known)
+                added = closure.added_os_packages(wheels.packages, spec.os.release, known)
             system = first.result() if set(added) == assumed else self._system(base, added)
         return wheels, system, added
 
@@ -146,7 +147,7 @@ def _remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) ->
 
 def _libraries(packages: Sequence[locks.PythonPackage], store: Store) -> list[WheelLibraries]:
     """Return what the shared objects of wheels need, as far as wheels are at hand or were read before."""
-    from envbuild.resolve.wheel_libraries import known_libraries, scan_wheel
+    from envbuild.resolve.libraries.wheels import known_libraries, scan_wheel
 
     found: list[WheelLibraries] = []
     cache = store.cache_dir("libraries")

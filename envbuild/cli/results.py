@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envbuild.cli.console import human_bytes, plural
-from envbuild.record import Output, Record
-from envbuild.text import plain
+from envbuild.core.text import plain
+from envbuild.record.model import Output, Record
 
 _METRICS = 40
 """How many metrics are shown; the record has all of them."""

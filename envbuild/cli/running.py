@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild import lock as locks
 from envbuild.cli.console import Console
-from envbuild.cli.identity import is_recorded, read_identity
 from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs, report_inputs
-from envbuild.cli.opening import open_lock
 from envbuild.cli.programs import Verb, check_program, misplaced, search_start
 from envbuild.errors import EngineError, HostMismatchError, UsageError
-from envbuild.record_summary import summary
+from envbuild.image.identity import is_recorded, read_identity
+from envbuild.lock import model as locks
+from envbuild.operations.load_lock import open_lock
+from envbuild.record.summary import summary
 
 if TYPE_CHECKING:
-    from envbuild.engine.docker import DockerEngine
+    from envbuild.engine.docker.adapter import DockerEngine
     from envbuild.engine.protocol import ContainerRunner
-    from envbuild.run import RunRequest
+    from envbuild.run.request import RunRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ TRACE_VALUES = 256 << 20
 
 def run_program(options: RunOptions, console: Console) -> int:
     """Run what the options name in the locked image; returns the program's exit code."""
-    from envbuild.run import run
+    from envbuild.run.execute import run
 
     request, engine = prepared(options, console)
     with host_said_first(request.lock, options, engine):
@@ -68,8 +68,8 @@ def run_program(options: RunOptions, console: Console) -> int:
 
 def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerEngine]:
     """Make all ready for a run: lock, inputs, engine and image, which is built first if need be."""
-    from envbuild.engine.docker import connect
-    from envbuild.run import RunRequest
+    from envbuild.engine.docker.adapter import connect
+    from envbuild.run.request import RunRequest
 
     arguments = () if _wants_shell(options) else check_program(options.command, options.verb)
     chosen = _chosen(options)
@@ -119,7 +119,7 @@ def host_said_first(lock: locks.Lock, options: RunOptions, engine: ContainerRunn
 
 def check_this_host(path: Path | None, console: Console) -> int:
     """Print the verdict on this host; returns 0 or 78."""
-    from envbuild.hostcheck import check_host, render
+    from envbuild.operations.host_check import check_host, render
 
     opened = open_lock(path)
     verdict = check_host(opened.lock)
@@ -147,7 +147,7 @@ def _wants_shell(options: RunOptions) -> bool:
 
 def _chosen(options: RunOptions) -> dict[str, Any]:
     """Read the options that say how to run, before anything is done."""
-    from envbuild import run_options as parse
+    from envbuild.run import options as parse
 
     return {
         "environment": parse.parse_environment(options.environment, os.environ),
@@ -177,7 +177,7 @@ def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
 
 def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> None:
     """Raise ``HostMismatchError`` before an image of gigabytes is built for a machine that plainly cannot run it."""
-    from envbuild.run_container import wants_missing_gpus
+    from envbuild.run.container import wants_missing_gpus
 
     as_locked = options.guard and not options.allow and options.gpus is None
     if as_locked and wants_missing_gpus(lock, engine):
@@ -186,7 +186,7 @@ def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: Containe
 
 def _refuse_host(lock: locks.Lock) -> None:
     """Raise ``HostMismatchError`` with the guard's table if this host is not as locked."""
-    from envbuild.hostcheck import check_host
+    from envbuild.operations.host_check import check_host
     from envbuild.runtime.guard import table
 
     verdict = check_host(lock)

@@ -13,20 +13,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envbuild.cli.console import Console, plural
-from envbuild.cli.identity import Identity, image_tag, read_identity
-from envbuild.cli.opening import open_lock
+from envbuild.core.fs import atomic_write
+from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError, UsageError
-from envbuild.files import atomic_write
-from envbuild.image.deb import open_deb
-from envbuild.image.plan import plan
-from envbuild.lock import Lock, OsPackage
-from envbuild.progress import Progress, Silent
-from envbuild.resolve.debian_relations import Group, parse_relations
+from envbuild.image.identity import Identity, image_tag, read_identity
+from envbuild.image.os.deb import open_deb
+from envbuild.image.plan.model import plan
+from envbuild.lock.model import Lock, OsPackage
+from envbuild.operations.load_lock import open_lock
+from envbuild.resolve.debian.relations import Group, parse_relations
 from envbuild.sbom import cyclonedx, spdx
 from envbuild.sbom.bill import bill
 from envbuild.sbom.licences import debian_licence, wheel_licence
 from envbuild.sbom.values import Document, Evidence, Image, Layer
-from envbuild.store import Store
+from envbuild.store.objects import Store
 
 _RENDER = {"cyclonedx": cyclonedx.render, "spdx": spdx.render}
 _DOC = "usr/share/doc/"

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import __version__
-from envbuild import lock as locks
 from envbuild.cli.console import Console
 from envbuild.cli.demanding import cosign_for
-from envbuild.cli.identity import Identity, identity_path, image_tag, read_identity
-from envbuild.cli.opening import Opened, open_lock
-from envbuild.cli.published import chosen_place
-from envbuild.digest import canonical_json, sha256_bytes
+from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
+from envbuild.image.identity import Identity, identity_path, image_tag, read_identity
+from envbuild.lock import model as locks
+from envbuild.operations.blob_locations import chosen_place
+from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import Material, Origin, Subject, origin, provenance
@@ -84,8 +84,8 @@ def _to_sign(text: str | None, opened: Opened) -> Reference:
 def _pushed(reference: Reference, opened: Opened) -> Identity:
     """Return what is recorded of the image, after a look at what the registry holds."""
     from envbuild.cli.pulling import check_is_locks, check_lock_inside
-    from envbuild.image.plan import plan
-    from envbuild.netconfig import network_config
+    from envbuild.image.plan.model import plan
+    from envbuild.net.config import network_config
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository
 
@@ -106,7 +106,7 @@ def _pushed(reference: Reference, opened: Opened) -> Identity:
 def _statements(lock: locks.Lock, identity: Identity, made: Origin) -> list[tuple[str, bytes]]:
     """Return what is stated of an image: type and predicate."""
     from envbuild.cli.sbom_documents import sbom_documents
-    from envbuild.store import Store
+    from envbuild.store.objects import Store
 
     bills = sbom_documents(lock, identity, Store())
     subject = Subject(

@@ -10,10 +10,10 @@ from typing import Any
 
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.errors import EnvbuildError, IntegrityError
-from envbuild.holdings.inventory import KINDS, Kind, Thing, inventory, kinds_of
-from envbuild.holdings.register import DAY, Holder, holders, needed
-from envbuild.leases import users
-from envbuild.store import Store
+from envbuild.store.inventory import KINDS, Kind, Thing, inventory, kinds_of
+from envbuild.store.leases import users
+from envbuild.store.objects import Store
+from envbuild.store.roots import DAY, Holder, holders, needed
 
 
 def list_store(console: Console, *, things: bool) -> None:
@@ -40,8 +40,8 @@ def verify_store(console: Console, *, offline: bool) -> None:
     Raises:
         IntegrityError: damaged files that a lock needs were not brought in again.
     """
-    from envbuild.holdings.check import check, checkable
-    from envbuild.image.layers import is_sound
+    from envbuild.image.layer_cache import is_sound
+    from envbuild.store.fsck import check, checkable
 
     store = Store()
     found = holders(store)
@@ -79,7 +79,7 @@ def _restore(
 ) -> dict[str, str]:
     """Bring damaged files in again where a lock needs them; returns names of those it could not, with reasons."""
     from envbuild.cli.fetching import fetch_some
-    from envbuild.cli.opening import open_lock
+    from envbuild.operations.load_lock import open_lock
 
     objects = {thing.name for thing in damaged if "/" not in thing.name}
     names = {file.sha256: file.name for holder in found for file in holder.entry.files if file.sha256 in objects}

@@ -8,15 +8,15 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from envbuild import lock as locks
 from envbuild.cli import locked_host
 from envbuild.cli.console import Console
 from envbuild.cli.fetching import fetch_some
-from envbuild.cli.opening import Opened
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.lock import OsPackage
-from envbuild.moves import cves, markdown, moves
-from envbuild.store import Store
+from envbuild.lock import model as locks
+from envbuild.lock.changes import cves, markdown, moves
+from envbuild.lock.model import OsPackage
+from envbuild.operations.load_lock import Opened
+from envbuild.store.objects import Store
 
 _CHANGELOGS = ("changelog.Debian.gz", "changelog.gz")
 _LIMIT = 16 << 20
@@ -56,7 +56,7 @@ def _fixes(opened: Opened, old: locks.Lock, console: Console) -> dict[str, tuple
 
 
 def _named(package: OsPackage, since: str, store: Store) -> tuple[str, ...]:
-    from envbuild.resolve.debian_relations import version_key
+    from envbuild.resolve.debian.relations import version_key
 
     text, limit = _changelog(package, store), version_key(since)
     return cves(text, lambda version: version_key(version) > limit)
@@ -64,7 +64,7 @@ def _named(package: OsPackage, since: str, store: Store) -> tuple[str, ...]:
 
 def _changelog(package: OsPackage, store: Store) -> str:
     """Return a package's own changelog; empty if another package holds it, as a link says."""
-    from envbuild.image.deb import open_deb
+    from envbuild.image.os.deb import open_deb
 
     folder = f"usr/share/doc/{package.name}/"
     with tempfile.TemporaryFile() as unpacked:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import msgspec
 
-from envbuild import lock as locks
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.inputs import moved_inputs
-from envbuild.cli.lock_files import dockerfile_of
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.core.fs import atomic_write
 from envbuild.errors import LockError
-from envbuild.files import atomic_write
-from envbuild.spec import Spec, load_spec
+from envbuild.lock import model as locks
+from envbuild.operations.lock_files import dockerfile_of
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.spec.model import Spec, load_spec
 
 
 def update_inputs(path: Path, console: Console) -> None:
@@ -26,9 +26,9 @@ def update_inputs(path: Path, console: Console) -> None:
         LockError: there is no lock, or it is stale in something else than inputs.
         SpecError: the spec, or an input.
     """
+    from envbuild.determinism import policy
     from envbuild.image.dockerfile import render
     from envbuild.inputs.digest import digest_inputs
-    from envbuild.resolve import policy
 
     spec = load_spec(path, check_env=policy.forbidden)
     target = path.parent / f"pylock.{spec.name}.toml"

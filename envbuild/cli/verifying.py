@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from envbuild.cli.console import Console, plural, print_error
 from envbuild.cli.programs import misplaced
 from envbuild.cli.running import TRACE_VALUES, RunOptions, host_said_first, prepared
-from envbuild.cli.verify_session import Session, ran_of
 from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
+from envbuild.operations.verify_session import Session, ran_of
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner
-    from envbuild.repeat import Repeat, Repeated
-    from envbuild.run import RunEngine, RunRequest
-    from envbuild.verification.causes import Cause
-    from envbuild.verification.first import First
-    from envbuild.verification.judge import Verdict
+    from envbuild.run.repeat import Repeat, Repeated
+    from envbuild.run.request import RunEngine, RunRequest
+    from envbuild.verify.causes import Cause
+    from envbuild.verify.first import First
+    from envbuild.verify.judge import Verdict
 
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
@@ -62,12 +62,12 @@ def verify_or_check(options: VerifyOptions, console: Console) -> int:
     """Do what was asked for: verify, look at what was verified, or measure what it costs."""
     if options.check:
         from envbuild.cli.attesting import check_attestation
-        from envbuild.cli.freshness import told_in_json
-        from envbuild.cli.opening import open_lock
+        from envbuild.cli.json_output import json_error_output
+        from envbuild.operations.load_lock import open_lock
 
         if options.cost or options.sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
-        with told_in_json(console):
+        with json_error_output(console):
             opened = open_lock(options.run.lock, option=True)
             return check_attestation(opened, options.run.command, options.signers, console)
     if options.signers is not None:
@@ -81,7 +81,7 @@ def verify_program(options: VerifyOptions, console: Console) -> int:
     Raises:
         UsageError: the options do not fit together, or the project is too large to copy.
     """
-    from envbuild.repeat import clear
+    from envbuild.run.repeat import clear
 
     _check(options)
     request, engine = prepared(options.run, Console(quiet=console.quiet, verbose=console.verbose, beside=True))
@@ -121,11 +121,11 @@ def _check(options: VerifyOptions) -> None:
 
 def _plan(request: RunRequest, options: VerifyOptions, engine: ContainerRunner) -> Repeat:
     """Decide where and how many at once; refuses projects that are too large to copy."""
-    from envbuild import runs
-    from envbuild.repeat import Repeat, scratch_folder, slots_for, visible_cpus
-    from envbuild.workcopy import check_size, plan_copy
+    from envbuild.record import history
+    from envbuild.run.project_copy import check_size, plan_copy
+    from envbuild.run.repeat import Repeat, scratch_folder, slots_for, visible_cpus
 
-    identity = runs.new_id()
+    identity = history.new_id()
     jobs = 1 if options.in_place else options.jobs
     slots = slots_for(request.lock, options.count, jobs, visible_cpus(engine))
     folder, copy = scratch_folder(request.project, identity), None
@@ -140,7 +140,7 @@ def _plan(request: RunRequest, options: VerifyOptions, engine: ContainerRunner) 
 
 def _run_all(session: Session, engine: RunEngine, console: Console) -> None:
     """Run as often as asked, or until one fails; copies with results seen before are removed at once."""
-    from envbuild.repeat import repeat
+    from envbuild.run.repeat import repeat
 
     slots = len(session.plan.slots)
     with console.phase("run", total=session.asked, unit="runs") as advance:
@@ -164,8 +164,8 @@ def _ended(found: Repeated) -> str:
 def _proved(session: Session, verdict: Verdict, options: VerifyOptions, console: Console) -> int:
     """Keep what was proved beside the lock, and say so."""
     from envbuild.cli.attesting import attest
-    from envbuild.repeat import forget_values
-    from envbuild.verification import text
+    from envbuild.run.repeat import forget_values
+    from envbuild.verify import text
 
     if not verdict.compared:
         raise UsageError(
@@ -211,8 +211,8 @@ def _parted(session: Session, verdict: Verdict, options: VerifyOptions, engine: 
     from envbuild.cli.attesting import withdraw
     from envbuild.cli.diagnosing import with_diagnosis, with_values
     from envbuild.cli.parting import keep_outputs, look_closer
-    from envbuild.verification import text
-    from envbuild.verification.causes import suspects
+    from envbuild.verify import text
+    from envbuild.verify.causes import suspects
 
     clues, notes = look_closer(session, verdict, options.in_place)
     withdrawn = withdraw(session.plan.request, session.runs[0].record)

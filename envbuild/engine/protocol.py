@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, Protocol
 
+from envbuild.core.progress import Progress
 from envbuild.errors import EngineError
-from envbuild.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,27 +17,21 @@ from functools import partial
 from pathlib import Path
 
 from envbuild import __version__
-from envbuild.digest import sha256_json
+from envbuild.core.digest import sha256_json
+from envbuild.core.progress import Advance, Progress
 from envbuild.engine.protocol import Step, StepRunner
-from envbuild.image import oci
-from envbuild.image.bytecode import (
-    COMPILE_OUT,
-    compile_command,
-    pack_bytecode,
-    pack_sources,
-    unpack_bytecode,
-)
-from envbuild.image.compile import ENVIRONMENT
-from envbuild.image.environment import WheelFile, pack_wheels
-from envbuild.image.interpreter import Interpreter
-from envbuild.image.layer import Layer
-from envbuild.image.layers import TAR, Cache, boot_id, cached_layer, make_layer
-from envbuild.image.noted import Objects, contents_of, note, objects_of
-from envbuild.image.orders import LayerKind, LayerSpec, skipped
-from envbuild.image.plan import Plan, bytecode_key
-from envbuild.image.topmost import BYTECODE, make_runtime, runtime_key, runtime_modules
-from envbuild.lock import Lock, Wheel
-from envbuild.progress import Advance, Progress
+from envbuild.image.bytecode.compile import ENVIRONMENT
+from envbuild.image.bytecode.interpreter import Interpreter
+from envbuild.image.bytecode.layer import COMPILE_OUT, compile_command, pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.layer_cache import TAR, Cache, boot_id, cached_layer, make_layer
+from envbuild.image.layer_contents import Objects, contents_of, note, objects_of
+from envbuild.image.oci import layout
+from envbuild.image.plan.layer_order import LayerKind, LayerSpec, skipped
+from envbuild.image.plan.model import Plan, bytecode_key
+from envbuild.image.python.environment import WheelFile, pack_wheels
+from envbuild.image.runtime_layer import BYTECODE, make_runtime, runtime_key, runtime_modules
+from envbuild.image.tar.layer import Layer
+from envbuild.lock.model import Lock, Wheel
 
 _THREADS = 3
 _INPUTS = "inputs.tar"
@@ -45,7 +39,7 @@ _INPUTS = "inputs.tar"
 Check = Callable[[Path, Sequence[Path], Objects], None]
 """Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
 
-Ready = Callable[[int, oci.Blob], None]
+Ready = Callable[[int, layout.Blob], None]
 """Called with each layer's number (0 is the bottom) and file as soon as it is there, from any thread: first those of
 earlier builds, from the bottom up, then the others as they are made."""
 
@@ -70,7 +64,7 @@ class Built:
         replaced: paths that two wheels install with different content: names of the loser and the winner.
     """
 
-    image: oci.Image
+    image: layout.Image
     layers: tuple[BuiltLayer, ...]
     replaced: Mapping[str, tuple[str, str]]
 
@@ -144,7 +138,7 @@ class _Assembly:
         futures: list[Future[None]] = []
         system = next(spec for spec in self.plan.layers if spec.kind == "os")
 
-        def os_layer() -> oci.Blob:
+        def os_layer() -> layout.Blob:
             blob = self._make(system, lambda folder: build_os(folder / TAR))
             if check is not None and not checks:
                 checks.append(pool.submit(self._check, check, blob, futures))
@@ -167,7 +161,7 @@ class _Assembly:
             BuiltLayer(kind=spec.kind, title=spec.title, layer=blob.layer, reused=spec.key in self.reused)
             for spec, blob in zip(self.plan.layers, blobs, strict=True)
         )
-        return Built(image=oci.image(self.plan, blobs), layers=layers, replaced=replaced)
+        return Built(image=layout.image(self.plan, blobs), layers=layers, replaced=replaced)
 
     @contextmanager
     def _workers(self, number: int, name: str) -> Iterator[ThreadPoolExecutor]:
@@ -182,7 +176,7 @@ class _Assembly:
             pool.shutdown(wait=True, cancel_futures=True)
             self.phase.close()
 
-    def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> oci.Blob:
+    def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> layout.Blob:
         if spec.key not in self.blobs:
             self.blobs[spec.key] = make_layer(self.cache, spec.key, self.boot, make)
             self.ready(self.plan.layers.index(spec), self.blobs[spec.key])
@@ -224,11 +218,11 @@ class _Assembly:
     def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
         return [WheelFile(name=wheel.name, path=self.cache.path(wheel.sha256), sha256=wheel.sha256) for wheel in wheels]
 
-    def _wheel_layers(self) -> list[tuple[LayerSpec, oci.Blob]]:
+    def _wheel_layers(self) -> list[tuple[LayerSpec, layout.Blob]]:
         specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
         return [(spec, self.blobs[spec.key]) for spec in specs]
 
-    def _check(self, check: Check, os_layer: oci.Blob, unpacked: Sequence[Future[None]]) -> None:
+    def _check(self, check: Check, os_layer: layout.Blob, unpacked: Sequence[Future[None]]) -> None:
         """Run the check unless it has passed before for the same OS layer and wheels.
 
         Objects are read where they lie unpacked: those of TensorFlow take three seconds to inflate.
@@ -250,7 +244,7 @@ class _Assembly:
         groups[runtime_key(self.plan)] = runtime_modules()
         return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
 
-    def _compile(self, os_layer: Callable[[], oci.Blob]) -> None:
+    def _compile(self, os_layer: Callable[[], layout.Blob]) -> None:
         """Compile all missing groups in one step, keep each group's bytecode by itself, and make the layers of it.
 
         The batch's folder is only a place to work in: another build of the same groups waits for it instead of
@@ -283,7 +277,7 @@ class _Assembly:
             if spec.kind == "bytecode":
                 self._make(spec, partial(self._pack_bytecode, spec))
 
-    def _base(self, os_layer: Callable[[], oci.Blob]) -> tuple[Path, str]:
+    def _base(self, os_layer: Callable[[], layout.Blob]) -> tuple[Path, str]:
         """Return the tar of a system with the interpreter, and its name for the engine."""
         if self.interpreter is None:
             blob = os_layer()

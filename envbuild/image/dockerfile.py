@@ -18,21 +18,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild import layout
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
+from envbuild.core.fs import clone
+from envbuild.core.package_data import template_dir
+from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError, LockError, UsageError
-from envbuild.files import clone
-from envbuild.image import runtime, seed
-from envbuild.image.environment import Made, pack_tree
-from envbuild.image.orders import skipped
-from envbuild.image.plan import labels as image_labels
-from envbuild.image.plan import plan as image_plan
-from envbuild.lock import Lock, lock_digest
-from envbuild.progress import Progress, Silent
-from envbuild.resources import template_dir
+from envbuild.image.bytecode import compile as compiler
+from envbuild.image.os import seed
+from envbuild.image.plan.layer_order import skipped
+from envbuild.image.plan.model import labels as image_labels
+from envbuild.image.plan.model import plan as image_plan
+from envbuild.image.python import wheel
+from envbuild.image.python.environment import Made, pack_tree
+from envbuild.image.runtime import files as runtime
+from envbuild.lock import layout
+from envbuild.lock.model import Lock, lock_digest
 
 _TEMPLATE = "Dockerfile.j2"
-_TOOLS = ("wheel.py", "compile.py")
+_TOOLS = (Path(wheel.__file__), Path(compiler.__file__))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +71,7 @@ def render(lock: Lock) -> Context:
     files: dict[str, bytes | Stored] = {}
     wheels = {wheel.name: Stored(sha256=wheel.sha256, size=wheel.size) for wheel in image_plan(lock).wheels}
     files |= {f"wheels/{name}": stored for name, stored in wheels.items()}
-    files |= {f"tools/{name}": Path(__file__).with_name(name).read_bytes() for name in _TOOLS}
+    files |= {f"tools/{path.name}": path.read_bytes() for path in _TOOLS}
     files["tools/SHA256SUMS"] = _sums(wheels)
     if lock.os.image:
         files["base.tar"] = Stored(sha256=lock.os.image_rootfs, size=lock.os.image_size)

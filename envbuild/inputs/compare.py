@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from envbuild.core.progress import Progress, Silent
 from envbuild.errors import IntegrityError
 from envbuild.inputs.diff import TreeDiff, compare_trees, plural
 from envbuild.inputs.digest import Tree, seal_inputs, trees
 from envbuild.inputs.manifest import ManifestError
 from envbuild.inputs.state import FOLDER, State
-from envbuild.lock import Input
-from envbuild.progress import Progress, Silent
+from envbuild.lock.model import Input
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

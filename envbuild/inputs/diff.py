@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
+from envbuild.core.text import plain
 from envbuild.inputs.manifest import DIR, FILE, Entry, entries, order
-from envbuild.text import plain
 
 NAMES = 5
 """So many names of each kind are kept by default."""

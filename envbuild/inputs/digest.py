@@ -13,14 +13,14 @@ from pathlib import Path
 
 from blake3 import blake3
 
+from envbuild.core.progress import Advance, Progress, Silent
 from envbuild.errors import Problem, SpecError
 from envbuild.inputs.hashing import complete
 from envbuild.inputs.manifest import FILE, LINK, PENDING, Draft
 from envbuild.inputs.statcache import StatCache, stat_key
 from envbuild.inputs.state import State
 from envbuild.inputs.walk import Found, Problems, Root, find_roots, walk
-from envbuild.lock import Input
-from envbuild.progress import Advance, Progress, Silent
+from envbuild.lock.model import Input
 
 
 @dataclass(kw_only=True, slots=True)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from blake3 import blake3
 
+from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
 from envbuild.inputs.manifest import FILE, PENDING, Draft, Entry, entries
 from envbuild.inputs.statcache import stat_key
 from envbuild.inputs.walk import Root
-from envbuild.progress import Advance
 
 LARGE = 32 << 20
 """Files of so many bytes are hashed one at a time, each by all cores."""

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from envbuild.files import atomic_file
+from envbuild.core.fs import atomic_file
 
 MARGIN = 2 * 10**9
 """Nanoseconds; the coarsest clock of a file system in use is FAT's, with two seconds."""

@@ -18,10 +18,10 @@ from typing import IO
 
 from blake3 import blake3
 
-from envbuild.files import atomic_file, atomic_write
+from envbuild.core.fs import atomic_file, atomic_write
 from envbuild.inputs.manifest import Draft
 from envbuild.inputs.statcache import StatCache
-from envbuild.project import STATE_FOLDER
+from envbuild.lock.discovery import STATE_FOLDER
 
 FOLDER = f"{STATE_FOLDER}/inputs"
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from envbuild.core.suggest import names_in, perhaps, quote
 from envbuild.inputs.manifest import DIR, FILE, LINK
-from envbuild.suggest import names_in, perhaps, quote
 
 _ALL_SIGNS = 10
 """So many things wrong with one input are told; of the others, how many."""

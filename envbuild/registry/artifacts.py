@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envbuild.digest import canonical_json
-from envbuild.progress import Progress, Silent
+from envbuild.core.digest import canonical_json
+from envbuild.core.progress import Progress, Silent
 from envbuild.registry.errors import AnswerError
 from envbuild.registry.repository import OCI_INDEX, OCI_MANIFEST, Descriptor, Manifest, Repository, descriptors
 from envbuild.registry.upload import Blob, blob_of, push

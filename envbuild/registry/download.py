@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from envbuild.core.progress import Advance, Progress
 from envbuild.errors import IntegrityError
-from envbuild.net import HttpError, explain
-from envbuild.progress import Advance, Progress
+from envbuild.net.http import HttpError, explain
 from envbuild.registry.errors import AnswerError
 from envbuild.registry.parallel import StoppedError, run_all
 from envbuild.registry.repository import Descriptor, Repository

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from envbuild.core.redact import mask_text
 from envbuild.errors import RegistryError
-from envbuild.masking import mask_text
 
 _LONGEST = 200
 

@@ -16,16 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
-from envbuild.digest import SHA256, sha256_bytes
+from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.errors import IntegrityError, RegistryError
-from envbuild.registry.repository import (
-    DOCKER_INDEX,
-    OCI_INDEX,
-    Descriptor,
-    Manifest,
-    Repository,
-    descriptors,
-)
+from envbuild.registry.repository import DOCKER_INDEX, OCI_INDEX, Descriptor, Manifest, Repository, descriptors
 
 CONFIG_LIMIT = 8 << 20
 _LAYER_LIMIT = 64 << 20

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from envbuild.digest import SHA256, sha256_bytes
+from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.errors import IntegrityError, RegistryError
-from envbuild.net import HttpError
-from envbuild.netconfig import NetworkConfig
+from envbuild.net.config import NetworkConfig
+from envbuild.net.http import HttpError
 from envbuild.registry.credentials import Credentials, find_credentials
 from envbuild.registry.errors import AnswerError, refused
 from envbuild.registry.reference import Reference

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urljoin, urlsplit
 
 from envbuild.errors import RegistryError
-from envbuild.net import Http, HttpError, explain
-from envbuild.netconfig import NetworkConfig, origin, redacted
+from envbuild.net.config import NetworkConfig, origin, redacted
+from envbuild.net.http import Http, HttpError, explain
 from envbuild.registry.authorization import Authorization
 from envbuild.registry.credentials import Credentials, certificates, find_credentials
 from envbuild.registry.errors import AnswerError, answer_error

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Advance, Progress
 from envbuild.errors import BuildError
-from envbuild.net import HttpError
-from envbuild.progress import Advance, Progress
+from envbuild.net.http import HttpError
 from envbuild.registry.errors import AnswerError
 from envbuild.registry.parallel import StoppedError, run_all
 from envbuild.registry.repository import Manifest, Repository

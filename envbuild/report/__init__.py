@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from envbuild.core.package_data import template_dir
 from envbuild.errors import UsageError
 from envbuild.report import curves, distances, facts, outputs, summary
 from envbuild.report.values import LETTERS
 from envbuild.report.values import Distance as Distance
 from envbuild.report.values import Run as Run
 from envbuild.report.words import SHORT, clean, duration, time
-from envbuild.resources import template_dir
 
 MOST = 12
 """Runs on one page."""

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envbuild.record import Record
+from envbuild.core.text import plain
+from envbuild.record.model import Record
 from envbuild.report import chart
 from envbuild.report.values import LETTERS, Run
 from envbuild.report.words import letters, number
-from envbuild.text import plain
 
 FIGURES = 24
 """Metrics that are drawn; the names of the others are told."""

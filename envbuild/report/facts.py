@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envbuild.lock import Lock
-from envbuild.masking import mask_arguments, mask_environment
-from envbuild.processes import ReadFile, effective
-from envbuild.record import Options, Record
-from envbuild.record_summary import doubt
+from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.lock.model import Lock
+from envbuild.record.model import Options, Record
+from envbuild.record.processes import ReadFile, effective
+from envbuild.record.summary import doubt
 from envbuild.report.values import Run
 from envbuild.report.words import duration, size, time
 

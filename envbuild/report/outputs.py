@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from envbuild.record import Output, Tensor
+from envbuild.record.model import Output, Tensor
 from envbuild.report.facts import ABSENT
 from envbuild.report.values import LETTERS, Run
 from envbuild.report.words import letters, number, size

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envbuild.difference.finding import Difference, Finding
-from envbuild.record import Record
+from envbuild.diff.finding import Difference, Finding
+from envbuild.record.model import Record
 from envbuild.report.facts import result
 from envbuild.report.values import LETTERS, Run
 from envbuild.report.words import SHORT, letters

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from envbuild.difference.finding import Difference
-from envbuild.lock import Lock
-from envbuild.record import Record
+from envbuild.diff.finding import Difference
+from envbuild.lock.model import Lock
+from envbuild.record.model import Record
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """What the runs of a report are called, in the order in which they were named."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from envbuild.masking import mask_text
-from envbuild.text import plain
+from envbuild.core.redact import mask_text
+from envbuild.core.text import plain
 
 SHORT = 10
 """How many characters of a run's identity are shown: its time in milliseconds."""

@@ -1,6 +1,6 @@
 """Masks what looks like a secret before a process of the run writes it to disk.
 
-The patterns are those of ``envbuild/masking.py`` (a test compares them): the runtime imports nothing of the host's
+The patterns are those of ``envbuild/core/redact.py`` (a test compares them): the runtime imports nothing of the host's
 side. They are compiled at first use only, since ``re`` costs milliseconds: a text without any hint needs none.
 """
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.metadata import parse_email
 
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
 from envbuild.sbom.values import Licence
 
 _CLASSIFIERS = {

@@ -7,8 +7,8 @@ import uuid
 from datetime import datetime, timezone
 from typing import Any
 
-from envbuild import layout
-from envbuild.digest import canonical_json, sha256_bytes
+from envbuild.core.digest import canonical_json, sha256_bytes
+from envbuild.lock import layout
 
 CREATED = datetime.fromtimestamp(layout.EPOCH, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 """The constant date of every file in an image: a clock would make equal bills differ."""

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.redact import mask_text
 from envbuild.errors import IntegrityError, RegistryError, UsageError
-from envbuild.masking import mask_text
 from envbuild.signing.trust import VARIABLE, Signer, Trust
 
 PROVENANCE, CYCLONEDX, SPDX = "slsaprovenance1", "cyclonedx", "spdxjson"

@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from envbuild.cli.identity import image_tag
 from envbuild.errors import EnvbuildError, UsageError
+from envbuild.image.identity import image_tag
 from scripts.pipeline import publishing, signatures, steps
 from scripts.pipeline.builders import NAMES, Builder
 from scripts.pipeline.console import holds_image, say

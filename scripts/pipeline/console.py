@@ -61,14 +61,14 @@ def envbuild_json(*arguments: str | Path, cwd: Path, **options: Any) -> Any:
 
 def holds_image(tag: str) -> bool:
     """Whether the engine has an image."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     return connect().find_image(tag) is not None
 
 
 def forget_image(tag: str) -> None:
     """Take an image out of the engine, if it has it."""
-    from envbuild.engine.docker import connect
-    from envbuild.engine.docker_images import remove_image
+    from envbuild.engine.docker.adapter import connect
+    from envbuild.engine.docker.images import remove_image
 
     remove_image(connect()._sdk_client(), tag)

@@ -11,9 +11,9 @@ from typing import Any
 def main() -> int:
     """Let the mask leak, then run the command line."""
     from envbuild.cli import main as envbuild
-    from envbuild.image import oci
+    from envbuild.image.oci import layout
 
-    original = oci.image
+    original = layout.image
     mask = os.umask(0)
     os.umask(mask)
 
@@ -21,7 +21,7 @@ def main() -> int:
         labels = {**plan.config["Labels"], "leak.umask": f"{mask:03o}"}
         return original(replace(plan, config={**plan.config, "Labels": labels}), layers)
 
-    oci.image = image
+    layout.image = image
     sys.argv[0] = "envbuild"
     return int(envbuild() or 0)
 

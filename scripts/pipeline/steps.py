@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from envbuild import lock as locks
-from envbuild.cli.identity import check_reproduced, image_tag, read_identity
 from envbuild.errors import HostMismatchError, NotReproducibleError
-from envbuild.lock import Lock
+from envbuild.image.identity import check_reproduced, image_tag, read_identity
+from envbuild.lock import model as locks
+from envbuild.lock.model import Lock
 from scripts.pipeline.builders import NAMES, Builder
 from scripts.pipeline.console import envbuild, forget_image, say
 from scripts.pipeline.subject import ROOT, Subject

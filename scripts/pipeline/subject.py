@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild import lock as locks
+from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
-from envbuild.files import atomic_write
+from envbuild.lock import model as locks
 
 ROOT = Path(__file__).parents[2]
 LOCKFILES = ROOT / "lockfiles"

@@ -100,9 +100,9 @@ def test_runs_are_equal(facts: dict[str, Any], figure: Figure, tmp_path: Path, n
 def assert_equal_runs(figure: Figure, root: Path, name: str, packages: Path) -> None:
     """Run one training several times over a folder of packages."""
     pytest.importorskip("msgspec", reason="envbuild's own requirements are not installed")
-    from envbuild import trace
-    from envbuild.lock import Determinism
+    from envbuild.lock.model import Determinism
     from envbuild.runtime.guard import gate
+    from envbuild.trace import compare
     from tests.support.runtime import make_lock, make_tree
 
     lock = make_lock(environment=VARIABLES, determinism=Determinism(level="ops", seed=42, threads=1))
@@ -115,7 +115,7 @@ def assert_equal_runs(figure: Figure, root: Path, name: str, packages: Path) -> 
 
     equal = {train() for _ in range(RUNS)}
     traced = train(ENVBUILD_TRACE="1")
-    (found,) = trace.read_run(tree.run)
+    (found,) = compare.read_run(tree.run)
     off = {train(**{gate.CONTROLS: "off"}) for _ in range(2)}
     figure(f"{name} training, different results of {RUNS} runs", len(equal))
     figure(f"{name} training, different results of 2 runs without controls", len(off))

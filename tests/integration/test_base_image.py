@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from envbuild import lock as locks
-from envbuild.engine.docker import connect
+from envbuild.core.progress import Silent
+from envbuild.engine.docker.adapter import connect
 from envbuild.image.assemble import assemble
-from envbuild.image.plan import plan
-from envbuild.image.rootfs import build_os_layer
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.image.os.rootfs import build_os_layer
+from envbuild.image.plan.model import plan
+from envbuild.lock import model as locks
+from envbuild.store.objects import Store
 from tests.support.cli import Project
 from tests.support.images import differences, docker_build
 from tests.support.oslocks import real_os, shared_store

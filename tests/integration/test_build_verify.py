@@ -14,7 +14,7 @@ from typing import Any
 import docker
 import pytest
 
-from envbuild.digest import canonical_json, sha256_file
+from envbuild.core.digest import canonical_json, sha256_file
 from tests.support.cli import Project
 from tests.support.images import forget_images
 

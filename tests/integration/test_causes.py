@@ -14,7 +14,7 @@ import pytest
 
 from envbuild.cli.console import Console
 from envbuild.cli.diffing import diff_runs
-from envbuild.image import runtime
+from envbuild.image.runtime import files
 from tests.support.cli import Project
 from tests.support.guardbox import Box, import_image, make_image_lock
 
@@ -31,7 +31,7 @@ OTHER_CPU = "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"
 @pytest.fixture(scope="module", name="box")
 def _box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Box]]:
     """Starts containers of a small image with one locked distribution; all of it is removed afterwards."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     client: Any = connect()._sdk_client()
     tag = import_image(client, tmp_path_factory.mktemp("image"), make_image_lock())
@@ -52,7 +52,7 @@ def test_another_patch_version_of_a_library_is_refused(box: Callable[..., Box]) 
     running = box("sh", "-c", "echo started; exec sleep 600")
     running.says("started")
     assert running.execute("python", "-c", "print('ran')") == (0, "ran\n")
-    site = runtime.site_packages(make_image_lock())
+    site = files.site_packages(make_image_lock())
     other = f"import shutil; shutil.copytree('{site}/numpy-2.4.6.dist-info', '{site}/numpy-2.4.5.dist-info')"
     program = f"{other}; shutil.rmtree('{site}/numpy-2.4.6.dist-info')"
     assert running.execute("python", "-c", program) == (0, "")

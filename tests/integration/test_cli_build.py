@@ -17,11 +17,11 @@ from typing import Any
 import docker
 import pytest
 
-from envbuild import lock as locks
-from envbuild.digest import sha256_file
-from envbuild.engine import owner
-from envbuild.engine.docker_step import STEP_LABEL
-from envbuild.store import Store
+from envbuild.core.digest import sha256_file
+from envbuild.engine.docker import owner
+from envbuild.engine.docker.step import STEP_LABEL
+from envbuild.lock import model as locks
+from envbuild.store.objects import Store
 from tests.support.cli import Project, alter, finish
 from tests.support.images import forget_images
 from tests.support.wheels import Member, make_wheel

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import host_file
-from envbuild import lock as locks
-from envbuild.host import Cpu, HostFacts
-from envbuild.hostprobe import probe_host
+from envbuild.host import file
+from envbuild.host.facts import Cpu, HostFacts
+from envbuild.host.probe import probe_host
+from envbuild.lock import model as locks
 from tests.support.archives import BASE, keyring, stanza, write_release
 from tests.support.cli import Project
 from tests.support.hosts import gpu, host
@@ -51,7 +51,7 @@ def _project(tmp_path: Path) -> Iterator[Project]:
 
 
 def _describe(project: Project, name: str, facts: HostFacts) -> None:
-    project.write(name, host_file.dumps(facts))
+    project.write(name, file.dumps(facts))
 
 
 def _bytes(project: Project) -> bytes:
@@ -69,7 +69,7 @@ def test_a_lock_for_a_host_that_is_not_here(project: Project) -> None:
     line = "hardware  2 × NVIDIA H200, driver 580.159.04 same branch; kernel ≥ 6.8; CPU x86-64-v4 with 3 flags"
     assert line in done.out.splitlines()
     first = _bytes(project)
-    assert locks.loads(first).hardware.host == host_file.digest(SERVER)
+    assert locks.loads(first).hardware.host == file.digest(SERVER)
 
     again = project.must("lock")
     assert (line in again.out.splitlines(), _bytes(project)) == (True, first)
@@ -92,7 +92,7 @@ def test_a_lock_for_a_host_that_is_not_here(project: Project) -> None:
         " or envbuild probe -o FILE there and lock --host FILE here;"
         " or write values of your own: {value: …, policy: …}\n",
     )
-    assert locks.loads(_bytes(project)).hardware.host == host_file.digest(OTHER)
+    assert locks.loads(_bytes(project)).hardware.host == file.digest(OTHER)
 
 
 def test_a_lock_for_this_machine(project: Project) -> None:

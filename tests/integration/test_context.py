@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.engine.docker import connect
+from envbuild.core.progress import Silent
+from envbuild.engine.docker.adapter import connect
 from envbuild.image.assemble import Built, assemble
 from envbuild.image.dockerfile import render, write_context
-from envbuild.image.plan import plan
-from envbuild.image.rootfs import build_os_layer
-from envbuild.lock import Hardware, Lock, PythonPackage, Wheel
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.image.os.rootfs import build_os_layer
+from envbuild.image.plan.model import plan
+from envbuild.lock.model import Hardware, Lock, PythonPackage, Wheel
+from envbuild.store.objects import Store
 from tests.support.images import assembled_tree, differences, docker_build
 from tests.support.oslocks import os_lock, real_os, shared_store
 from tests.support.wheels import Member, make_wheel

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from envbuild.image import runtime
-from envbuild.lock import Determinism
-from envbuild.resolve import policy
+from envbuild.determinism import policy
+from envbuild.image.runtime import files
+from envbuild.lock.model import Determinism
 from envbuild.runtime.guard import gate
 from envbuild.runtime.guard.variables import HARD
 from tests.support.environments import environment
@@ -149,7 +149,7 @@ def runs(tree: Tree, arguments: list[list[str]], *, controls: bool = True) -> li
     """
     variables = {name: value for name, value in tree.lock.environment.items() if controls or name not in HARD} | {
         "PATH": "/usr/bin:/bin",
-        gate.MARKER: gate.marker(runtime.expectations(tree.lock)["identity"]),
+        gate.MARKER: gate.marker(files.expectations(tree.lock)["identity"]),
     }
     variables |= {} if controls else {gate.CONTROLS: "off"}
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import resources
+from envbuild.core import package_data
+from envbuild.determinism.policy import frameworks_of
 from envbuild.errors import ResolveError
-from envbuild.hardware import Gpu, GpuDevice, Hardware
-from envbuild.resolve import cuda_refresh
-from envbuild.resolve.cuda import check_compatible, cuda_of
-from envbuild.resolve.cuda_plan import plan_cuda
-from envbuild.resolve.policy import frameworks_of
-from envbuild.resolve.python import PythonRequest, resolve_python
-from envbuild.resolve.wheels import Target
+from envbuild.lock.hardware import Gpu, GpuDevice, Hardware
+from envbuild.resolve.cuda.compatibility import check_compatible, cuda_of
+from envbuild.resolve.cuda.plan import plan_cuda
+from envbuild.resolve.python.pins import PythonRequest, resolve_python
+from envbuild.resolve.python.wheels import Target
 from tests.support.cli import Project
 from tests.support.indexes import make_index
 from tests.support.server import FileServer
 from tests.support.wheels import make_wheel
+from tools import cuda_wheels
 
 LINUX = "cp313-cp313-manylinux_2_28_x86_64"
 H200 = Hardware(gpu=Gpu(driver="595.71.05", devices=(GpuDevice(model="NVIDIA H200", sms=132),)))
@@ -68,15 +68,15 @@ def test_the_table_is_derived_from_the_index(
     index: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Final releases for Linux, their Pythons and ranges; --check writes nothing and says what differs."""
-    monkeypatch.setattr(resources, "data_path", tmp_path.joinpath)
+    monkeypatch.setattr(package_data, "data_path", tmp_path.joinpath)
     monkeypatch.setattr(os, "environ", index)
-    assert cuda_refresh.main(["--check"]) == 1
-    assert not (tmp_path / cuda_refresh.FILE).exists()
+    assert cuda_wheels.main(["--check"]) == 1
+    assert not (tmp_path / cuda_wheels.FILE).exists()
     assert "+framework = " in capsys.readouterr().out
-    assert cuda_refresh.main([]) == 0
-    assert cuda_refresh.main(["--check"]) == 0
-    table = cuda_refresh.derive(cuda_refresh.Index(index, "cuda-toolkit"))
-    assert (tmp_path / cuda_refresh.FILE).read_bytes() == cuda_refresh.render(table)
+    assert cuda_wheels.main([]) == 0
+    assert cuda_wheels.main(["--check"]) == 0
+    table = cuda_wheels.derive(cuda_wheels.Index(index, "cuda-toolkit"))
+    assert (tmp_path / cuda_wheels.FILE).read_bytes() == cuda_wheels.render(table)
     rows = [(r.framework, r.version, r.extra, r.cuda, r.cudnn, r.nccl, r.python, r.metadata) for r in table.release]
     assert rows == [
         ("jax", "0.12", "cuda12", ">=12.1,<13", "", "", ("3.13",), "jax-cuda12-plugin 0.12.0"),
@@ -96,10 +96,10 @@ def test_no_index_is_said(
     """Without an index there is nothing to derive from: exit 12, and nothing is written."""
     links = {"UV_FIND_LINKS": str(Path(index["HOME"]) / "made"), "UV_NO_INDEX": "1"}
     monkeypatch.setattr(os, "environ", {**index, **links})
-    before = resources.data(cuda_refresh.FILE)
-    assert cuda_refresh.main([]) == 12
+    before = package_data.data(cuda_wheels.FILE)
+    assert cuda_wheels.main([]) == 12
     assert capsys.readouterr().err == "cuda-toolkit comes from no package index here\n"
-    assert resources.data(cuda_refresh.FILE) == before
+    assert package_data.data(cuda_wheels.FILE) == before
 
 
 @pytest.mark.parametrize("resolver", ["uv", "pip-tools"])

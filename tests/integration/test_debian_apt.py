@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.package_data import archive_keys
 from envbuild.errors import ResolveError
-from envbuild.resolve import debian_http
-from envbuild.resolve.debian import EXCLUDED, OsRequest, close, open_suites
-from envbuild.resolve.debian_archive import Access
-from envbuild.resolve.debian_releases import find_release
-from envbuild.resolve.debian_sources import read_apt_config
-from envbuild.resolve.debian_universe import Universe
-from envbuild.resources import archive_keys
+from envbuild.resolve.debian import http
+from envbuild.resolve.debian.archive import Access
+from envbuild.resolve.debian.closure import EXCLUDED, OsRequest, close, open_suites
+from envbuild.resolve.debian.releases import find_release
+from envbuild.resolve.debian.sources import read_apt_config
+from envbuild.resolve.debian.universe import Universe
 
 pytestmark = [
     pytest.mark.network,
@@ -68,8 +68,8 @@ class Recorder:
         limit: int,
         headers: Mapping[str, str] | None = None,
         advance: Callable[[int], None] | None = None,
-    ) -> debian_http.Reply:
-        reply = debian_http.get(url, limit=limit, headers=headers, advance=advance)
+    ) -> http.Reply:
+        reply = http.get(url, limit=limit, headers=headers, advance=advance)
         if reply.status == 200:
             archive, _, name = url.partition("/dists/")
             path = self.root / archive.rsplit("/", 1)[-1] / "dists" / name

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from envbuild.errors import IntegrityError
-from envbuild.resolve.debian import OsRequest, deb_urls, resolve_os
-from envbuild.resolve.debian_contents import package_for_library
-from envbuild.resolve.debian_sources import AptConfig
+from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
+from envbuild.resolve.debian.contents import package_for_library
+from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, keyring, stanza, write_release
 
 TIMES = {"20250101T000000Z": "1.0", "20250601T000000Z": "2.0"}

@@ -24,12 +24,12 @@ from typing import Any
 
 import pytest
 
-from envbuild.engine import docker_delivery
-from envbuild.engine.blob_server import BlobServer
-from envbuild.engine.docker import DockerEngine, connect
+from envbuild.core.progress import Silent
+from envbuild.engine.docker import delivery
+from envbuild.engine.docker.adapter import DockerEngine, connect
+from envbuild.engine.docker.blob_server import BlobServer
 from envbuild.engine.protocol import ImageInfo, Parcel, ParcelLayer
 from envbuild.errors import EngineError
-from envbuild.progress import Silent
 from tests.support.parcels import layer_of, parts, small_image
 from tests.support.rootfs import write_tar
 from tests.support.second_engine import second_engine, where_it_is
@@ -307,7 +307,7 @@ def test_an_engine_that_never_comes_to_the_registry(tmp_path: Path, monkeypatch:
         (refuse, 600.0, "dial tcp 127.0.0.1:1: connect: connection refused"),
         (wait, 0.3, "it asked nothing for 0 s"),
     ):
-        monkeypatch.setattr(docker_delivery, "_PATIENCE", patience)
+        monkeypatch.setattr(delivery, "_PATIENCE", patience)
         with stand_in(tmp_path, pull) as engine:
             done = engine.deliver(*one(tmp_path), Silent())
         assert (done.how, done.why) == ("load", why)

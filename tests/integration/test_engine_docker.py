@@ -22,8 +22,8 @@ from typing import BinaryIO
 
 import pytest
 
-from envbuild.engine.docker import DockerEngine, connect
-from envbuild.engine.docker_step import STEP_LABEL
+from envbuild.engine.docker.adapter import DockerEngine, connect
+from envbuild.engine.docker.step import STEP_LABEL
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
 from tests.support.rootfs import write_rootfs, write_tar

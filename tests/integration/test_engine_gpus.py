@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from envbuild.engine.docker import DockerEngine, connect
-from envbuild.engine.docker_gpus import INSTALL, GpuWays, device_requests
-from envbuild.engine.docker_images import import_tar
-from envbuild.engine.docker_run import run_container
+from envbuild.determinism import policy
+from envbuild.engine.docker.adapter import DockerEngine, connect
+from envbuild.engine.docker.gpus import INSTALL, GpuWays, device_requests
+from envbuild.engine.docker.images import import_tar
+from envbuild.engine.docker.run import run_container
 from envbuild.engine.protocol import ContainerRun, Gpus, GpusRefusedError
-from envbuild.hardware import Cuda
-from envbuild.resolve import policy
+from envbuild.lock.hardware import Cuda
 from tests.support.rootfs import write_rootfs
 from tests.support.second_engine import HOOK_LOG, described_gpus
 

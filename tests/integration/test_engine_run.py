@@ -22,7 +22,7 @@ from typing import Any
 import docker.errors
 import pytest
 
-from envbuild.engine.docker import DockerEngine, connect
+from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EngineError
 from tests.support.rootfs import write_rootfs
@@ -43,7 +43,7 @@ def engine() -> DockerEngine:
 @pytest.fixture(scope="module")
 def image(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A tiny image of this machine's programs, removed afterwards."""
-    from envbuild.engine.docker_images import import_tar
+    from envbuild.engine.docker.images import import_tar
 
     tar = tmp_path_factory.mktemp("rootfs") / "rootfs.tar"
     write_rootfs(tar)

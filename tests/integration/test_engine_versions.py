@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import canonical_json, sha256_bytes, sha256_file
-from envbuild.engine.docker import DockerEngine, connect
-from envbuild.engine.docker_images import remove_image
+from envbuild.core.digest import canonical_json, sha256_bytes, sha256_file
+from envbuild.engine.docker.adapter import DockerEngine, connect
+from envbuild.engine.docker.images import remove_image
 from envbuild.engine.protocol import ContainerRun, Step
-from envbuild.image.layer import Layer
-from envbuild.image.oci import Blob, Image, docker_archive
+from envbuild.image.oci.layout import Blob, Image, docker_archive
+from envbuild.image.tar.layer import Layer
 from tests.support.rootfs import write_rootfs, write_tar
 from tests.support.second_engine import second_engine
 

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from urllib3.util import connection
 
-from envbuild import leases
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.fetch import FetchResult, Item, fetch
-from envbuild.netconfig import NetworkConfig, network_config
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.net.config import NetworkConfig, network_config
+from envbuild.store import leases
+from envbuild.store.fetch import FetchResult, Item, fetch
+from envbuild.store.objects import Store
 from tests.support.server import FileServer, make_certificate
 
 DATA = random.Random(1).randbytes(1_000_000)
@@ -35,10 +35,10 @@ QUICK = NetworkConfig(backoff=0.01)
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from envbuild.fetch import Item, fetch
-from envbuild.netconfig import NetworkConfig
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.store.fetch import Item, fetch
+from envbuild.net.config import NetworkConfig
+from envbuild.core.progress import Silent
+from envbuild.store.objects import Store
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it starts in the background ignore it
 root, sha256, size, *sources = sys.argv[1:]
 item = Item(name="big", size=int(size), sha256=sha256, sources=tuple(sources))

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import fingerprint, layout
-from envbuild.lock import Lock, dumps
+from envbuild.lock import layout
+from envbuild.lock.model import Lock, dumps
+from envbuild.run import fingerprint
 from envbuild.runtime.guard import fingerprint_check
 from tests.support.environments import environment
 from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock
@@ -29,7 +30,7 @@ def locked() -> Lock:
 @pytest.fixture(scope="module")
 def client() -> Any:
     """The docker SDK's client of the engine that the environment names."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     return connect()._sdk_client()
 

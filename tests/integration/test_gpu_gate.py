@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from envbuild import layout
-from envbuild.digest import sha256_bytes
-from envbuild.hardware import Cuda, Hardware
-from envbuild.image import runtime
-from envbuild.lock import Lock
+from envbuild.core.digest import sha256_bytes
+from envbuild.image.runtime import files
+from envbuild.lock import layout
+from envbuild.lock.hardware import Cuda, Hardware
+from envbuild.lock.model import Lock
 from envbuild.runtime import fastjson
 from tests.support import gpus
 from tests.support.gpu_cases import MATCHES, MISMATCHES, ONE, TWO, Case, gpu_of
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.engine
 
 BINDING = importlib.metadata.distribution("nvidia-ml-py")
 OUT = "/out"
-GUARD = (str(EXECUTABLE), "-I", "-S", "-B", runtime.ENTRY)
+GUARD = (str(EXECUTABLE), "-I", "-S", "-B", files.ENTRY)
 
 
 def image_lock(hardware: Hardware | None = None, cuda: Cuda | None = None) -> Lock:
@@ -42,7 +42,7 @@ def image_lock(hardware: Hardware | None = None, cuda: Cuda | None = None) -> Lo
 
 def binding_files() -> dict[str, Path]:
     """The binding's modules and its dist-info, by their path in the image."""
-    site = runtime.site_packages(image_lock())
+    site = files.site_packages(image_lock())
     found = {str(file): Path(str(BINDING.locate_file(file))) for file in BINDING.files or ()}
     return {
         f"{site}/{name}": path for name, path in found.items() if not name.startswith("..") and path.suffix != ".pyc"
@@ -72,9 +72,9 @@ class Machine:
     def expect(self, case: Case) -> None:
         """Put another lock's hardware into the expectations."""
         lock = image_lock()
-        expect = runtime.expectations(lock, {name: file.data for name, file in runtime.runtime_files(lock).items()})
+        expect = files.expectations(lock, {name: file.data for name, file in files.runtime_files(lock).items()})
         expect["files"].pop(layout.EXPECT_PATH)
-        wanted = runtime.expectations(image_lock(case.hardware, case.cuda))
+        wanted = files.expectations(image_lock(case.hardware, case.cuda))
         expect |= {name: wanted[name] for name in ("gpu", "cuda", "policy")}
         document = {"sha256": sha256_bytes(fastjson.dumps(expect).encode()), "expect": expect}
         (self.root / "expect.json").write_text(fastjson.dumps(document))
@@ -106,7 +106,7 @@ SCRIPT = "open('/out/ran', 'w').write('ran')"
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """The container; compiled modules lie in it as they do in an image that envbuild built."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     client = connect()._sdk_client()
     root = tmp_path_factory.mktemp("machine")
@@ -124,7 +124,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     (root / "expect.json").touch()
     box = Box(client, tag, ["sleep", "3600"], entrypoint=[], binds=binds, init=True)
     made = Machine(box, root, gpus.build_standin(tmp_path_factory.mktemp("standin")))
-    folders = [runtime.LIBRARY, runtime.site_packages(image_lock()), f"{Path(json.__file__).parents[1]}/ctypes"]
+    folders = [files.LIBRARY, files.site_packages(image_lock()), f"{Path(json.__file__).parents[1]}/ctypes"]
     code, said = box.execute(str(EXECUTABLE), "-S", "-m", "compileall", "-q", *folders)
     assert code == 0, said
     yield made
@@ -232,7 +232,7 @@ def test_lock_without_gpu_does_not_probe(machine: Machine) -> None:
     hung = ONE.but(init_delay=50_000_000)  # less than a probe waits
     machine.become(Case(machine=hung))
     lock = image_lock()
-    expect = runtime.runtime_files(lock)[layout.EXPECT_PATH].data
+    expect = files.runtime_files(lock)[layout.EXPECT_PATH].data
     (machine.root / "expect.json").write_bytes(expect)
     began = time.monotonic()
     assert machine.start("python", "-c", SCRIPT)[0] == 0
@@ -357,11 +357,11 @@ def test_cost(machine: Machine) -> None:
     Time on the clock would be that of whatever else the machine does, of which the least count has the least.
     """
     machine.become(MATCHES["8xh200"])
-    command = (ENV_PYTHON, "-c", TIMES, str(EXECUTABLE), runtime.ENTRY)
+    command = (ENV_PYTHON, "-c", TIMES, str(EXECUTABLE), files.ENTRY)
     code, said = machine.start(*command)
     assert code == 0, said
     machine_with_eight = float(said)
-    (machine.root / "expect.json").write_bytes(runtime.runtime_files(image_lock())[layout.EXPECT_PATH].data)
+    (machine.root / "expect.json").write_bytes(files.runtime_files(image_lock())[layout.EXPECT_PATH].data)
     code, said = machine.start(*command)
     assert code == 0, said
     print(f"guard: {machine_with_eight:.1f} ms with 8 GPUs, {float(said):.1f} ms without")

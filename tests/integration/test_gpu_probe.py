@@ -15,7 +15,7 @@ import msgspec
 import pynvml
 import pytest
 
-from envbuild.host import GpuFacts, HostGpu, Problem
+from envbuild.host.facts import GpuFacts, HostGpu, Problem
 from envbuild.runtime.guard import gpu_ask
 from tests.support import gpus
 from tests.support.guardbox import EXECUTABLE, Box, import_image, make_image_lock
@@ -376,7 +376,7 @@ print(fastjson.dumps(probe.gpus("/opt/binding")))
 @pytest.fixture(scope="module", name="in_container")
 def _in_container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[gpus.Standin], GpuFacts]]:
     """Probes inside a container that has a machine's libraries mounted and no variable set."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     client = connect()._sdk_client()
     further = {"/opt/binding/pynvml.py": Path(pynvml.__file__)}

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from envbuild import layout
-from envbuild.image import runtime
+from envbuild.image.runtime import files
+from envbuild.lock import layout
 from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock
 
 pytestmark = pytest.mark.engine
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.engine
 @pytest.fixture(scope="module")
 def client() -> Any:
     """The docker SDK's client of the engine that the environment names."""
-    from envbuild.engine.docker import connect
+    from envbuild.engine.docker.adapter import connect
 
     return connect()._sdk_client()
 
@@ -127,7 +127,7 @@ def test_exec_and_alterations(box: Callable[..., Box]) -> None:
     running = waiting(box)
     assert running.execute("python", "-c", write()) == (0, FIRST)
     assert running.execute("python", "-c", "print('ran')", OMP_NUM_THREADS="8") == (78, TABLE)
-    site = runtime.site_packages(make_image_lock())
+    site = files.site_packages(make_image_lock())
     extra = f"{site}/sneaky-1.0.dist-info"
     assert running.execute("sh", "-c", f"mkdir {extra}; touch {extra}/METADATA {extra}/RECORD")[0] == 0
     code, output = running.execute("python", "-c", "print('ran')")

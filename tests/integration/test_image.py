@@ -16,18 +16,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.digest import sha256_file
-from envbuild.engine.docker import connect
-from envbuild.image import oci
+from envbuild.core.digest import sha256_file
+from envbuild.core.progress import Silent
+from envbuild.engine.docker.adapter import connect
 from envbuild.image.assemble import Built, assemble
-from envbuild.image.interpreter import interpreter_of
-from envbuild.image.layer import Layer
-from envbuild.image.layers import TAR
-from envbuild.image.plan import plan
-from envbuild.image.rootfs import build_os_layer
-from envbuild.lock import Lock, PythonPackage, Wheel
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.image.bytecode.interpreter import interpreter_of
+from envbuild.image.layer_cache import TAR
+from envbuild.image.oci import layout
+from envbuild.image.os.rootfs import build_os_layer
+from envbuild.image.plan.model import plan
+from envbuild.image.tar.layer import Layer
+from envbuild.lock.model import Lock, PythonPackage, Wheel
+from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 from tests.support.oslocks import os_lock, real_os, shared_store
 from tests.support.steps import LocalSteps, write_os_layer
@@ -125,7 +125,7 @@ def _client() -> Iterator[Any]:
 def test_the_environment_works(case: Case, client: Any) -> None:
     """The engine knows the image by its config digest; imports, metadata, RECORD and scripts work; bytecode is used."""
     engine = connect()
-    engine.load(oci.docker_archive(case.built.image, TAG))
+    engine.load(layout.docker_archive(case.built.image, TAG))
     found = engine.find_image(TAG)
     assert found is not None
     assert found.diff_ids == tuple(blob.layer.diff_id for blob in case.built.image.layers)
@@ -163,15 +163,15 @@ def test_empty_caches_give_the_same_image(case: Case, tmp_path: Path, monkeypatc
 def test_only_new_layers_are_sent(case: Case, client: Any) -> None:
     """After a change of the environment, the engine takes an archive without the layers it holds."""
     engine = connect()
-    engine.load(oci.docker_archive(case.built.image, TAG))
+    engine.load(layout.docker_archive(case.built.image, TAG))
     changed = msgspec.structs.replace(case.lock, environment={**case.lock.environment, "EXTRA": "1"})
     again = case.again(case.store, changed)
     chain = [blob.layer.diff_id for blob in again.image.layers]
     assert [layer.reused for layer in again.layers] == [True] * (len(chain) - 1) + [False]
     if any(held[: len(chain) - 1] == tuple(chain[:-1]) for held in engine.held_layers() or ()):
-        engine.load(oci.docker_archive(again.image, TAG, skip=set(chain[:-1])))
+        engine.load(layout.docker_archive(again.image, TAG, skip=set(chain[:-1])))
     else:
-        engine.load(oci.docker_archive(again.image, TAG))
+        engine.load(layout.docker_archive(again.image, TAG))
     assert _run(client, "python", "-c", "import os; print(os.environ['EXTRA'])") == b"1\n"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.image.seed import install_script
+from envbuild.image.os.seed import install_script
 
 EPOCH = 315_532_800_000
 """1980-01-01 in milliseconds, as Java counts."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from envbuild import trace
-from envbuild.lock import Determinism
+from envbuild.lock.model import Determinism
+from envbuild.trace import compare
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 
@@ -277,7 +277,7 @@ def test_mirrored_replicas_and_parallel_maps(make: Maker, tmp_path: Path) -> Non
     (second,) = runs(tree, 1, str(script), variables={"ENVBUILD_TRACE": "1"})
     assert first == second
     assert first[0]["replicas"] == 2
-    (traced,) = trace.read_run(tree.run)
+    (traced,) = compare.read_run(tree.run)
     assert len(traced.steps) == 1 + 3 * 9  # the initial weights, and each batch of three epochs
     # 66 are eight batches of eight and one of two, which divides evenly; 65 leave one example.
     tail = (

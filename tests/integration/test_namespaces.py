@@ -21,12 +21,12 @@ from typing import Any
 
 import pytest
 
-from envbuild.engine.docker import connect
-from envbuild.engine.namespaces import NamespaceSteps
+from envbuild.engine.docker.adapter import connect
+from envbuild.engine.local.namespaces import NamespaceSteps
 from envbuild.engine.protocol import Step, StepRunner
 from envbuild.errors import BuildError, EngineError
-from envbuild.image.layer import Layer
-from envbuild.image.normalise import normalise
+from envbuild.image.os.normalise import normalise
+from envbuild.image.tar.layer import Layer
 from tests.support.cli import ROOT, Project
 from tests.support.rootfs import write_rootfs
 
@@ -41,7 +41,7 @@ PING = "\x01\0\0\x02\0\x20" + 14 * "\0"
 PROGRAM = """\
 import json, sys
 from pathlib import Path
-from envbuild.engine.namespaces import NamespaceSteps
+from envbuild.engine.local.namespaces import NamespaceSteps
 from envbuild.engine.protocol import Step
 from envbuild.errors import EnvbuildError
 fields = json.loads(sys.argv[2])

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.lock import Os
+from envbuild.lock.model import Os
 from tests.support.oslocks import build_with, real_os, shared_store
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
 BUILDER = """
 import sys, msgspec
 from pathlib import Path
-from envbuild.engine.docker import connect
-from envbuild.image.rootfs import build_os_layer
-from envbuild.lock import Os
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.engine.docker.adapter import connect
+from envbuild.image.os.rootfs import build_os_layer
+from envbuild.lock.model import Os
+from envbuild.core.progress import Silent
+from envbuild.store.objects import Store
 os = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Os)
 print(build_os_layer(os, Store(Path(sys.argv[2])).path, connect(), Path(sys.argv[3]), Silent()).diff_id)
 """

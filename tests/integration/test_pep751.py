@@ -13,10 +13,10 @@ import msgspec
 import pytest
 from packaging.pylock import Pylock
 
-from envbuild import lock as locks
-from envbuild.lock import Lock
-from envbuild.resolve.python import PythonRequest, resolve_python
-from envbuild.resolve.wheels import Target
+from envbuild.lock import model as locks
+from envbuild.lock.model import Lock
+from envbuild.resolve.python.pins import PythonRequest, resolve_python
+from envbuild.resolve.python.wheels import Target
 from tests.support.indexes import make_index
 from tests.support.locks import small_lock
 from tests.support.wheels import make_wheel

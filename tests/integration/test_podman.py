@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from envbuild.engine.docker import DockerEngine, connect
-from envbuild.engine.docker_images import remove_image
+from envbuild.engine.docker.adapter import DockerEngine, connect
+from envbuild.engine.docker.images import remove_image
 from envbuild.engine.protocol import ContainerRun, Mount, Step
 from tests.support.cli import ROOT, Project
 from tests.support.podman import podman_service
@@ -41,7 +41,7 @@ def _podman(host: str) -> DockerEngine:
 @pytest.fixture(scope="module", name="image")
 def _image(podman: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A tiny image of this machine's programs, removed afterwards."""
-    from envbuild.engine.docker_images import import_tar
+    from envbuild.engine.docker.images import import_tar
 
     tar, tag = tmp_path_factory.mktemp("rootfs") / "rootfs.tar", uuid.uuid4().hex
     write_rootfs(tar)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.image import runtime
-from envbuild.lock import Determinism
-from envbuild.resolve import policy
+from envbuild.determinism import policy
+from envbuild.image.runtime import files
+from envbuild.lock.model import Determinism
 from envbuild.runtime.guard import gate
 from tests.support.emulator import emulator
 from tests.support.environments import environment
@@ -67,7 +67,7 @@ def results(tree: Tree, cpus: list[str]) -> dict[str, dict[str, str]]:
     def run(cpu: str) -> dict[str, str]:
         variables = {
             **tree.lock.environment,
-            gate.MARKER: gate.marker(runtime.expectations(tree.lock)["identity"]),
+            gate.MARKER: gate.marker(files.expectations(tree.lock)["identity"]),
             "PATH": os.defpath,
         }
         before = [] if cpu == NATIVE else [program, "-cpu", cpu]

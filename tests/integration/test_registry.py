@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.progress import Silent
 from envbuild.errors import BuildError, IntegrityError, RegistryError
-from envbuild.netconfig import NetworkConfig
-from envbuild.progress import Silent
+from envbuild.net.config import NetworkConfig
 from envbuild.registry.artifacts import Part, attach, attachments
 from envbuild.registry.credentials import Credentials
 from envbuild.registry.download import pull_blobs
 from envbuild.registry.reference import parse_reference
 from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository, descriptors
 from envbuild.registry.upload import Blob, Pushed, blob_of, push
-from envbuild.store import Store
+from envbuild.store.objects import Store
 from tests.support.fake_registry import TOKEN, FakeRegistry, fake_registry
 from tests.support.proxy import Proxy, running_proxy
 from tests.support.registry import PASSWORD, USER, Registry, running_registry

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.lock import PythonPackage
-from envbuild.resolve import uv
-from envbuild.resolve.indexes import configured
-from envbuild.resolve.python import PythonRequest, ResolvedPython, resolve_python, wheel_urls
-from envbuild.resolve.wheels import Target, ranks
+from envbuild.lock.model import PythonPackage
+from envbuild.resolve.python import uv
+from envbuild.resolve.python.indexes import configured
+from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, wheel_urls
+from envbuild.resolve.python.wheels import Target, ranks
 from tests.support.indexes import make_index
 from tests.support.server import FileServer
 from tests.support.wheels import make_wheel

@@ -11,8 +11,8 @@ from typing import Any
 import pynvml
 import pytest
 
-from envbuild.engine.docker import connect
-from envbuild.engine.docker_gpus import INSTALL
+from envbuild.engine.docker.adapter import connect
+from envbuild.engine.docker.gpus import INSTALL
 from tests.support.cli import Done, Project
 from tests.support.gpus import Device, build_standin, gpu_uuid, h100, install, machine, t4
 from tests.support.second_engine import described_gpus

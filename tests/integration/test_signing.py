@@ -14,10 +14,10 @@ from typing import Any
 import docker
 import pytest
 
-from envbuild import lock as locks
-from envbuild.digest import sha256_bytes
-from envbuild.netconfig import NetworkConfig
-from envbuild.progress import Silent
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Silent
+from envbuild.lock import model as locks
+from envbuild.net.config import NetworkConfig
 from envbuild.registry.credentials import Credentials
 from envbuild.registry.reference import parse_reference
 from envbuild.registry.repository import Manifest, Repository, descriptors

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from envbuild import leases
-from envbuild import lock as locks
-from envbuild.digest import sha256_file
-from envbuild.holdings.artifact import files_of
-from envbuild.holdings.collect import Rules, chosen, collect
-from envbuild.holdings.inventory import inventory
-from envbuild.holdings.register import holders
-from envbuild.store import Store
+from envbuild.core.digest import sha256_file
+from envbuild.lock import model as locks
+from envbuild.store import leases
+from envbuild.store.bundle import files_of
+from envbuild.store.gc import Rules, chosen, collect
+from envbuild.store.inventory import inventory
+from envbuild.store.objects import Store
+from envbuild.store.roots import holders
 from tests.support.cli import Project, alter, finish
 from tests.support.images import forget_images
 from tests.support.indexes import make_index

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.host import GpuFacts, HostFacts
-from envbuild.host_file import dumps, loads
-from envbuild.surroundings import git_state, host_facts, lacks_gpu_driver
+from envbuild.host.facts import GpuFacts, HostFacts
+from envbuild.host.file import dumps, loads
+from envbuild.record.git import git_state, host_facts, lacks_gpu_driver
 from tests.support.gpus import DRIVER, build_standin, gpu_uuid, h200, install, machine, t4
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from envbuild import trace
-from envbuild.lock import Determinism
-from envbuild.trace import Divergence, Trace
+from envbuild.lock.model import Determinism
+from envbuild.trace import compare
+from envbuild.trace.compare import Divergence, Trace
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 
@@ -68,7 +68,7 @@ def run(tree: Tree, name: str, text: str, *variables: Mapping[str, str]) -> list
 
     with ThreadPoolExecutor(2) as pool:
         printed = list(pool.map(one, variables))
-    traces = trace.read_run(tree.run)
+    traces = compare.read_run(tree.run)
     return [(each, [found for found in traces if found.pid in each["pids"]]) for each in printed]
 
 
@@ -79,7 +79,7 @@ def of_label(found: Trace, label: str) -> Trace:
 
 def first(one: Trace, two: Trace, label: str) -> Divergence:
     """Return the first difference of one model or optimiser; there has to be one."""
-    found = trace.first_difference(of_label(one, label), of_label(two, label))
+    found = compare.first_difference(of_label(one, label), of_label(two, label))
     assert found is not None
     return found
 
@@ -216,7 +216,7 @@ def test_keras_fit(keras_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None
     assert_planted(found, "fit/conv/kernel", FAR)
     assert (found.epoch, found.place, found.step, found.covers) == (4, 7, 37, 1)
     assert found.sentence == ("epoch 4, step 7 (37 in all), tensor fit/conv/kernel (1 of 72 values, 16 ulp at most)")
-    apart = trace.distance_by_step(part, of_label(two, "fit"))
+    apart = compare.distance_by_step(part, of_label(two, "fit"))
     assert [each.whole for each in apart[:37]] == [0.0] * 37
     assert all(each.whole is not None and 0 < each.whole < 1e-3 for each in apart[37:])
 
@@ -288,7 +288,7 @@ def test_keras_on_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
     )
     assert nothing == []
     assert plain["weights"] == traced["weights"]
-    found = trace.first_difference(one, two)
+    found = compare.first_difference(one, two)
     assert found is not None
     assert_planted(found, "sequential/conv/kernel")
     assert (found.source, found.epoch, found.place, found.step) == ("keras.fit", 4, 7, 37)
@@ -418,7 +418,7 @@ def test_torch(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
     assert list(of_label(main, "AdamW 2").steps[0].tensors) == ["dense.weight", "dense.bias", "parameter 2"]
     assert len(of_label(child, "RMSprop").steps) == 41
     assert [child.ended, main.ended] == [False, True]  # os._exit
-    assert trace.first_difference(child, other_child) is None
+    assert compare.first_difference(child, other_child) is None
 
 
 def test_torch_divergences(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
@@ -430,7 +430,7 @@ def test_torch_divergences(torch_runs: list[tuple[dict[str, Any], list[Trace]]])
     assert (found.epoch, found.place, found.step, found.batch) == (3, 1, 21, True)
     assert found.sentence.startswith("epoch 3, step 1 (21 in all), tensor conv.weight (")
     assert found.sentence.endswith("; the data that went into the step differed")
-    whole = trace.first_of_runs(torch_runs[1][1], torch_runs[2][1])
+    whole = compare.first_of_runs(torch_runs[1][1], torch_runs[2][1])
     assert whole is not None
     assert (whole.process, whole.label) == ("", "Adam")
 
@@ -472,7 +472,7 @@ def test_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert plain["weights"] == traced["weights"]
     assert list(one.steps[0].tensors) == ["dense/bias", "dense/kernel", "out/0"]
     assert [step.step for step in one.steps] == list(range(51))
-    found = trace.first_difference(one, two)
+    found = compare.first_difference(one, two)
     assert found is not None
     assert_planted(found, "dense/kernel")
     assert (found.source, found.epoch, found.step, found.batch) == ("program", 4, 37, False)

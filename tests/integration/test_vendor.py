@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.lock import Lock, Python
-from envbuild.progress import Silent
-from envbuild.store import Store
-from envbuild.vendor import vendor
+from envbuild.core.progress import Silent
+from envbuild.lock.model import Lock, Python
+from envbuild.store.objects import Store
+from envbuild.store.vendor import vendor
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.engine.docker import DockerEngine, connect
+from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.errors import EnvbuildError
 from tests.reproducibility.variations import NOBODY
 

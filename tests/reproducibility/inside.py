@@ -45,8 +45,8 @@ def main(words: str, *arguments: str) -> None:
 
 def _preload(library: Path) -> None:
     """Bring the library into each step's container before its command starts, and take it out after."""
-    from envbuild.engine.docker import DockerEngine
-    from envbuild.engine.namespaces import NamespaceSteps
+    from envbuild.engine.docker.adapter import DockerEngine
+    from envbuild.engine.local.namespaces import NamespaceSteps
 
     for runner in (DockerEngine, NamespaceSteps):
         runner.run_step = _preloading(runner.run_step, library)  # type: ignore[attr-defined]
@@ -89,11 +89,11 @@ def _one_cpu() -> None:
 
 
 def _backwards() -> None:
-    import envbuild.fetch
+    from envbuild.store import fetch
 
-    original = envbuild.fetch.lock_items
-    envbuild.fetch.lock_items = lambda *args: original(*args)[::-1]
-    envbuild.fetch.backwards = True  # type: ignore[attr-defined]  # for leaks.py
+    original = fetch.lock_items
+    fetch.lock_items = lambda *args: original(*args)[::-1]
+    fetch.backwards = True  # type: ignore[attr-defined]  # for leaks.py
 
 
 if __name__ == "__main__":

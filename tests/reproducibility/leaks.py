@@ -25,10 +25,10 @@ _PREFIX = "leak."
 
 def install() -> None:
     """Make images carry what this process and a build container see, one label for each thing."""
-    from envbuild.image import oci
-    from envbuild.image.plan import Plan
+    from envbuild.image.oci import layout
+    from envbuild.image.plan.model import Plan
 
-    original = oci.image
+    original = layout.image
     place = Path(os.environ["ENVBUILD_STORE"]).with_name("leaks.json")
 
     def image(plan: Plan, layers: Any) -> Any:
@@ -42,7 +42,7 @@ def install() -> None:
         config = {**plan.config, "Labels": {**plan.config["Labels"], **known}}
         return original(replace(plan, config=config), layers)
 
-    oci.image = image
+    layout.image = image
 
 
 def _seen(os_layer: Path) -> Mapping[str, str]:
@@ -65,7 +65,7 @@ def _seen(os_layer: Path) -> Mapping[str, str]:
         "order": json.dumps([[path.name for path in Path("/usr").iterdir()], inside["order"]]),
         "cpus": json.dumps([len(os.sched_getaffinity(0)), inside["cpus"]]),
         "store": (cell / "held").read_text(),
-        "downloads": str(getattr(sys.modules.get("envbuild.fetch"), "backwards", False)),
+        "downloads": str(getattr(sys.modules.get("envbuild.store.fetch"), "backwards", False)),
         "temporary": tempfile.gettempdir().replace(str(cell), "(cell)"),
         "python": json.dumps([sys.flags.optimize, sys.flags.hash_randomization, environ["PYTHONHASHSEED"]]),
         "tools": json.dumps([environ["SOURCE_DATE_EPOCH"], environ["DPKG_FORCE"]]),
@@ -74,8 +74,8 @@ def _seen(os_layer: Path) -> Mapping[str, str]:
 
 def _container(os_layer: Path) -> dict[str, Any]:
     """Look around in a build container."""
-    from envbuild.engine.docker import connect
-    from envbuild.engine.namespaces import NamespaceSteps
+    from envbuild.engine.docker.adapter import connect
+    from envbuild.engine.local.namespaces import NamespaceSteps
     from envbuild.engine.protocol import Step
 
     step = Step(

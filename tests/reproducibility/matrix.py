@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 
-from envbuild.engine.docker_images import remove_image
+from envbuild.engine.docker.images import remove_image
 from envbuild.image.compare import image_differences, layout_parts, report
 from tests.reproducibility.engines import Column
 from tests.reproducibility.subject import Subject, fill

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envbuild.resolve.cuda_table import Derived, Release, Toolkit
+from envbuild.resolve.cuda.table import Derived, Release, Toolkit
 
 
 def release(framework: str, version: str, cuda: str, cudnn: str = "", *, extra: str = "", python: str = "") -> Release:

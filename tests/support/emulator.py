@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from envbuild.files import locked
+from envbuild.core.fs import locked
 
 PACKAGES = ("qemu-user-static", "qemu-user")
 """In Debian 13 the second one has the programs that are linked statically."""

@@ -15,10 +15,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from envbuild.engine.docker import connect
+from envbuild.core.progress import Silent
+from envbuild.engine.docker.adapter import connect
 from envbuild.engine.protocol import ContainerRun, Mount, Parcel, Step
 from envbuild.errors import EngineError
-from envbuild.progress import Silent
 from tests.support.parcels import parts
 
 

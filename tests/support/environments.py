@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from envbuild.files import locked
+from envbuild.core.fs import locked
 
 PINS = Path(__file__).parent / "pins"
 NAMES = tuple(sorted(path.stem for path in PINS.glob("*.txt")))

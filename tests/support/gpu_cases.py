@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
 from tests.support import gpus
 from tests.support.gpus import (
     GPU_IS_LOST,

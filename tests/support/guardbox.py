@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from envbuild import layout
-from envbuild.image import runtime
-from envbuild.lock import Lock
+from envbuild.image.runtime import files
+from envbuild.lock import layout
+from envbuild.lock.model import Lock
 from tests.support.rootfs import write_rootfs
 from tests.support.runtime import VERSION, make_lock
 
@@ -46,11 +46,11 @@ def image_files(lock: Lock) -> Iterator[tuple[str, bytes | Path]]:
     listed = subprocess.run(["ldd", *map(str, libraries)], capture_output=True, text=True, check=False).stdout
     for library in sorted(set(re.findall(r"(/\S+\.so\S*) \(", listed))):
         yield library, Path(library)
-    for name, file in runtime.runtime_files(lock).items():
+    for name, file in files.runtime_files(lock).items():
         yield name, file.data
     yield f"{layout.ENV_PREFIX}/pyvenv.cfg", f"home = {EXECUTABLE.parent}\nversion = {VERSION}\n".encode()
     for part in ("METADATA", "RECORD"):
-        yield f"{runtime.site_packages(lock)}/numpy-2.4.6.dist-info/{part}", b""
+        yield f"{files.site_packages(lock)}/numpy-2.4.6.dist-info/{part}", b""
 
 
 def write_image(output: Path, lock: Lock, further: Mapping[str, Path] = {}) -> None:
@@ -84,7 +84,7 @@ def import_image(client: Any, folder: Path, lock: Lock, further: Mapping[str, Pa
     write_image(tar, lock, further)
     path = f"{layout.ENV_PREFIX}/bin:/bin"
     variables = [f"ENV {name}={value}" for name, value in {"PATH": path, **lock.environment}.items()]
-    changes = [f"ENTRYPOINT {json.dumps(runtime.entrypoint(lock))}", f'CMD ["{ENV_PYTHON}"]', *variables]
+    changes = [f"ENTRYPOINT {json.dumps(files.entrypoint(lock))}", f'CMD ["{ENV_PYTHON}"]', *variables]
     tag = f"envbuild-guard-test:{uuid.uuid4().hex}"
     repository, _, label = tag.partition(":")
     client.import_image(str(tar), repository=repository, tag=label, changes=changes)

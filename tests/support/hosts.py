@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from envbuild.host import Containers, Cpu, GpuFacts, HostFacts, HostGpu, Libcuda, Problem
+from envbuild.host.facts import Containers, Cpu, GpuFacts, HostFacts, HostGpu, Libcuda, Problem
 
 DRIVER = "580.159.04"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envbuild.digest import sha256_bytes
-from envbuild.lock import Determinism, Hardware, Lock, Os, OsPackage, Python, PythonPackage, Wheel
+from envbuild.core.digest import sha256_bytes
+from envbuild.lock.model import Determinism, Hardware, Lock, Os, OsPackage, Python, PythonPackage, Wheel
 
 
 def small_lock(

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import msgspec
 
-from envbuild.digest import sha256_file
-from envbuild.engine.docker import connect
-from envbuild.fetch import fetch, lock_items
-from envbuild.image.rootfs import build_os_layer
-from envbuild.lock import Lock, Os, OsPackage
-from envbuild.netconfig import network_config
-from envbuild.progress import Silent
-from envbuild.resolve.debian import OsRequest, deb_urls, resolve_os
-from envbuild.store import Store
+from envbuild.core.digest import sha256_file
+from envbuild.core.progress import Silent
+from envbuild.engine.docker.adapter import connect
+from envbuild.image.os.rootfs import build_os_layer
+from envbuild.lock.model import Lock, Os, OsPackage
+from envbuild.net.config import network_config
+from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
+from envbuild.store.fetch import fetch, lock_items
+from envbuild.store.objects import Store
 from tests.support.debs import make_deb
 from tests.support.locks import small_lock
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from envbuild.digest import canonical_json, sha256_bytes, sha256_file
+from envbuild.core.digest import canonical_json, sha256_bytes, sha256_file
 from envbuild.engine.protocol import Parcel, ParcelLayer
-from envbuild.image.layer import Layer
-from envbuild.image.oci import Blob, Image
-from envbuild.image.oci import parcel as oci_parcel
+from envbuild.image.oci.layout import Blob, Image
+from envbuild.image.oci.layout import parcel as oci_parcel
+from envbuild.image.tar.layer import Layer
 
 _KIND = "application/vnd.oci.image"
 

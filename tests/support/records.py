@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from envbuild.processes import Parameter, ParameterSet, ReadFile
-from envbuild.record import Git, LockFacts, Options, Output, Record, Script, Tensor
+from envbuild.record.model import Git, LockFacts, Options, Output, Record, Script, Tensor
+from envbuild.record.processes import Parameter, ParameterSet, ReadFile
 from tests.support.hosts import gpu, host
 
 A, B = "01JC" + "0" * 22, "01JD" + "0" * 22

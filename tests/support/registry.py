@@ -16,7 +16,7 @@ from typing import Any
 
 import docker
 
-from envbuild.files import locked
+from envbuild.core.fs import locked
 from tests.support.environments import CACHE
 from tests.support.server import make_certificate
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild import layout
-from envbuild.digest import sha256_bytes
-from envbuild.image import runtime
-from envbuild.lock import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
+from envbuild.core.digest import sha256_bytes
+from envbuild.image.runtime import files
+from envbuild.lock import layout
+from envbuild.lock.model import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
 from envbuild.runtime import fastjson
 from envbuild.runtime.guard import gate
 
@@ -77,7 +77,7 @@ class Tree:
         """
         environment = {"PATH": f"{Path(self.python).parent}:/usr/bin:/bin", **self.lock.environment, **variables}
         if marked:
-            environment[gate.MARKER] = gate.marker(runtime.expectations(self.lock)["identity"])
+            environment[gate.MARKER] = gate.marker(files.expectations(self.lock)["identity"])
         done = subprocess.run(
             [self.python, *arguments],
             env=environment,
@@ -114,13 +114,13 @@ def make_tree(root: Path, lock: Lock, *, python: str = sys.executable, paths: Se
     ).stdout.strip()
     site = prefix / "lib" / f"python{version}" / "site-packages"
     written = {}
-    for path, file in runtime.runtime_files(lock).items():
+    for path, file in files.runtime_files(lock).items():
         target = site / Path(path).name if path.endswith(".pth") else root / path.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         data = file.data.replace(layout.RUNTIME_PREFIX.encode(), f"{root}{layout.RUNTIME_PREFIX}".encode())
         written[str(target)] = data.replace(layout.RUN_DIR.encode(), str(run).encode())
         target.write_bytes(written[str(target)])
-    expect = runtime.expectations(lock, {path: data for path, data in written.items() if "expect" not in path})
+    expect = files.expectations(lock, {path: data for path, data in written.items() if "expect" not in path})
     expect = {**expect, "site": str(site), "interpreter": str(prefix / "bin" / "python")}
     document = {"sha256": sha256_bytes(fastjson.dumps(expect).encode()), "expect": expect}
     (root / layout.EXPECT_PATH.lstrip("/")).write_text(fastjson.dumps(document))

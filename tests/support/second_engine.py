@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.files import locked
+from envbuild.core.fs import locked
 from tests.support.environments import CACHE
 from tests.support.shared import shared
 

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from envbuild.digest import canonical_json
-from envbuild.progress import Silent
+from envbuild.core.digest import canonical_json
+from envbuild.core.progress import Silent
 from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository
 from envbuild.registry.upload import blob_of, push
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from envbuild.engine.protocol import Step
-from envbuild.image import compile as compile_module
-from envbuild.image.layer import Entry, Layer, LayerWriter
+from envbuild.image.bytecode import compile as compile_module
+from envbuild.image.tar.layer import Entry, Layer, LayerWriter
 
 
 class LocalSteps:

@@ -14,17 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import layout
+from envbuild.core.progress import Silent
 from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
-from envbuild.image import topmost
+from envbuild.image import runtime_layer as topmost
 from envbuild.image.assemble import Built, Objects, assemble
-from envbuild.image.interpreter import Interpreter
-from envbuild.image.layer import Layer
-from envbuild.image.plan import plan
-from envbuild.lock import Lock
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.image.bytecode.interpreter import Interpreter
+from envbuild.image.plan.model import plan
+from envbuild.image.tar.layer import Layer
+from envbuild.lock import layout
+from envbuild.lock.model import Lock
+from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 from tests.support.steps import LocalSteps, write_os_layer
 from tests.support.wheels import Member, wheel_bytes
@@ -235,7 +235,7 @@ def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -
     monkeypatch.setattr(module, "pack_bytecode", _no_bytecode(module.pack_bytecode))
     monkeypatch.setattr(topmost.runtime, "runtime_files", lambda lock: {})
     monkeypatch.setattr(topmost, "read_archive", lambda archive: {})
-    monkeypatch.setattr("envbuild.image.plan.lock_digest", lambda lock: "0" * 64)
+    monkeypatch.setattr("envbuild.image.plan.model.lock_digest", lambda lock: "0" * 64)
     built, _ = build(tmp_path, lock={"layout": version})
     found = {
         "config": json.loads(built.image.config),

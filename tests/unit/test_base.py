@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.image.base import Facts, base_layer, read_facts
-from envbuild.lock import Os
+from envbuild.image.os.base import Facts, base_layer, read_facts
+from envbuild.lock.model import Os
 from tests.support.base import GLIBC, base_tar
 
 

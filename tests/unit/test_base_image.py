@@ -14,8 +14,8 @@ from envbuild.cli.base_image import bring, lock_base
 from envbuild.cli.console import Console
 from envbuild.engine.protocol import ImageInfo
 from envbuild.errors import EngineError, IntegrityError, ResolveError
-from envbuild.spec import Os, Spec
-from envbuild.store import Store
+from envbuild.spec.model import Os, Spec
+from envbuild.store.objects import Store
 from tests.support.base import GLIBC, base_tar
 
 DIGEST = f"sha256:{'a' * 64}"

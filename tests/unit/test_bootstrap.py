@@ -7,7 +7,7 @@ import random
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.image.bootstrap import Action, Package, essential, install_plan, render
+from envbuild.image.os.bootstrap import Action, Package, essential, install_plan, render
 
 
 def package(name: str, **fields: str) -> Package:

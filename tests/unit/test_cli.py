@@ -21,7 +21,7 @@ from envbuild.cli import app
 from envbuild.cli.console import Console
 from envbuild.cli.running import RunOptions
 from envbuild.errors import EnvbuildError, Problem, SpecError
-from envbuild.spec import json_schema, load_spec
+from envbuild.spec.model import json_schema, load_spec
 
 ARROW = "\n  → "
 CHECK = "check what it is and who may write it"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from envbuild import runs
 from envbuild.cli import diagnosing
 from envbuild.cli.console import Console
-from envbuild.cli.first_difference import first_difference
 from envbuild.cli.running import trace_variables
-from envbuild.record import Record
-from envbuild.verification.causes import Clues
+from envbuild.operations.first_difference import first_difference
+from envbuild.record import history
+from envbuild.record.model import Record
+from envbuild.verify.causes import Clues
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace
@@ -28,7 +28,7 @@ def ran(project: Path, number: int, last: float, budget: int = 0, **changes: Any
     """A run whose third step ends with a value."""
     made = record(f"01JC{number:022}", **changes)
     values = [{"w": [1.0, 2.0]}] * 3 + [{"w": [1.0, last]}]
-    make_trace(runs.run_folder(project, made.id) / "process", values, budget=budget)
+    make_trace(history.run_folder(project, made.id) / "process", values, budget=budget)
     return made
 
 
@@ -75,7 +75,7 @@ def test_two_more_runs_that_say_otherwise(tmp_path: Path, monkeypatch: pytest.Mo
         ["two more runs, to have values, were equal: the runs do not part each time"],
     )
     other = record("01JC" + "7" * 22)
-    make_trace(runs.run_folder(tmp_path, other.id) / "process", [{"w": [9.0, 9.0]}] * 4)
+    make_trace(history.run_folder(tmp_path, other.id) / "process", [{"w": [9.0, 9.0]}] * 4)
     session, _ = further(monkeypatch, tmp_path, [clues.a, other])
     found, (note,) = diagnosing.with_values(session, clues, ROOM, ENGINE, Console())
     assert found is clues
@@ -93,7 +93,7 @@ def test_a_diagnosing_run_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
         "memory that nothing wrote is read: filled with NaN, it shows in w after step 3"
     ]
     assert notes == ["a run with memory filled, to diagnose, ended with exit 1"]
-    assert not runs.run_folder(tmp_path, spoilt.id).exists()
+    assert not history.run_folder(tmp_path, spoilt.id).exists()
 
 
 def test_the_variables_that_ask_for_a_trace() -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import kept, runs
-from envbuild import lock as locks
 from envbuild.cli.console import Console
 from envbuild.cli.diffing import diff_runs
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.inputs.digest import digest_inputs
-from envbuild.processes import ReadFile
-from envbuild.record import LockFacts, Record, Script, dumps
+from envbuild.lock import model as locks
+from envbuild.record import history, sources
+from envbuild.record.model import LockFacts, Record, Script, dumps
+from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 from tests.support.records import A, B, other_results, parameters, process, record, sha
@@ -30,7 +30,7 @@ def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, and a clock two hours ahead of UTC; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "TST-2")
-    monkeypatch.setattr("envbuild.cli.diff_evidence._git", lambda project, *arguments: None)
+    monkeypatch.setattr("envbuild.operations.diff_evidence._git", lambda project, *arguments: None)
     time.tzset()
     yield
     monkeypatch.undo()
@@ -46,7 +46,7 @@ CPU = host().cpu
 
 def saved(*records: Record) -> None:
     for each in records:
-        runs.save(Path(), each)
+        history.save(Path(), each)
 
 
 def shown(capsys: pytest.CaptureFixture[str], *names: str, command: str = "python train.py") -> tuple[int, str]:
@@ -62,7 +62,7 @@ def source(text: str) -> str:
     """Keep a source; returns its digest."""
     Path("x.py").write_text(text)
     digest = sha256_bytes(text.encode())
-    kept.keep_sources(Path(), record(script=Script(path="x.py", sha256=digest), modules=(), configs=()))
+    sources.keep_sources(Path(), record(script=Script(path="x.py", sha256=digest), modules=(), configs=()))
     Path("x.py").unlink()
     return digest
 
@@ -136,7 +136,7 @@ def test_a_library_of_a_kept_lock(capsys: pytest.CaptureFixture[str]) -> None:
     for version in ("2.4.5", "2.4.6"):
         lock = small_lock({f"numpy-{version}-py3-none-any.whl": version.encode()})
         Path("pylock.t.toml").write_bytes(locks.dumps(lock))
-        kept.keep_lock(Path(), Path("pylock.t.toml"))
+        sources.keep_lock(Path(), Path("pylock.t.toml"))
         digests.append(sha256_bytes(locks.dumps(lock)))
     Path("pylock.t.toml").unlink()
     first, second = (LockFacts(file="pylock.t.toml", sha256=digest) for digest in digests)
@@ -201,7 +201,7 @@ def test_many_packages_fit_one_screen(capsys: pytest.CaptureFixture[str]) -> Non
     for each in wheels:
         data = locks.dumps(small_lock(each))
         Path("pylock.t.toml").write_bytes(data)
-        kept.keep_lock(Path(), Path("pylock.t.toml"))
+        sources.keep_lock(Path(), Path("pylock.t.toml"))
         facts.append(LockFacts(file="pylock.t.toml", sha256=sha256_bytes(data)))
     saved(record(lock=facts[0]), other_results(lock=facts[1]))
     _, out = shown(capsys)
@@ -321,7 +321,7 @@ def test_runs_of_two_projects(capsys: pytest.CaptureFixture[str], tmp_path: Path
     one, other = tmp_path / "one", tmp_path / "other"
     for project, each in ((one, record()), (other, other_results(inputs={"data": sha("f")}))):
         project.mkdir()
-        runs.save(project, each)
+        history.save(project, each)
     names = (f"{one}/.envbuild/runs/{A}", f"{other}/.envbuild/runs/{B}/record.json")
     assert diff_runs(names, tmp_path, Console()) == 16
     assert "because   data  other content" in capsys.readouterr().out
@@ -367,7 +367,7 @@ def test_what_is_kept_of_a_run(tmp_path: Path) -> None:
     """Sources as they were read, for their owner only; none that changed since, is large, or holds a secret."""
     texts: dict[str, Any] = {
         "train.py": "print()\n", "edited.py": "1\n", "token.py": "x = 'ghp_" + "a" * 30 + "'\n",
-        "conf.yaml": "lr: 0.1\n", "login.yaml": "user: me\napi_key: 12345\n", "large.py": "#" * (kept.LIMIT + 1),
+        "conf.yaml": "lr: 0.1\n", "login.yaml": "user: me\napi_key: 12345\n", "large.py": "#" * (sources.LIMIT + 1),
     }  # fmt: skip
     files = {}
     for name, text in texts.items():
@@ -377,12 +377,12 @@ def test_what_is_kept_of_a_run(tmp_path: Path) -> None:
     outside = ReadFile(path=str(tmp_path / "train.py"), size=1, sha256=files["train.py"].sha256)
     modules = tuple(files[name] for name in texts if name.endswith(".py"))
     configs = (files["conf.yaml"], files["login.yaml"], outside)
-    kept.keep_sources(Path(), msgspec.structs.replace(record(), script=None, modules=modules, configs=configs))
-    found = {name: kept.source(Path(), file.sha256 or "") for name, file in files.items()}
+    sources.keep_sources(Path(), msgspec.structs.replace(record(), script=None, modules=modules, configs=configs))
+    found = {name: sources.source(Path(), file.sha256 or "") for name, file in files.items()}
     assert {name for name, text in found.items() if text is not None} == {"train.py", "conf.yaml"}
     assert found["train.py"] == b"print()\n"
     assert len(list(Path(".envbuild/sources").iterdir())) == 2
     (place,) = (path for path in Path(".envbuild/sources").iterdir() if path.read_bytes() == b"print()\n")
     assert place.stat().st_mode & 0o777 == 0o600
     place.write_bytes(b"print('altered')\n")
-    assert kept.source(Path(), files["train.py"].sha256 or "") is None
+    assert sources.source(Path(), files["train.py"].sha256 or "") is None

@@ -8,10 +8,10 @@ import pytest
 
 from envbuild.cli.console import Console
 from envbuild.cli.engines import step_runner
-from envbuild.engine import docker
-from envbuild.engine.namespaces import NamespaceSteps
+from envbuild.engine.docker import adapter
+from envbuild.engine.local.namespaces import NamespaceSteps
 from envbuild.errors import EngineError
-from envbuild.store import Store
+from envbuild.store.objects import Store
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def connect() -> object:
         raise EngineError("no container engine answers")
 
-    monkeypatch.setattr(docker, "connect", connect)
+    monkeypatch.setattr(adapter, "connect", connect)
     for name in ("ENVBUILD_ENGINE", "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT"):
         monkeypatch.delenv(name, raising=False)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.cli import fetching
-from envbuild.lock import PythonPackage, Wheel
-from envbuild.store import Store
+from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.store.objects import Store
 from tests.support.runtime import make_lock
 
 

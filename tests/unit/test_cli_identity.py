@@ -8,7 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from envbuild.cli.identity import (
+from envbuild.engine.protocol import ImageInfo
+from envbuild.errors import NotReproducibleError
+from envbuild.image.identity import (
     check_reproduced,
     identity_path,
     image_tag,
@@ -16,9 +18,7 @@ from envbuild.cli.identity import (
     read_identity,
     write_identity,
 )
-from envbuild.engine.protocol import ImageInfo
-from envbuild.errors import NotReproducibleError
-from envbuild.lock import lock_digest
+from envbuild.lock.model import lock_digest
 from tests.support.locks import small_lock
 
 CONFIG, MANIFEST, OTHER = "a" * 64, "b" * 64, "c" * 64

@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from envbuild import lock as locks
 from envbuild.cli.console import Console
 from envbuild.cli.inputs import moved_inputs, refuse_changed_inputs
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs
-from envbuild.cli.opening import open_lock
 from envbuild.cli.running import check_this_host
 from envbuild.cli.updating import update_inputs
 from envbuild.errors import HostMismatchError, LockError, SpecError
 from envbuild.image.dockerfile import render
 from envbuild.inputs.digest import digest_inputs
-from envbuild.spec import load_spec
+from envbuild.lock import model as locks
+from envbuild.operations.load_lock import open_lock
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
+from envbuild.spec.model import load_spec
 from tests.support.locks import small_lock
 
 SPEC = "name: t\nos: debian-12\npython: '3.11'\ninputs: [data]\n"

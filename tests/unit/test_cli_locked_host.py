@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import cli, host_file, hostprobe
+from envbuild import cli
 from envbuild.cli.console import Console
 from envbuild.cli.locked_host import Host, report
 from envbuild.cli.locking import differences
 from envbuild.errors import SpecError, UsageError
-from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.host import HostFacts
-from envbuild.lock import Lock
-from envbuild.spec import parse_spec
+from envbuild.host import file, probe
+from envbuild.host.facts import HostFacts
+from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lock.model import Lock
+from envbuild.spec.model import parse_spec
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 
@@ -28,7 +29,7 @@ H200 = GpuDevice(model="NVIDIA H200", sms=132, count=2)
 def _here(monkeypatch: pytest.MonkeyPatch) -> HostFacts:
     """This machine, as far as the test goes: two H200."""
     facts = host([gpu(), gpu()])
-    monkeypatch.setattr(hostprobe, "probe_host", lambda: facts)
+    monkeypatch.setattr(probe, "probe_host", lambda: facts)
     return facts
 
 
@@ -50,7 +51,7 @@ def holding(seen: Host, cuda: Cuda | None = None) -> Lock:
 def test_where_the_description_comes_from(here: HostFacts, tmp_path: Path) -> None:
     """A file, this machine if the option or the spec asks, else none."""
     path = tmp_path / "host.toml"
-    path.write_text(host_file.dumps(host()))
+    path.write_text(file.dumps(host()))
     assert found("{}", str(path)).facts == host()
     assert found("detect", str(path)).facts == host()
     assert found("{}", "detect").facts == here
@@ -64,7 +65,7 @@ def test_a_lock_keeps_its_host(here: HostFacts) -> None:
     old = locked(host="a" * 64, kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200,)))
     assert found("detect", "", old).facts is None
     assert found("detect", "", old).lock(None) == old.hardware
-    assert found("detect", "detect", old).lock(None).host == host_file.digest(here)
+    assert found("detect", "detect", old).lock(None).host == file.digest(here)
     assert found("{gpu: none}", "none", old).lock(None) == Hardware()
     with pytest.raises(SpecError, match="hardware: is detect, but no host is described"):
         found("detect", "none", old).lock(None)
@@ -81,7 +82,7 @@ def test_a_wrong_option_is_refused(here: HostFacts, tmp_path: Path) -> None:
     )
     assert caught.value.hint == "describe a host, on it: envbuild probe -o host.toml"
     path = tmp_path / "arm.toml"
-    path.write_text(host_file.dumps(host(machine="aarch64")))
+    path.write_text(file.dumps(host(machine="aarch64")))
     with pytest.raises(UsageError) as caught:
         found("{}", str(path))
     assert caught.value.message == f"--host {path}: the spec is for amd64 (x86_64), but the host is aarch64"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envbuild.cli import parameters
-from envbuild.processes import Parameter, ParameterSet, ReadFile
+from envbuild.record.processes import Parameter, ParameterSet, ReadFile
 
 SHA = "ab" * 32
 

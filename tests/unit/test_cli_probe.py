@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import cli, host_file
+from envbuild import cli
 from envbuild.cli import probing
-from envbuild.cli.probe_problems import troubles
-from envbuild.host import Containers, Cpu, GpuFacts, GpuProcess, HostFacts, HostGpu, Libcuda, Problem
+from envbuild.host import file
+from envbuild.host.diagnose import troubles
+from envbuild.host.facts import Containers, Cpu, GpuFacts, GpuProcess, HostFacts, HostGpu, Libcuda, Problem
 
 FIRST = HostGpu(
     name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", sms=132, memory=143771, free=1, mig="none", ecc=True,
@@ -84,7 +85,7 @@ def test_the_file_can_be_locked_for(tmp_path: Path, capsys: pytest.CaptureFixtur
     """The file holds the whole description, and the next command is named."""
     path = tmp_path / "host.toml"
     assert cli.main(["probe", "-o", str(path)]) == 0
-    assert host_file.load(path) == HOST
+    assert file.load(path) == HOST
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"wrote     {path}  lock for this host anywhere: envbuild lock --host {path}"
 

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import cli, runs
-from envbuild.host import Cpu, GpuFacts, HostFacts, HostGpu
-from envbuild.record import Git, LockFacts, Options, Output, Point, Record, Script, Tensor, dumps, record_schema
+from envbuild import cli
+from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
+from envbuild.record import history
+from envbuild.record.model import Git, LockFacts, Options, Output, Point, Record, Script, Tensor, dumps, record_schema
 
 SHA = "ab" * 32
 OTHER = "01JC" + "0" * 22
@@ -38,7 +39,7 @@ def saved(**changes: Any) -> Record:
         directory="/workspace", environment={}, options=Options(network="none", workspace="rw"),
     )  # fmt: skip
     record = msgspec.structs.replace(record, **changes)
-    runs.save(Path(), record)
+    history.save(Path(), record)
     return record
 
 

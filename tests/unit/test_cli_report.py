@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from envbuild import cli, runs
-from envbuild.record import Record, dumps
+from envbuild import cli
+from envbuild.record import history
+from envbuild.record.model import Record, dumps
 from envbuild.runtime import fastjson
 from envbuild.runtime.hook.trace_file import FORMAT, create, step_body
 from tests.support.pages import Page
@@ -23,15 +24,15 @@ ARROW = "\n  → "
 def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, where two runs were made; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("envbuild.cli.diff_evidence._git", lambda project, *arguments: None)
-    runs.save(Path(), record())
-    runs.save(Path(), other_results(parameters=parameters(learning_rate=0.01, epochs=3)))
+    monkeypatch.setattr("envbuild.operations.diff_evidence._git", lambda project, *arguments: None)
+    history.save(Path(), record())
+    history.save(Path(), other_results(parameters=parameters(learning_rate=0.01, epochs=3)))
     return
 
 
 def traced(identity: str, *distances: float, damaged: bool = False) -> None:
     """Leave the trace of a run whose only tensor is so far from 1 at each step."""
-    folder = runs.run_folder(Path(), identity) / "process"
+    folder = history.run_folder(Path(), identity) / "process"
     folder.mkdir(exist_ok=True)
     writer = create(str(folder), "")
     writer.frame(b"H", fastjson.dumps({"format": FORMAT, "process": "", "pid": 1, "interval": 1}).encode())
@@ -118,7 +119,7 @@ def test_a_damaged_trace_is_said_and_hides_nothing_else(tmp_path: Path) -> None:
     traced(A, 0, 0)
     traced(B, 0, 0, damaged=True)
     assert cli.main(["report"]) == 0
-    path = runs.run_folder(tmp_path, B) / "process" / "trace-main.bin"
+    path = history.run_folder(tmp_path, B) / "process" / "trace-main.bin"
     why = f"{path}: not a step trace: expected it to begin with ENVTRC1"
     assert f"Distance of B from A The traces cannot be compared: {why}. Differences" in read().text
 
@@ -142,7 +143,7 @@ def test_a_record_that_was_never_compared_says_nothing_of_the_host(tmp_path: Pat
         id="01JE" + "0" * 22, state="running", start="2026-01-02T03:04:05.678Z", lock=record().lock,
         image=record().image, command=("python",), directory="/workspace", environment={}, options=record().options,
     )  # fmt: skip
-    runs.save(tmp_path, bare)
+    history.save(tmp_path, bare)
     assert cli.main(["report", "01JC", "01JE"]) == 0
     assert "B cannot be compared with A" in read().text
     assert read().problems == []

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.cli.locking import differences
-from envbuild.cli.opening import open_lock
 from envbuild.image.dockerfile import render
-from envbuild.lock import Lock, dumps, loads
-from envbuild.spec import load_spec
-from envbuild.store import Store
+from envbuild.lock.model import Lock, dumps, loads
+from envbuild.operations.load_lock import open_lock
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.spec.model import load_spec
+from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 from tests.support.wheels import make_wheel, wheel_bytes
 
@@ -148,7 +148,7 @@ def _unread(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     (project / ".envbuild").mkdir()
     open_lock(None)
-    monkeypatch.setattr("envbuild.spec.load_spec", refuse)
+    monkeypatch.setattr("envbuild.spec.model.load_spec", refuse)
     return project
 
 

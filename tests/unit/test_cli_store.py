@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import leases
 from envbuild.cli.app import invoke
 from envbuild.cli.collecting import parse_age, parse_size
 from envbuild.cli.storing import ago
 from envbuild.errors import UsageError
-from envbuild.holdings.register import note_lock
-from envbuild.lock import dumps
-from envbuild.store import Store
+from envbuild.lock.model import dumps
+from envbuild.store import leases
+from envbuild.store.objects import Store
+from envbuild.store.roots import note_lock
 from tests.support.locks import small_lock
 
 DAY = 24 * 3600

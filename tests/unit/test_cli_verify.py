@@ -10,19 +10,19 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild import lock as locks
 from envbuild.cli import attesting
 from envbuild.cli.attesting import _as_then, attest, check_attestation, check_signature, withdraw
 from envbuild.cli.console import Console
-from envbuild.cli.opening import Opened
 from envbuild.cli.verifying import VerifyOptions
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.record import LockFacts, Options, Script
-from envbuild.run import RunRequest
-from envbuild.verification import attestation, cost
-from envbuild.verification.cost import Arm, Control, Unit
-from envbuild.verification.judge import Ran, judge
+from envbuild.lock import model as locks
+from envbuild.operations.load_lock import Opened
+from envbuild.record.model import LockFacts, Options, Script
+from envbuild.run.request import RunRequest
+from envbuild.verify import attestation, cost
+from envbuild.verify.cost import Arm, Control, Unit
+from envbuild.verify.judge import Ran, judge
 from tests.support.records import record, sha
 from tests.support.runtime import make_lock
 
@@ -104,7 +104,7 @@ def run(opened: Opened) -> Ran:
 
 def attesting_file(path: str, digest: str) -> Any:
     """A file as a process read it."""
-    from envbuild.processes import ReadFile
+    from envbuild.record.processes import ReadFile
 
     return ReadFile(path=path, size=1, sha256=digest)
 
@@ -167,7 +167,7 @@ def test_a_stale_proof_is_told_in_json_too(
 
 def test_an_image_built_anew_and_another_program_are_stale(proved: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is about one image and one command line."""
-    monkeypatch.setattr("envbuild.cli.identity.read_identity", lambda path, lock: {"config": sha("f")})
+    monkeypatch.setattr("envbuild.image.identity.read_identity", lambda path, lock: {"config": sha("f")})
     with pytest.raises(LockError) as error:
         check(proved, "train.py", "-y")
     assert error.value.message == (

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from envbuild.digest import sha256_bytes, sha256_file
+from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.image.compare import Parts, image_differences, layer_differences, report
-from envbuild.image.layer import Entry, LayerWriter
+from envbuild.image.tar.layer import Entry, LayerWriter
 
 LONG = b"a" * (1 << 20)
 FOLDER = Entry(path="etc", kind="dir", mode=0o755)

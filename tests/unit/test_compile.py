@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import layout
-from envbuild.image import compile as module
-from envbuild.image.compile import compile_tree, unpack
+from envbuild.image.bytecode import compile as module
+from envbuild.image.bytecode.compile import compile_tree, unpack
+from envbuild.lock import layout
 
 SITE = "opt/env/lib/python3.11/site-packages"
 CPU = str(min(os.sched_getaffinity(0)))

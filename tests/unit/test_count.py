@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from envbuild.image.count import count_files
-from envbuild.image.layer import Entry, LayerWriter, header
+from envbuild.image.oci.count import count_files
+from envbuild.image.tar.layer import Entry, LayerWriter, header
 
 
 def test_everything_but_folders_counts(tmp_path: Path) -> None:

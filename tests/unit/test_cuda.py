@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import ResolveError
-from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock import PythonPackage, Wheel
-from envbuild.resolve import cuda_table
-from envbuild.resolve.cuda import brings_cuda, check_compatible, cuda_of, without_cuda
-from envbuild.resolve.cuda_support import has_kernels
+from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.resolve.cuda import table
+from envbuild.resolve.cuda.compatibility import brings_cuda, check_compatible, cuda_of, without_cuda
+from envbuild.resolve.cuda.support import has_kernels
 from tests.support.cuda import TABLE
 
 CUDA_12 = Cuda(version="12.9", cudnn="9.10.2.21", driver="525.60.13", toolkit_driver="575.51.03")
@@ -18,7 +18,7 @@ CUDA_13 = Cuda(version="13.2", cudnn="9.26.0.51", driver="580.65.06", toolkit_dr
 
 @pytest.fixture(autouse=True)
 def _table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_table, "derived", lambda: TABLE)
+    monkeypatch.setattr(table, "derived", lambda: TABLE)
 
 
 def _packages(*pins: str) -> list[PythonPackage]:

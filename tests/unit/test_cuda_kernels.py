@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.resolve.cuda_kernels import in_wheel, kernels, main
 from tests.support.wheels import make_wheel
+from tools.cuda_kernels import in_wheel, kernels, main
 
 
 def _binary(*entries: tuple[int, int]) -> bytes:

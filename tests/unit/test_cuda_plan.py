@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import ResolveError
-from envbuild.hardware import Gpu, GpuDevice
-from envbuild.resolve import cuda_table
-from envbuild.resolve.cuda_plan import NVML, CudaRequest, plan_cuda
+from envbuild.lock.hardware import Gpu, GpuDevice
+from envbuild.resolve.cuda import table
+from envbuild.resolve.cuda.plan import NVML, CudaRequest, plan_cuda
 from tests.support.cuda import TABLE
 
 WHY = {NVML: "NVIDIA's own library for asking the driver, which the guard uses"}
@@ -16,7 +16,7 @@ BELOW_14 = tuple(f"nvidia-{name}<14" for name in ("cuda-runtime", "cuda-nvrtc", 
 
 @pytest.fixture(autouse=True)
 def _table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_table, "derived", lambda: TABLE)
+    monkeypatch.setattr(table, "derived", lambda: TABLE)
 
 
 def _lines(cuda: str, *requirements: str, python: str = "3.13", gpu: Gpu | None = None) -> tuple[str, ...]:

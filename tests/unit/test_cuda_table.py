@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from envbuild.resolve import cuda_table as tables
-from envbuild.resolve.cuda_table import numbers
+from envbuild.resolve.cuda import table as tables
+from envbuild.resolve.cuda.table import numbers
 
 ROWS = [
     row

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.image.deb import Deb, open_deb, parse_control
-from envbuild.image.layer import Entry
+from envbuild.image.os.deb import Deb, open_deb, parse_control
+from envbuild.image.tar.layer import Entry
 from tests.support.debs import Member, ar_bytes, deb_bytes, deb_control, make_deb, tar_bytes
 
 HINT = "delete the file from the store and fetch it again: envbuild fetch; if it comes back so, do not use this package"

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.lock import Os
-from envbuild.resolve.debian import OsRequest, deb_urls, resolve_os
-from envbuild.resolve.debian_sources import AptConfig
+from envbuild.lock.model import Os
+from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
+from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, keyring, stanza, write_release
 
 GIT = stanza("git", "1:2.39.5", depends="libc6 (>= 2.34), perl | perl5")
@@ -209,7 +209,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_half_made(mirror: Path, monkeypa
         raise sqlite3.OperationalError("database or disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("envbuild.resolve.debian_index._fill", full)
+        patch.setattr("envbuild.resolve.debian.index._fill", full)
         with pytest.raises(IntegrityError) as caught:
             resolve(mirror)
     assert caught.value.message == f"the cache {mirror.parent / 'cache'} cannot be used: database or disk is full"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError
-from envbuild.resolve.debian_archive import FRESH, Access, load_indexes, load_suite
-from envbuild.resolve.debian_http import Reply, get
+from envbuild.resolve.debian.archive import FRESH, Access, load_indexes, load_suite
+from envbuild.resolve.debian.http import Reply, get
 from tests.support.archives import BASE, SuiteMaker, keyring, sign, stanza, write
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.resolve.debian import close
-from envbuild.resolve.debian_index import open_index, write_index
-from envbuild.resolve.debian_marks import mark
-from envbuild.resolve.debian_search import search
-from envbuild.resolve.debian_universe import Universe
+from envbuild.resolve.debian.closure import close
+from envbuild.resolve.debian.index import open_index, write_index
+from envbuild.resolve.debian.marks import mark
+from envbuild.resolve.debian.search import search
+from envbuild.resolve.debian.universe import Universe
 from tests.support.archives import stanza
 
 Make = Callable[..., Universe]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError
-from envbuild.lock import Os
-from envbuild.resolve.debian import OsRequest, resolve_os
-from envbuild.resolve.debian_contents import package_for_library, provides_sonames
-from envbuild.resolve.debian_sources import AptConfig
+from envbuild.lock.model import Os
+from envbuild.resolve.debian.closure import OsRequest, resolve_os
+from envbuild.resolve.debian.contents import package_for_library, provides_sonames
+from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, SuiteMaker, keyring, stanza, write_release
 
 NOTHING = AptConfig(mirrors={})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError
-from envbuild.resolve.debian_http import Reply, get
+from envbuild.resolve.debian.http import Reply, get
 
 
 def test_a_local_archive_is_read_from_its_files(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 
 from pysequoia import Cert
 
-from envbuild.resolve.debian_releases import RELEASES
-from envbuild.resources import archive_keys
+from envbuild.core.package_data import archive_keys
+from envbuild.resolve.debian.releases import RELEASES
 
 ROW = re.compile(r"^\| `([^`]+)` \| `([0-9A-F]+)` \| ([0-9-]+) \|$", re.MULTILINE)
 

@@ -5,7 +5,7 @@ from debian.debian_support import NativeVersion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild.resolve.debian_relations import Relation, format_group, parse_relations, version_key
+from envbuild.resolve.debian.relations import Relation, format_group, parse_relations, version_key
 
 CHARACTERS = "019aAz.+~-:"
 VERSIONS = st.from_regex(r"([0-9]{1,2}:)?[0-9][0-9aAz.+~]{0,6}(-[0-9aAz+.~]{1,4})?", fullmatch=True)

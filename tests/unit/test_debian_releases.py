@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import ResolveError
-from envbuild.resolve.debian_releases import SystemPython, find_release, system_python
+from envbuild.resolve.debian.releases import SystemPython, find_release, system_python
 
 
 def test_a_release_has_three_suites_in_two_archives() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import ResolveError
-from envbuild.resolve.debian_sources import AptConfig, archive_bases, check_snapshot, origin, read_apt_config
+from envbuild.resolve.debian.sources import AptConfig, archive_bases, check_snapshot, origin, read_apt_config
 
 NOTHING = AptConfig(mirrors={})
 APT = AptConfig(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild.difference import NOT_COMPARED, Evidence, Tree, compare
-from envbuild.processes import ReadFile
-from envbuild.record import Git, LockFacts, Output, Record, Script
+from envbuild.diff import NOT_COMPARED, Evidence, Tree, compare
+from envbuild.record.model import Git, LockFacts, Output, Record, Script
+from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 from tests.support.records import A, B, other_results, parameters, process, record, sha

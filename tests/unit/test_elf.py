@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.resolve.elf import Dynamic, NotElfError, read_dynamic
+from envbuild.resolve.libraries.elf import Dynamic, NotElfError, read_dynamic
 from tests.support.elf import make_elf
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from envbuild.engine.early import ended_early
+from envbuild.engine.cancel import ended_early
 
 
 def test_what_is_unwanted_is_ended() -> None:

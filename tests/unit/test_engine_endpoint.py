@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.engine.endpoint import candidates
+from envbuild.engine.docker.endpoint import candidates
 from envbuild.errors import EngineError
 
 

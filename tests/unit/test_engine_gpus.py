@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from envbuild.engine.docker import DockerEngine
-from envbuild.engine.docker_gpus import GENERATE, INSTALL, GpuWays, device_requests, gpu_ways, refused
-from envbuild.engine.docker_run import container_config
-from envbuild.engine.endpoint import Endpoint
+from envbuild.engine.docker.adapter import DockerEngine
+from envbuild.engine.docker.endpoint import Endpoint
+from envbuild.engine.docker.gpus import GENERATE, INSTALL, GpuWays, device_requests, gpu_ways, refused
+from envbuild.engine.docker.run import container_config
 from envbuild.engine.protocol import ContainerRun, Gpus, GpusRefusedError
 
 LISTED = [

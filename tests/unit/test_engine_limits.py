@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.engine import docker, docker_limits
-from envbuild.engine.docker import DockerEngine
-from envbuild.engine.docker_limits import explained, foreign, free_bytes, is_desktop, refuse_full_disk
-from envbuild.engine.docker_run import run_container
-from envbuild.engine.endpoint import Endpoint, candidates
-from envbuild.engine.http import EngineClient
+from envbuild.engine.docker import adapter, limits
+from envbuild.engine.docker.adapter import DockerEngine
+from envbuild.engine.docker.endpoint import Endpoint, candidates
+from envbuild.engine.docker.http import EngineClient
+from envbuild.engine.docker.limits import explained, foreign, free_bytes, is_desktop, refuse_full_disk
+from envbuild.engine.docker.run import run_container
 from envbuild.engine.protocol import ContainerRun, Mount, Parcel, ParcelLayer
 from envbuild.errors import EngineError, UsageError
 
@@ -28,7 +28,7 @@ def a_parcel(*sizes: int) -> Parcel:
 def test_an_image_larger_than_the_free_space_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what the engine lacks counts; one that does not tell what it holds must find out by itself."""
     parcel, info = a_parcel(3_000_000, 4_000_000), {"DockerRootDir": "/var/lib/engine"}
-    monkeypatch.setattr(docker_limits, "free_bytes", lambda info: 5_000_000)
+    monkeypatch.setattr(limits, "free_bytes", lambda info: 5_000_000)
     refuse_full_disk(parcel, info, lambda: [("a", "x")])
     refuse_full_disk(parcel, info, lambda: None)
     with pytest.raises(EngineError) as caught:
@@ -77,10 +77,10 @@ def test_who_finds_no_engine_is_told_what_would_help(
     def ping(endpoint: Endpoint) -> EngineClient:
         raise error
 
-    monkeypatch.setattr(docker, "candidates", lambda environment: (Endpoint(url="unix:///e", source=source),))
-    monkeypatch.setattr(docker, "ping", ping)
+    monkeypatch.setattr(adapter, "candidates", lambda environment: (Endpoint(url="unix:///e", source=source),))
+    monkeypatch.setattr(adapter, "ping", ping)
     with pytest.raises(EngineError) as caught:
-        docker.connect({})
+        adapter.connect({})
     assert caught.value.hint.startswith(hint)
 
 
@@ -122,8 +122,8 @@ def test_the_kind_of_engine_can_be_chosen() -> None:
     """ENVBUILD_ENGINE leaves out the other kind's places; podman's own variable is heard after Docker's."""
     both = {"HOME": "/nowhere", "XDG_RUNTIME_DIR": "/run/user/7", "CONTAINER_HOST": "unix:///pod.sock"}
     assert [found.url for found in candidates(both)] == ["unix:///pod.sock"]
-    docker = candidates({**both, "ENVBUILD_ENGINE": "docker"})
-    assert [found.url for found in docker] == ["unix:///var/run/docker.sock", "unix:///run/user/7/docker.sock"]
+    docker_only = candidates({**both, "ENVBUILD_ENGINE": "docker"})
+    assert [found.url for found in docker_only] == ["unix:///var/run/docker.sock", "unix:///run/user/7/docker.sock"]
     podman = candidates({"HOME": "/nowhere", "DOCKER_HOST": "unix:///docker.sock", "ENVBUILD_ENGINE": "podman"})
     assert [found.url for found in podman] == ["unix:///run/podman/podman.sock"]
     assert [found.url for found in candidates({**both, "DOCKER_HOST": "unix:///d.sock"})] == ["unix:///d.sock"]

@@ -10,8 +10,8 @@ from typing import Any, cast
 import docker.errors
 import pytest
 
-from envbuild.engine import docker_step, owner
-from envbuild.engine.docker_step import STEP_LABEL, remove_steps
+from envbuild.engine.docker import owner, step
+from envbuild.engine.docker.step import STEP_LABEL, remove_steps
 
 
 class FakeClient:
@@ -67,9 +67,9 @@ def test_an_import_takes_away_old_bases_only() -> None:
     made = {"own": 1000, "same second": 1000, "as well": 1000, "other build's": 941, "old": 939, "older": 1}
     images = [{"Id": name, "Created": created} for name, created in made.items()]
     for order in (images, images[::-1]):
-        assert [image["Id"] for image in docker_step._old(order)] == ["old", "older"]
-    assert [image["Id"] for image in docker_step._old(images[3:])] == ["older"]
-    assert docker_step._old(images[4:]) == []
+        assert [image["Id"] for image in step._old(order)] == ["old", "older"]
+    assert [image["Id"] for image in step._old(images[3:])] == ["older"]
+    assert step._old(images[4:]) == []
 
 
 @pytest.mark.subprocess
@@ -77,7 +77,7 @@ def test_a_process_that_has_ended_is_known() -> None:
     """By its number while it is gone, and by when it started once the number is another's; all else is unknown."""
     assert owner.lives(owner.mark()) is True
     with subprocess.Popen(
-        [sys.executable, "-c", "from envbuild.engine import owner; print(owner.mark(), flush=True); input()"],
+        [sys.executable, "-c", "from envbuild.engine.docker import owner; print(owner.mark(), flush=True); input()"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         assert process.stdin is not None

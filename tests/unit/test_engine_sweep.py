@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from envbuild.engine import docker_delivery
-from envbuild.progress import Silent
+from envbuild.core.progress import Silent
+from envbuild.engine.docker import delivery
 
 
 def name(port: int, digit: str) -> str:
@@ -26,9 +26,9 @@ def test_foreign_names_that_nobody_serves_are_swept(monkeypatch: pytest.MonkeyPa
             swept.append(path.removeprefix("/images/"))
         return [{"RepoDigests": listed}, {"RepoDigests": None}]
 
-    monkeypatch.setattr(docker_delivery, "_listens", lambda port: port in (1, 2))
+    monkeypatch.setattr(delivery, "_listens", lambda port: port in (1, 2))
     server = SimpleNamespace(repository=name(1, "a").partition("@")[0])
-    pulls = docker_delivery._Pulls(cast(Any, SimpleNamespace(call=call)), cast(Any, server), Silent())
+    pulls = delivery._Pulls(cast(Any, SimpleNamespace(call=call)), cast(Any, server), Silent())
     pulls._references.append(listed[0])
     pulls.sweep()
     assert swept == [name(1, "b"), name(3, "d")]

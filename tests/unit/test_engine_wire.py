@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from envbuild.engine import wire
-from envbuild.engine.endpoint import Endpoint
-from envbuild.engine.http import ApiError, EngineClient, ping
+from envbuild.engine.docker import wire
+from envbuild.engine.docker.endpoint import Endpoint
+from envbuild.engine.docker.http import ApiError, EngineClient, ping
 from envbuild.errors import EngineError
 
 HERE = Endpoint(url="unix:///x", source="test")

@@ -9,18 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.image.bytecode import pack_bytecode, pack_sources, unpack_bytecode
-from envbuild.image.compile import compile_tree
-from envbuild.image.environment import (
-    Contents,
-    Made,
-    WheelFile,
-    pack_tree,
-    pack_wheels,
-)
-from envbuild.image.layer import Layer
+from envbuild.image.bytecode.compile import compile_tree
+from envbuild.image.bytecode.layer import pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.python.environment import Contents, Made, WheelFile, pack_tree, pack_wheels
+from envbuild.image.tar.layer import Layer
 from tests.support.wheels import Member, make_wheel
 
 SITE = "opt/env/lib/python3.11/site-packages"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.resolve.explain import clean, failure
-from envbuild.resolve.wheels import Target
+from envbuild.resolve.python.explain import clean, failure
+from envbuild.resolve.python.wheels import Target
 
 TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_bytes
-from envbuild.download import local_path
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.fetch import FetchResult, Item, fetch, lock_items
-from envbuild.netconfig import NetworkConfig
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.net.config import NetworkConfig
+from envbuild.store.download import local_path
+from envbuild.store.fetch import FetchResult, Item, fetch, lock_items
+from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 
 OFFLINE = NetworkConfig(offline=True)

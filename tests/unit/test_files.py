@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.files import atomic_file, atomic_write, locked
+from envbuild.core.fs import atomic_file, atomic_write, locked
 
 
 def _names(folder: Path) -> list[str]:

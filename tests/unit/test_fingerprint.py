@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import fingerprint
 from envbuild.errors import LockError
-from envbuild.hardware import Hardware
-from envbuild.lock import Lock
+from envbuild.lock.hardware import Hardware
+from envbuild.lock.model import Lock
+from envbuild.run import fingerprint
 from tests.support.runtime import make_lock
 
 LOCK = make_lock(hardware=Hardware(kernel=">=3.10", fingerprint=True))

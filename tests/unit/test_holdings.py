@@ -12,18 +12,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envbuild import leases
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import IntegrityError
-from envbuild.holdings import register
-from envbuild.holdings.check import check
-from envbuild.holdings.collect import Rules, chosen, collect, forget_locks, sweep
-from envbuild.holdings.inventory import Thing, inventory, kinds_of
-from envbuild.holdings.register import DAY, holders, needed, note_lock
-from envbuild.image.layer import Layer
-from envbuild.image.layers import TAR, is_sound, make_layer
-from envbuild.lock import Lock, dumps
-from envbuild.store import Store
+from envbuild.image.layer_cache import TAR, is_sound, make_layer
+from envbuild.image.tar.layer import Layer
+from envbuild.lock.model import Lock, dumps
+from envbuild.store import leases, roots
+from envbuild.store.fsck import check
+from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
+from envbuild.store.inventory import Thing, inventory, kinds_of
+from envbuild.store.objects import Store
+from envbuild.store.roots import DAY, holders, needed, note_lock
 from tests.support.debs import make_deb
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
@@ -126,7 +125,7 @@ def test_a_store_that_cannot_be_written_is_not_noted(tmp_path: Path) -> None:
 
 def test_nonsense_in_the_register_is_left_out(store: Store) -> None:
     """A damaged entry neither stops a command nor names paths."""
-    folder = store.root / register.FOLDER
+    folder = store.root / roots.FOLDER
     folder.mkdir(parents=True)
     (folder / "a.json").write_bytes(b"{")
     (folder / "b.json").write_bytes(b'{"path":"/x","name":"x","sha256":"","used":1,"files":[["../../etc","x",1]]}')
@@ -181,7 +180,7 @@ def test_a_collection_takes_no_more_and_no_less(
             key = sha256_bytes(bytes([number]))
             layer(store, key, bytes(size))
             names.append(f"layers/{key}")
-        age(register.thing_path(store, names[-1]), days)
+        age(roots.thing_path(store, names[-1]), days)
     leases.end(store.root)
     lock = {name for name, (_, _, _, is_needed, _) in zip(names, contents, strict=True) if is_needed}
     used = {name for name, (_, _, _, _, is_used) in zip(names, contents, strict=True) if is_used}
@@ -215,7 +214,7 @@ def test_what_is_used_meanwhile_stays(store: Store) -> None:
     leases.end(store.root)
     age(store.path(sha256), 60)
     going = chosen(things(store), Rules(needed=frozenset(), oldest=NOW, now=NOW))
-    register.touch(store, sha256, NOW)
+    roots.touch(store, sha256, NOW)
     assert (len(going), collect(store, going)) == (1, [])
     assert store.has(sha256)
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import leases
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.holdings.artifact import LOCK, Artifact, artifact_of, files_of, piece_of, read_artifact, tag_of
-from envbuild.holdings.folder import Folder
-from envbuild.lock import Lock, dumps, lock_digest
-from envbuild.progress import Silent
-from envbuild.store import Store
+from envbuild.lock.model import Lock, dumps, lock_digest
+from envbuild.store import leases
+from envbuild.store.bundle import LOCK, Artifact, artifact_of, files_of, piece_of, read_artifact, tag_of
+from envbuild.store.bundle_folder import Folder
+from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 
 WHEELS = {"a-1.0-py3-none-any.whl": b"wheel a", "b-1.0-py3-none-any.whl": b"wheel b"}

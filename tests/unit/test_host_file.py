@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild import host_file
 from envbuild.errors import SpecError
-from envbuild.host import Containers, Cpu, GpuFacts, GpuProcess, HostFacts, Libcuda, Problem
+from envbuild.host import file
+from envbuild.host.facts import Containers, Cpu, GpuFacts, GpuProcess, HostFacts, Libcuda, Problem
 from tests.support.hosts import gpu, host
 
 BUSY = host(
@@ -60,7 +60,7 @@ ecc = false
 def refusal(text: str) -> list[str]:
     """Return what is wrong with a description, each as ``path: message``."""
     with pytest.raises(SpecError) as caught:
-        host_file.loads(text)
+        file.loads(text)
     assert caught.value.source == "host.toml"
     assert caught.value.hint == "describe the host anew, on it: envbuild probe -o host.toml"
     return [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
@@ -69,14 +69,14 @@ def refusal(text: str) -> list[str]:
 @pytest.mark.parametrize("facts", [BUSY, host(), HostFacts(kernel="", machine="")])
 def test_a_description_round_trips(facts: HostFacts) -> None:
     """What is written is what is read, quotes and line breaks in a driver's sentence included."""
-    assert host_file.loads(host_file.dumps(facts)) == facts
+    assert file.loads(file.dumps(facts)) == facts
 
 
 def test_the_file_is_for_people() -> None:
     """Unknown facts are left out, sizes have their unit, and the first line says what the file is for."""
-    facts = host_file.loads(TEXT)
+    facts = file.loads(TEXT)
     assert (facts.cpu.total, facts.gpu.devices[0].ecc, facts.gpu.devices[0].persistence) == (8, False, None)
-    assert host_file.dumps(facts) == TEXT
+    assert file.dumps(facts) == TEXT
 
 
 def test_a_later_version_s_keys_are_ignored() -> None:
@@ -84,7 +84,7 @@ def test_a_later_version_s_keys_are_ignored() -> None:
     text = TEXT.replace("[cpu]", 'weather = "dry"\n\n[cpu]\nsockets = 2').replace(
         'name = "Tesla T4"', 'name = "Tesla T4"\nnew = 1'
     )
-    assert host_file.loads(text) == host_file.loads(TEXT)
+    assert file.loads(text) == file.loads(TEXT)
 
 
 def replaced(old: str, new: str) -> str:
@@ -122,11 +122,11 @@ def test_what_is_not_toml_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "host.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(SpecError, match=r"not UTF-8 text: byte 0$"):
-        host_file.load(path)
+        file.load(path)
     path.write_text("\ufeff" + TEXT, encoding="utf-8")
-    assert host_file.load(path) == host_file.loads(TEXT)
+    assert file.load(path) == file.loads(TEXT)
     with pytest.raises(SpecError) as caught:
-        host_file.load(tmp_path / "gone.toml")
+        file.load(tmp_path / "gone.toml")
     assert caught.value.message == f"{tmp_path}/gone.toml has 1 problem\n  cannot be read: No such file or directory"
 
 
@@ -164,7 +164,7 @@ HOST = host([gpu(), gpu("Tesla T4", sms=40)])
 def test_what_cannot_be_locked_does_not_count(change: Change) -> None:
     """A second probe of the same machine, or of an equal one, has the same digest."""
     assert change(HOST) != HOST
-    assert host_file.digest(change(HOST)) == host_file.digest(HOST)
+    assert file.digest(change(HOST)) == file.digest(HOST)
 
 
 @pytest.mark.parametrize(
@@ -186,12 +186,12 @@ def test_what_cannot_be_locked_does_not_count(change: Change) -> None:
 )
 def test_whatever_can_be_locked_counts(change: Change) -> None:
     """Each fact that a lock can hold makes another digest."""
-    assert host_file.digest(change(HOST)) != host_file.digest(HOST)
+    assert file.digest(change(HOST)) != file.digest(HOST)
 
 
 def test_the_digest_is_fixed() -> None:
     """Locks hold it: the digest of a host may only change on purpose."""
-    assert host_file.digest(HOST) == "1b8bd4c878b0eae0bc1ac58878b645b871bd06c254b0aa2fc230c6a9d8e67218"
+    assert file.digest(HOST) == "1b8bd4c878b0eae0bc1ac58878b645b871bd06c254b0aa2fc230c6a9d8e67218"
 
 
 _junk = (
@@ -215,5 +215,5 @@ def test_any_facts_give_a_description_or_a_spec_error(table: dict[str, Any], dev
         plain["gpu"] = {"devices": devices}
     text = tomli_w.dumps(plain)
     with contextlib.suppress(SpecError):
-        found = host_file.loads(text)
-        assert host_file.loads(host_file.dumps(found)) == found
+        found = file.loads(text)
+        assert file.loads(file.dumps(found)) == found

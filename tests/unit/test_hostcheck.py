@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild import hostcheck
 from envbuild.errors import HostMismatchError
-from envbuild.hardware import Gpu, GpuDevice
-from envbuild.lock import Determinism, Hardware
+from envbuild.lock.hardware import Gpu, GpuDevice
+from envbuild.lock.model import Determinism, Hardware
+from envbuild.operations import host_check
 from envbuild.runtime.guard import gpu_ask, probe
 from tests.support.gpu_facts import H200, T4, facts, found
 from tests.support.runtime import make_lock
@@ -27,9 +27,9 @@ def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_match() -> None:
     """One line per field that the host has."""
     lock = make_lock(hardware=Hardware(kernel=">=5.10,<7", cpu="x86-64-v3"))
-    verdict = hostcheck.require_host(lock)
+    verdict = host_check.require_host(lock)
     assert (verdict.ok, verdict.gate) == (True, "host")
-    assert hostcheck.render(verdict) == (
+    assert host_check.render(verdict) == (
         "this host matches pylock.digits.toml\n"
         "  kernel   ≥ 5.10, < 7   6.1.0-40-amd64\n"
         "  cpu      x86-64-v3     x86-64-v3\n"
@@ -43,7 +43,7 @@ def test_mismatch() -> None:
         hardware=Hardware(kernel=">=6.6", cpu="x86-64-v4"), determinism=Determinism(level="ops", seed=1, threads=8)
     )
     with pytest.raises(HostMismatchError) as caught:
-        hostcheck.require_host(lock)
+        host_check.require_host(lock)
     assert str(caught.value) == (
         "envbuild: this host does not match pylock.digits.toml\n"
         "  field    locked      found            what it means\n"
@@ -67,8 +67,8 @@ TWO_H200 = Gpu(driver="580.159.04", devices=(GpuDevice(count=2, model="NVIDIA H2
 def test_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """GPUs are compared by the same checks; a host with more of them than a run needs will do."""
     monkeypatch.setattr(probe, "host_gpus", lambda: facts(found(T4), found(H200), found(H200)))
-    verdict = hostcheck.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
-    assert hostcheck.render(verdict) == (
+    verdict = host_check.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
+    assert host_check.render(verdict) == (
         "this host matches pylock.digits.toml\n"
         "  kernel        any                  6.1.0-40-amd64\n"
         "  cpu           any                  x86-64-v3\n"
@@ -96,7 +96,7 @@ def test_gpus_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without a driver is refused in one row, with what to do."""
     monkeypatch.setattr(probe, "host_gpus", lambda: facts(driver="", libcuda={}))
     with pytest.raises(HostMismatchError) as caught:
-        hostcheck.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
+        host_check.require_host(make_lock(hardware=Hardware(gpu=TWO_H200)))
     assert str(caught.value) == (
         "envbuild: this host does not match pylock.digits.toml\n"
         "  field   locked            found              what it means\n"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from envbuild import hostprobe
-from envbuild.host import Containers
+from envbuild.host import probe
+from envbuild.host.facts import Containers
 from envbuild.runtime.guard import gpu_ask, gpu_nvml
 from envbuild.runtime.guard.gpu import empty
 
@@ -35,7 +35,7 @@ def put(root: Path, path: str, text: str = "", mode: int = 0o644) -> None:
 def test_a_cdi_specification(tmp_path: Path, path: str, text: str) -> None:
     """A specification of NVIDIA's GPUs in either folder and either language means CDI."""
     put(tmp_path, path, text)
-    assert hostprobe.containers(tmp_path, {"docker": "28.5.1", "nvidia-ctk": "1.17.4"}) == Containers(
+    assert probe.containers(tmp_path, {"docker": "28.5.1", "nvidia-ctk": "1.17.4"}) == Containers(
         engine="docker", version="28.5.1", nvidia="cdi", toolkit="1.17.4"
     )
 
@@ -52,23 +52,23 @@ def test_a_cdi_specification(tmp_path: Path, path: str, text: str) -> None:
 def test_no_cdi_specification(tmp_path: Path, path: str, text: str) -> None:
     """Other vendors' devices and other files do not count."""
     put(tmp_path, path, text)
-    assert hostprobe.containers(tmp_path, {}) == Containers()
+    assert probe.containers(tmp_path, {}) == Containers()
 
 
 def test_nvidias_runtime(tmp_path: Path) -> None:
     """Without a specification NVIDIA's runtime hands GPUs over; with both, an engine that knows CDI takes CDI."""
     put(tmp_path, "usr/bin/nvidia-container-runtime", mode=0o755)
-    assert hostprobe.containers(tmp_path, {"docker": "20.10.24"}).nvidia == "legacy"
+    assert probe.containers(tmp_path, {"docker": "20.10.24"}).nvidia == "legacy"
     put(tmp_path, "etc/cdi/nvidia.yaml", YAML)
-    assert hostprobe.containers(tmp_path, {"docker": "20.10.24+dfsg1"}).nvidia == "legacy"
-    assert hostprobe.containers(tmp_path, {"docker": "28.5.1"}).nvidia == "cdi"
-    assert hostprobe.containers(tmp_path, {"podman": "5.2.0"}).nvidia == "cdi"
+    assert probe.containers(tmp_path, {"docker": "20.10.24+dfsg1"}).nvidia == "legacy"
+    assert probe.containers(tmp_path, {"docker": "28.5.1"}).nvidia == "cdi"
+    assert probe.containers(tmp_path, {"podman": "5.2.0"}).nvidia == "cdi"
 
 
 def test_the_cpu(tmp_path: Path) -> None:
     """The CPU is described by the guard's own probes."""
     put(tmp_path, "proc/cpuinfo", "processor\t: 0\nmodel name\t: AMD EPYC 9654\nflags\t\t: fpu avx fma aes\n\n")
-    cpu = hostprobe.cpu_facts(tmp_path)
+    cpu = probe.cpu_facts(tmp_path)
     assert (cpu.model, cpu.flags) == ("AMD EPYC 9654", ("avx", "fma"))
     assert cpu.visible == len(os.sched_getaffinity(0))
     assert cpu.total >= cpu.visible
@@ -76,13 +76,13 @@ def test_the_cpu(tmp_path: Path) -> None:
 
 def test_another_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only glibc tells its version this way; elsewhere it is unknown."""
-    assert hostprobe.libc().startswith("glibc 2.")
+    assert probe.libc().startswith("glibc 2.")
 
     def unknown(name: str) -> str:
         raise ValueError("unrecognized configuration name")
 
     monkeypatch.setattr(os, "confstr", unknown)
-    assert hostprobe.libc() == ""
+    assert probe.libc() == ""
 
 
 def test_hidden_gpus_are_described_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +100,9 @@ def test_hidden_gpus_are_described_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(gpu_ask, "gpus", gpus)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    facts = hostprobe.gpu_facts()
+    facts = probe.gpu_facts()
     assert [(gpu.uuid, gpu.sms, gpu.visible) for gpu in facts.devices] == [("GPU-1", 132, True), ("GPU-2", 132, False)]
     assert asked == [True, False]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    hostprobe.gpu_facts()
+    probe.gpu_facts()
     assert asked == [True, False, True]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import layout
-from envbuild.digest import sha256_bytes, sha256_file
+from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.errors import LockError
-from envbuild.hardware import POLICIES
-from envbuild.image import runtime
-from envbuild.lock import Hardware, dumps
+from envbuild.image.runtime import files as runtime
+from envbuild.lock import layout
+from envbuild.lock.hardware import POLICIES
+from envbuild.lock.model import Hardware, dumps
 from envbuild.runtime.guard import gate
 from tests.support.runtime import make_lock
 

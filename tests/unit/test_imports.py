@@ -15,78 +15,64 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "envbuild"
 
-VALUES = (
-    "errors digest layout hardware host lock lock_document lock_types record record_outputs record_summary "
-    "files progress resources suggest masking "
-    "project requirement_files spec spec_checks spec_docs spec_env spec_fields spec_hardware spec_hardware_keys "
-    "spec_hardware_kinds spec_keys spec_kinds spec_yaml host_file host_values locked_hardware moves processes "
-    "text trace trace_divergence trace_file trace_values"
-)
-NETWORK = "net netconfig pipconfig"
-FETCH = "fetch download part store vendor leases holdings"
-RUN = "fingerprint kept run run_container run_gpus run_options runs surroundings workcopy repeat workspace"
-LAYERS = {
-    **dict.fromkeys(VALUES.split(), "values"),
-    **dict.fromkeys(NETWORK.split(), "network"),
-    **dict.fromkeys(FETCH.split(), "fetch"),
-    **dict.fromkeys(RUN.split(), "run"),
-    "inputs": "inputs",
-    "results": "run",
-    "verification": "verification",
-    "starter": "starter",
-    "guess": "starter",
-    "runtime": "runtime",
-    "engine.protocol": "protocol",
-    "engine": "adapter",
-    "resolve": "resolve",
-    "image": "image",
-    "registry": "registry",
-    "hostprobe": "probe",
-    "difference": "difference",
-    "report": "report",
-    "sbom": "sbom",
-    "signing": "signing",
-    "hostcheck": "wiring",
-    "cli": "wiring",
-    "__main__": "wiring",
+RULES: dict[str, str] = {
+    "errors": "",
+    "core": "",
+    "runtime": "",
+    "lock": "core errors",
+    "host": "core errors lock runtime",
+    "engine": "core errors",
+    "engine.docker": "core errors engine",
+    "engine.local": "core errors engine",
+    "net": "core errors",
+    "trace": "core errors",
+    "signing": "core errors",
+    "spec": "core errors lock",
+    "record": "core errors host lock runtime",
+    "store": "core errors lock net",
+    "inputs": "core errors lock",
+    "registry": "core errors net",
+    "sbom": "core lock",
+    "determinism": "core errors lock",
+    "image.tar": "core errors lock",
+    "image.os": "core engine errors image.tar lock",
+    "image.python": "core errors image.tar lock",
+    "image.bytecode": "core errors image.os image.python image.tar lock",
+    "image.runtime": "core errors lock runtime",
+    "image.plan": "core errors image.bytecode image.os image.runtime image.tar lock",
+    "image.oci": "core engine errors image.plan image.tar lock",
+    "image": "core engine errors lock image.bytecode image.oci image.os image.plan image.python image.runtime "
+    "image.tar",
+    "resolve.debian": "core errors lock net",
+    "resolve.python": "core errors lock net",
+    "resolve.cuda": "core errors lock",
+    "resolve.libraries": "core errors lock",
+    "resolve": "core errors host lock spec",
+    "run": "core engine errors host lock record runtime",
+    "diff": "core host lock record runtime",
+    "verify": "core errors host lock record trace",
+    "report": "core diff errors lock record",
+    "operations": "*",
+    "cli": "*",
+    "__main__": "cli",
 }
-"""Layer of each module or package; a longer name wins."""
+"""What each package may import besides itself, from the ground up: a rule names only packages above it in this table.
 
-ALLOWED = {
-    "values": set(),
-    "runtime": set(),
-    "protocol": {"values"},
-    "network": {"values"},
-    "inputs": {"values"},
-    "verification": {"values"},
-    "starter": {"values"},
-    "resolve": {"values", "network"},
-    "fetch": {"values", "network"},
-    "image": {"values", "protocol", "runtime"},
-    "run": {"values", "protocol", "runtime", "probe"},
-    "adapter": {"values", "protocol"},
-    "registry": {"values", "network"},
-    "probe": {"values", "runtime"},
-    "difference": {"values", "runtime"},
-    "report": {"values", "difference"},
-    "sbom": {"values"},
-    "signing": {"values"},
-    "wiring": {*LAYERS.values()},
-}
-"""Layers that each layer may import besides its own: no stage another stage, no stage an adapter."""
+Stages share values and no effects: no stage imports another stage or an adapter. Only the use cases import everything.
+"""
 
-ONLY = {
-    "docker": ("engine.docker", "registry.credentials"),
-    "requests": "engine.docker",
-    "jinja2": ("image.", "report"),
+ONLY: dict[str, str | tuple[str, ...]] = {
+    "docker": ("engine.docker.", "registry.credentials"),
+    "requests": "engine.docker.",
+    "jinja2": ("image.dockerfile", "report"),
     "markupsafe": "report",
     "pygal": "report.chart",
-    "yaml": "spec_",
+    "yaml": "spec.yaml",
     "typer": "cli.",
     "rich": "cli.",
-    "pysequoia": "resolve.",
-    "debian": "resolve.",
-    "uv": "resolve.",
+    "pysequoia": "resolve.debian.",
+    "debian": "resolve.debian.",
+    "uv": "resolve.python.",
     "pynvml": "runtime.guard.gpu",
     "blake3": "inputs.",
 }
@@ -117,12 +103,12 @@ FILES = _files()
 
 
 def _imports(node: ast.AST, late: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Yield import statements, with whether a function has to be called for them; type-checking blocks are left out."""
+    """Yield import statements, with whether they are late: made by a function, or for the type checker only."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, late
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
+            yield from _imports(child, True)
         else:
             function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             yield from _imports(child, late or function)
@@ -159,38 +145,53 @@ def _read(name: str, path: Path) -> Module:
 MODULES = {name: _read(name, path) for name, path in FILES.items() if name}
 
 
-def layer(name: str) -> str:
-    """Return a module's layer."""
-    while name and name not in LAYERS:
+def package(name: str) -> str:
+    """Return the package of a module that has a rule: the longest that fits."""
+    while name and name not in RULES:
         name = name.rpartition(".")[0]
-    return LAYERS.get(name, "")
+    return name
 
 
-def test_every_module_has_a_layer() -> None:
-    """A new module is put into a layer on purpose: add it to LAYERS, or move it into a package that has one."""
-    assert [name for name in MODULES if not layer(name)] == []
+ARROWS = {
+    (package(module.name), package(target)): f"{module.name} imports {target}"
+    for module in MODULES.values()
+    for target in sorted(module.own | module.own_late)
+    if package(target) != package(module.name)
+}
+"""An example of each arrow between packages."""
 
 
-def test_arrows_point_one_way() -> None:
-    """Values import values; no stage imports another stage or an adapter; only the command line wires."""
-    wrong = [
-        f"{module.name} ({layer(module.name)}) imports {target} ({layer(target)})"
-        for module in MODULES.values()
-        for target in sorted(module.own | module.own_late)
-        if layer(target) != layer(module.name) and layer(target) not in ALLOWED.get(layer(module.name), set())
-    ]
-    assert wrong == []
+def test_every_module_has_a_rule() -> None:
+    """A new module is put into a package on purpose; the root holds the errors and the Python interface."""
+    assert [name for name in MODULES if not package(name)] == []
+    assert [name for name in RULES if name not in MODULES] == []
+
+
+def test_contributing_names_every_package() -> None:
+    """A stranger finds where a change belongs: the map in CONTRIBUTING.md has a row for each package."""
+    text = (ROOT.parent / "CONTRIBUTING.md").read_text()
+    assert [name for name in RULES if "." not in name and name != "__main__" and f"| `{name}" not in text] == []
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_arrows_point_down(name: str) -> None:
+    """A package imports what its rule names, and a rule names what is above it in the table; type imports included."""
+    above = list(RULES)[: list(RULES).index(name)]
+    allowed = set(above) if RULES[name] == "*" else set(RULES[name].split())
+    assert allowed <= set(above)
+    assert [example for (source, target), example in ARROWS.items() if source == name and target not in allowed] == []
 
 
 def test_there_are_no_cycles() -> None:
-    """No module imports itself by way of others, not even late."""
+    """No module imports itself by way of others, not even late or for the type checker."""
     done: set[str] = set()
 
     def visit(name: str, trail: tuple[str, ...]) -> None:
         assert name not in trail, " → ".join([*trail[trail.index(name) :], name])
         if name in done:
             return
-        for target in sorted(MODULES[name].own | MODULES[name].own_late):
+        late = set() if package(name) == "runtime" else MODULES[name].own_late
+        for target in sorted(MODULES[name].own | late):
             visit(target, (*trail, name))
         done.add(name)
 
@@ -215,7 +216,7 @@ PROBE = {"runtime.guard.gpu": {"pynvml"}}
 def test_the_runtime_needs_only_the_standard_library() -> None:
     """What runs in an image imports nothing but the standard library; frameworks only late, once they are loaded."""
     for module in MODULES.values():
-        if layer(module.name) != "runtime":
+        if package(module.name) != "runtime":
             continue
         assert module.others <= sys.stdlib_module_names | PRIVATE, module.name
         late = module.others_late - sys.stdlib_module_names - PRIVATE - PROBE.get(module.name, set())
@@ -223,7 +224,7 @@ def test_the_runtime_needs_only_the_standard_library() -> None:
         assert late <= FRAMEWORKS, module.name
 
 
-@pytest.mark.parametrize("name", ["image.wheel", "image.compile", "engine.namespace_step"])
+@pytest.mark.parametrize("name", ["image.python.wheel", "image.bytecode.compile", "engine.local.namespace_step"])
 def test_what_the_dockerfile_runs_needs_only_the_standard_library(name: str) -> None:
     """These files also run as plain scripts, inside a build container or in namespaces."""
     module = MODULES[name]
@@ -242,12 +243,13 @@ def test_help_loads_nothing_heavy() -> None:
         libraries |= MODULES[name].others - sys.stdlib_module_names
         pending += MODULES[name].own
     assert libraries <= {"typer"}
-    assert {layer(name) for name in seen} <= {"values", "wiring"}
+    assert {package(name) for name in seen} <= {"cli", "core", "errors"}
 
 
 def test_the_test_reads_the_graph() -> None:
     """The graph is not empty: known arrows are in it, late and relative ones too."""
-    assert "errors" in MODULES["lock"].own
-    assert "yaml" in MODULES["spec_yaml"].others_late
+    assert "errors" in MODULES["lock.model"].own
+    assert "yaml" in MODULES["spec.yaml"].others_late
     assert MODULES["runtime.guard.checks"].own
-    assert layer("engine.protocol") == "protocol"
+    assert ("run", "engine") in ARROWS
+    assert package("engine.docker.run") == "engine.docker"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.resolve.indexes import Indexes, configured
+from envbuild.resolve.python.indexes import Indexes, configured
 
 CLEAN = {"PIP_CONFIG_FILE": "/dev/null", "UV_NO_CONFIG": "1", "SSL_CERT_FILE": "/own/certificates.pem"}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.image import inflate
-from envbuild.image.inflate import Reader
-from envbuild.image.wheel import Wheel, WheelError
+from envbuild.image.python import inflate
+from envbuild.image.python.inflate import Reader
+from envbuild.image.python.wheel import Wheel, WheelError
 from tests.support.wheels import wheel_bytes
 
 NAME = "a-1.0-py3-none-any.whl"

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild import layout
 from envbuild.errors import BuildError
-from envbuild.image.layer import Entry, Layer, LayerWriter, header
+from envbuild.image.tar.layer import Entry, Layer, LayerWriter, header
+from envbuild.lock import layout
 
 SAMPLE = (
     (Entry(path="a", kind="dir", mode=0o1777, uid=7, gid=8), b""),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.image.layer import Layer
-from envbuild.image.layers import TAR, boot_id, cached_layer, make_layer
-from envbuild.store import Store
+from envbuild.image.layer_cache import TAR, boot_id, cached_layer, make_layer
+from envbuild.image.tar.layer import Layer
+from envbuild.store.objects import Store
 from tests.support.steps import write_os_layer
 
 KEY = "a" * 64

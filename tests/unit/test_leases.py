@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import leases
-from envbuild.digest import sha256_bytes
-from envbuild.holdings.collect import collect
-from envbuild.holdings.inventory import Thing
-from envbuild.store import Store
+from envbuild.core.digest import sha256_bytes
+from envbuild.store import leases
+from envbuild.store.gc import collect
+from envbuild.store.inventory import Thing
+from envbuild.store.objects import Store
 
 KEY = sha256_bytes(b"key")
 
@@ -76,7 +76,7 @@ def test_a_store_that_cannot_be_written_is_read_all_the_same(tmp_path: Path) -> 
 @pytest.mark.subprocess
 def test_a_killed_command_holds_nothing(store: Store) -> None:
     """The lease of a process that was killed is void, and its file is removed."""
-    script = "import sys, time; from envbuild.store import Store; from pathlib import Path\n"
+    script = "import sys, time; from envbuild.store.objects import Store; from pathlib import Path\n"
     script += "print(Store(Path(sys.argv[1])).has(sys.argv[2]), flush=True); time.sleep(60)"
     process = subprocess.Popen([sys.executable, "-c", script, store.root, KEY], stdout=subprocess.PIPE)
     assert process.stdout is not None

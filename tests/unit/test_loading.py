@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from envbuild.cli import loading
-from envbuild.cli.loading import Loading
+from envbuild.core.progress import Progress, Silent
 from envbuild.engine.protocol import Delivered, Parcel
 from envbuild.errors import BuildError, EngineError
-from envbuild.image import oci
-from envbuild.image.layer import Entry, LayerWriter
-from envbuild.image.layers import KIND, TAR
-from envbuild.image.orders import LayerSpec
-from envbuild.image.plan import Plan
-from envbuild.progress import Progress, Silent
+from envbuild.image import delivery
+from envbuild.image.delivery import Loading
+from envbuild.image.layer_cache import KIND, TAR
+from envbuild.image.oci import layout
+from envbuild.image.plan.layer_order import LayerSpec
+from envbuild.image.plan.model import Plan
+from envbuild.image.tar.layer import Entry, LayerWriter
 
 DELIVERED = Delivered(how="pull", sent=frozenset())
 
@@ -40,14 +40,14 @@ def plan(count: int = 3) -> Plan:
     )
 
 
-def blobs(folder: Path, count: int = 3) -> list[oci.Blob]:
+def blobs(folder: Path, count: int = 3) -> list[layout.Blob]:
     """Layers holding one empty folder each."""
     made = []
     for index in range(count):
         path = folder / f"{index}.tar"
         with path.open("wb") as stream, LayerWriter(stream) as writer:
             writer.add(Entry(path=f"d{index}", kind="dir", mode=0o755))
-        made.append(oci.Blob(layer=writer.layer(), path=path))
+        made.append(layout.Blob(layer=writer.layer(), path=path))
     return made
 
 
@@ -82,14 +82,14 @@ def begin(engine: Any, expected: Any = None) -> Loading:
 def test_parts_go_ahead_once_they_are_worth_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there goes ahead; the whole comes last, with the layer that only the uppermost was missing above."""
     made, engine = blobs(tmp_path), FakeEngine()
-    monkeypatch.setattr(loading, "_WORTH", made[0].layer.size)
+    monkeypatch.setattr(delivery, "_WORTH", made[0].layer.size)
     with begin(engine) as load:
         load.ready(0, made[0])
         assert engine.got.acquire(timeout=60)
         engine.go.release(3)
         load.ready(1, made[1])
         load.ready(2, made[2])
-        whole = oci.image(plan(), made)
+        whole = layout.image(plan(), made)
         assert load.finish(whole) is DELIVERED
     digests = [[layer.digest for layer in parcel.layers] for parcel in engine.parcels]
     expected = [blob.layer.diff_id for blob in made]
@@ -104,14 +104,14 @@ def test_layers_wait_for_those_below_and_for_their_worth(
 ) -> None:
     """A layer above a missing one goes later, and so does one that is too small: then all go together."""
     made, engine = blobs(tmp_path), FakeEngine()
-    monkeypatch.setattr(loading, "_WORTH", worth)
+    monkeypatch.setattr(delivery, "_WORTH", worth)
     with begin(engine) as load:
         load.ready(first, made[first])
         assert not engine.got.acquire(timeout=0.2)
         load.ready(1 - first, made[1 - first])
         load.ready(2, made[2])
         engine.go.release()
-        assert load.finish(oci.image(plan(), made)) is DELIVERED
+        assert load.finish(layout.image(plan(), made)) is DELIVERED
     assert [len(parcel.layers) for parcel in engine.parcels] == [3]
 
 
@@ -120,7 +120,7 @@ def test_a_recorded_image_goes_ahead_as_a_whole(tmp_path: Path) -> None:
     made, engine, cache = blobs(tmp_path), FakeEngine(), FakeCache(tmp_path)
     with begin(engine, [blob.layer for blob in made]) as load:
         assert engine.got.acquire(timeout=60)
-        whole = oci.image(plan(), made)
+        whole = layout.image(plan(), made)
         assert engine.parcels[0].manifest == whole.manifest
         file = engine.parcels[0].layers[1].file
         assert file() is None
@@ -144,7 +144,7 @@ def test_giving_up_ends_the_delivery(tmp_path: Path) -> None:
                 advance(0)
 
     made = blobs(tmp_path)
-    for engine, whole in ((FakeEngine(), None), (FakeEngine(work), oci.image(plan(), made))):
+    for engine, whole in ((FakeEngine(), None), (FakeEngine(work), layout.image(plan(), made))):
         load = begin(engine)
         with suppress(KeyboardInterrupt), load:
             if whole is not None:
@@ -169,7 +169,7 @@ def test_what_the_engine_refused_is_told_by_its_cause(tmp_path: Path) -> None:
         if damaged:
             made[1].path.write_bytes(b"x" * made[1].layer.size)
         with pytest.raises(BuildError if damaged else EngineError) as caught, begin(engine) as load:
-            load.finish(oci.image(plan(), made))
+            load.finish(layout.image(plan(), made))
         said = f"{made[1].path} is not as it was made: expected sha256 {made[1].layer.diff_id}"
         assert caught.value.message == (said if damaged else "cannot pull: digest mismatch")
 

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.pylock import Pylock
 
-from envbuild import lock as lock_module
 from envbuild.errors import LockError
-from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock import (
+from envbuild.lock import model as lock_module
+from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lock.model import (
     Determinism,
     Input,
     Lock,

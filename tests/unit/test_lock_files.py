@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild import lock as locks
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.image.dockerfile import render
-from envbuild.spec import Spec
+from envbuild.lock import model as locks
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.spec.model import Spec
 from tests.support.locks import small_lock
 
 SPEC = "name: {name}\nos: debian-12\npython: '3.11'\n"
@@ -202,6 +202,6 @@ def test_a_file_that_cannot_be_made_is_told_by_its_own_name(
         raise PermissionError(13, "Permission denied", f"{wanted['dir']}/{wanted['prefix']}x1y2z3{wanted['suffix']}")
 
     _write()
-    monkeypatch.setattr("envbuild.files.tempfile.mkstemp", refuse)
+    monkeypatch.setattr("envbuild.core.fs.tempfile.mkstemp", refuse)
     assert cli.main(["lock"]) == 2
     assert capsys.readouterr().err.startswith("envbuild: cannot read or write Dockerfile: Permission denied\n")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild import host_file
 from envbuild.errors import SpecError
-from envbuild.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.host import Cpu, GpuFacts, HostFacts, Problem
-from envbuild.lock import dumps, loads
-from envbuild.locked_hardware import ANOTHER, GIVE_ONE, lock_hardware
-from envbuild.spec import parse_spec
+from envbuild.host import file
+from envbuild.host.facts import Cpu, GpuFacts, HostFacts, Problem
+from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lock.model import dumps, loads
+from envbuild.resolve.hardware import ANOTHER, GIVE_ONE, lock_hardware
+from envbuild.spec.model import parse_spec
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 
@@ -150,7 +150,7 @@ def test_a_host_fills_what_the_spec_leaves_open() -> None:
         kernel=">=6.8",
         cpu="x86-64-v4",
         cpu_flags=("avx2", "avx512f", "fma"),
-        host=host_file.digest(facts),
+        host=file.digest(facts),
         gpu=Gpu(driver="580.159.04", devices=(msgspec.structs.replace(H200, count=2),)),
     )
     assert lock("detect", facts) == lock("{gpu: detect}", facts) == lock(facts=facts, cuda=CUDA) == expected
@@ -208,7 +208,7 @@ def test_unknown_facts_are_not_compared() -> None:
     bare = gpu(compute_capability="", sms=0, memory=0, mig="", ecc=None, vbios="", board="")
     facts = host([bare], kernel="unknown", cpu=Cpu())
     assert lock("detect", facts) == Hardware(
-        host=host_file.digest(facts), gpu=Gpu(driver="580.159.04", devices=(GpuDevice(model="NVIDIA H200"),))
+        host=file.digest(facts), gpu=Gpu(driver="580.159.04", devices=(GpuDevice(model="NVIDIA H200"),))
     )
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import lock as locks
-from envbuild.cli import locked_cuda
-from envbuild.cli.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.determinism import policy
 from envbuild.image.dockerfile import render
-from envbuild.resolve import policy
-from envbuild.spec import load_spec
+from envbuild.lock import model as locks
+from envbuild.operations import locked_cuda
+from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.spec.model import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECS = sorted((ROOT / "lockfiles").glob("*/spec.yaml"))

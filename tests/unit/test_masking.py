@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.masking import mask_arguments, mask_environment, mask_text
+from envbuild.core.redact import mask_arguments, mask_environment, mask_text
 
 
 @pytest.mark.parametrize(

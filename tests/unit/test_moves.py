@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from envbuild.lock import Lock
-from envbuild.moves import cves, markdown, moves
-from envbuild.resolve.debian_relations import version_key
+from envbuild.lock.changes import cves, markdown, moves
+from envbuild.lock.model import Lock
+from envbuild.resolve.debian.relations import version_key
 from tests.support.locks import small_lock
 
 CHANGELOG = """\

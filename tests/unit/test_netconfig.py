@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.net import goes_direct
-from envbuild.netconfig import NetworkConfig, network_config, origin, redacted
+from envbuild.net.config import NetworkConfig, network_config, origin, redacted
+from envbuild.net.http import goes_direct
 
 
 @pytest.fixture

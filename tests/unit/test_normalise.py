@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import layout
 from envbuild.errors import BuildError
-from envbuild.image.normalise import normalise
-from envbuild.image.rootfs import image_layer_from_export
+from envbuild.image.os.normalise import normalise
+from envbuild.image.os.rootfs import image_layer_from_export
+from envbuild.lock import layout
 from tests.support.debs import Member, tar_bytes
 
 COMMON = [

@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.image import oci
-from envbuild.image.layer import Entry, LayerWriter
-from envbuild.image.orders import LayerSpec
-from envbuild.image.plan import CREATED, Plan
+from envbuild.image.oci import layout
+from envbuild.image.plan.layer_order import LayerSpec
+from envbuild.image.plan.model import CREATED, Plan
+from envbuild.image.tar.layer import Entry, LayerWriter
 
 
-def blob(path: Path, name: str) -> oci.Blob:
+def blob(path: Path, name: str) -> layout.Blob:
     """A layer holding one empty folder."""
     with path.open("wb") as stream, LayerWriter(stream) as writer:
         writer.add(Entry(path=name, kind="dir", mode=0o755))
-    return oci.Blob(layer=writer.layer(), path=path)
+    return layout.Blob(layer=writer.layer(), path=path)
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> oci.Image:
+def image(tmp_path: Path) -> layout.Image:
     """An image of two layers."""
     plan = Plan(
         name="t",
@@ -39,10 +39,10 @@ def image(tmp_path: Path) -> oci.Image:
         config={"Cmd": ["x"]},
         labels={"a": "b"},
     )
-    return oci.image(plan, [blob(tmp_path / "1", "etc"), blob(tmp_path / "2", "opt")])
+    return layout.image(plan, [blob(tmp_path / "1", "etc"), blob(tmp_path / "2", "opt")])
 
 
-def test_configuration(image: oci.Image) -> None:
+def test_configuration(image: layout.Image) -> None:
     """The configuration names layers by uncompressed digest, and is what the identity is taken of."""
     config = json.loads(image.config)
     assert config["rootfs"] == {
@@ -58,7 +58,7 @@ def test_configuration(image: oci.Image) -> None:
     assert image.config == json.dumps(config, sort_keys=True, separators=(",", ":")).encode()
 
 
-def test_manifest(image: oci.Image) -> None:
+def test_manifest(image: layout.Image) -> None:
     """The manifest's descriptors are the blobs' true digests and sizes; layers are not compressed."""
     manifest = json.loads(image.manifest)
     assert manifest["config"]["digest"] == f"sha256:{image.config_digest}"
@@ -79,9 +79,9 @@ def read(chunks: bytes) -> dict[str, bytes]:
         return {member.name: tar.extractfile(member).read() for member in tar if member.isreg()}  # type: ignore[union-attr]
 
 
-def test_archive(image: oci.Image) -> None:
+def test_archive(image: layout.Image) -> None:
     """The archive serves both kinds of engines, and every blob is named by its digest."""
-    found = read(b"".join(oci.docker_archive(image, "envbuild/t:1")))
+    found = read(b"".join(layout.docker_archive(image, "envbuild/t:1")))
     for name, data in found.items():
         if name.startswith("blobs/sha256/"):
             assert hashlib.sha256(data).hexdigest() == name.rpartition("/")[2]
@@ -100,19 +100,19 @@ def test_archive(image: oci.Image) -> None:
     assert found["oci-layout"] == b'{"imageLayoutVersion":"1.0.0"}'
 
 
-def test_layers_the_engine_holds_are_left_out(image: oci.Image) -> None:
+def test_layers_the_engine_holds_are_left_out(image: layout.Image) -> None:
     """Only what is missing is sent; the manifests still name everything."""
     skipped = image.layers[0].layer.diff_id
-    whole = read(b"".join(oci.docker_archive(image, "t:1")))
-    found = read(b"".join(oci.docker_archive(image, "t:1", skip={skipped})))
+    whole = read(b"".join(layout.docker_archive(image, "t:1")))
+    found = read(b"".join(layout.docker_archive(image, "t:1", skip={skipped})))
     assert whole.keys() - found.keys() == {f"blobs/sha256/{skipped}"}
 
 
-def test_folder_and_file_hold_the_same(image: oci.Image, tmp_path: Path) -> None:
+def test_folder_and_file_hold_the_same(image: layout.Image, tmp_path: Path) -> None:
     """Both outputs are the same layout, and the file is the same bytes each time."""
-    oci.write_layout_dir(image, "t:1", tmp_path / "layout")
-    oci.write_tar(image, "t:1", tmp_path / "a.tar")
-    oci.write_tar(image, "t:1", tmp_path / "b.tar")
+    layout.write_layout_dir(image, "t:1", tmp_path / "layout")
+    layout.write_tar(image, "t:1", tmp_path / "a.tar")
+    layout.write_tar(image, "t:1", tmp_path / "b.tar")
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
     files = {path for path in (tmp_path / "layout").rglob("*") if path.is_file()}
     assert {str(path.relative_to(tmp_path / "layout")): path.read_bytes() for path in files} == read(
@@ -120,24 +120,24 @@ def test_folder_and_file_hold_the_same(image: oci.Image, tmp_path: Path) -> None
     )
 
 
-def test_an_existing_folder_is_kept(image: oci.Image, tmp_path: Path) -> None:
+def test_an_existing_folder_is_kept(image: layout.Image, tmp_path: Path) -> None:
     """A folder with something in it is not touched."""
     (tmp_path / "layout").mkdir()
     (tmp_path / "layout/mine").write_text("x")
     with pytest.raises(BuildError) as caught:
-        oci.write_layout_dir(image, "t:1", tmp_path / "layout")
+        layout.write_layout_dir(image, "t:1", tmp_path / "layout")
     assert caught.value.message == f"{tmp_path}/layout exists already"
     assert [path.name for path in (tmp_path / "layout").iterdir()] == ["mine"]
 
 
-def test_nothing_half_written(image: oci.Image, tmp_path: Path) -> None:
+def test_nothing_half_written(image: layout.Image, tmp_path: Path) -> None:
     """A layer that is not as it was made ends the writing, and nothing is left."""
     target = tmp_path / "out"
     target.mkdir()
     blob = image.layers[1]
     for data in (b"short", bytes(blob.layer.size), bytes(blob.layer.size + 1)):
         blob.path.write_bytes(data)
-        for write, name in ((oci.write_tar, "a.tar"), (oci.write_layout_dir, "layout")):
+        for write, name in ((layout.write_tar, "a.tar"), (layout.write_layout_dir, "layout")):
             with pytest.raises(BuildError) as caught:
                 write(image, "t:1", target / name)
             assert caught.value.message == f"{blob.path} is not as it was made: expected sha256 {blob.layer.diff_id}"
@@ -146,15 +146,15 @@ def test_nothing_half_written(image: oci.Image, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tag", ["", "t", "T:1", "t:../x", "t:1 --evil", "-t:1", "t:" + "x" * 129])
-def test_tags_are_checked(image: oci.Image, tag: str) -> None:
+def test_tags_are_checked(image: layout.Image, tag: str) -> None:
     """Only what every engine takes as a name goes out."""
     with pytest.raises(BuildError) as caught:
-        list(oci.docker_archive(image, tag))
+        list(layout.docker_archive(image, tag))
     assert caught.value.message == f"expected an image name such as 'digits:latest', found {tag!r}"
 
 
-def test_names_with_a_registry(image: oci.Image) -> None:
+def test_names_with_a_registry(image: layout.Image) -> None:
     """A registry's name stays; short names get what containerd calls them."""
     for tag, name in (("t:1", "docker.io/library/t:1"), ("r.example:5000/t:1", "r.example:5000/t:1")):
-        (descriptor,) = json.loads(read(b"".join(oci.docker_archive(image, tag)))["index.json"])["manifests"]
+        (descriptor,) = json.loads(read(b"".join(layout.docker_archive(image, tag)))["index.json"])["manifests"]
         assert descriptor["annotations"]["io.containerd.image.name"] == name

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import pipconfig
 from envbuild.errors import ResolveError
+from envbuild.net import pip_config
 
 
 def _write(path: Path, text: str) -> Path:
@@ -22,7 +22,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def _read(environ: dict[str, str], home: Path) -> dict[str, str]:
-    return pipconfig.read({"XDG_CONFIG_DIRS": str(home / "xdg"), **environ}, home, home / "prefix")
+    return pip_config.read({"XDG_CONFIG_DIRS": str(home / "xdg"), **environ}, home, home / "prefix")
 
 
 def test_the_strongest_of_all_places_wins(home: Path) -> None:
@@ -53,7 +53,7 @@ def test_other_sections_do_not_count(home: Path) -> None:
     )
     found = _read({}, home)
     assert "timeout" not in found
-    assert pipconfig.words(found, "extra-index-url") == ("https://a.invalid", "https://b.invalid")
+    assert pip_config.words(found, "extra-index-url") == ("https://a.invalid", "https://b.invalid")
 
 
 def test_a_broken_file_is_named(home: Path) -> None:
@@ -68,4 +68,4 @@ def test_a_broken_file_is_named(home: Path) -> None:
 @pytest.mark.parametrize(("text", "yes"), [("true", True), ("1", True), ("on", True), ("no", False), ("", False)])
 def test_switches_are_read_as_pip_does(text: str, yes: bool) -> None:
     """pip takes several words for yes."""
-    assert pipconfig.switch({"pre": text}, "pre") is yes
+    assert pip_config.switch({"pre": text}, "pre") is yes

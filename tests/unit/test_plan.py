@@ -7,11 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild import layout
 from envbuild.errors import BuildError, LockError
-from envbuild.image.plan import CREATED, Plan, plan
-from envbuild.image.runtime import entrypoint
-from envbuild.lock import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
+from envbuild.image.plan.model import CREATED, Plan, plan
+from envbuild.image.runtime.files import entrypoint
+from envbuild.lock import layout
+from envbuild.lock.model import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
 from tests.support.locks import small_lock
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from packaging.specifiers import SpecifierSet
 
-from envbuild.hardware import Cuda
-from envbuild.lock import Determinism, PythonPackage, Wheel
-from envbuild.resolve import nondeterministic, policy, policy_runtime
-from envbuild.resolve.policy_docs import document
+from envbuild.determinism import operations, policy
+from envbuild.lock.hardware import Cuda
+from envbuild.lock.model import Determinism, PythonPackage, Wheel
 from envbuild.runtime.guard import ranges
 from envbuild.runtime.guard.variables import HARD
+from tools import runtime_tables
+from tools.determinism_reference import document
 
 OPS = Determinism(level="ops", seed=42, threads=2)
 SEEDS = Determinism(level="seeds", seed=7, threads=3)
@@ -222,7 +223,7 @@ def test_every_switch_is_sound() -> None:
 
 def test_every_operation_is_sound() -> None:
     """What raises has its names in the error, what differs in silence has names to look for in a script."""
-    for row in nondeterministic.table():
+    for row in operations.table():
         assert row.errors if row.refused else row.calls, row.name
         assert row.why
         assert row.ways
@@ -235,7 +236,7 @@ def test_every_operation_is_sound() -> None:
 def test_the_hooks_tables_are_those_of_the_data(kind: str) -> None:
     """The modules that ship in images are generated; after a change of the data they are generated again."""
     path = Path(policy.__file__).parents[1] / f"runtime/hook/table_{kind}.py"
-    assert path.read_text() == getattr(policy_runtime, kind)(), f"run: python -m {policy_runtime.__name__} {kind}"
+    assert path.read_text() == getattr(runtime_tables, kind)(), f"run: python -m {runtime_tables.__name__} {kind}"
 
 
 PORTABLE = Determinism(level="portable", seed=42, threads=2)
@@ -325,7 +326,7 @@ def test_numpy_is_told_names_that_its_version_knows(version: str, last: str) -> 
 def test_the_document_is_the_one_of_the_table() -> None:
     """docs/determinism.md is generated; after a change of the table it is generated again."""
     path = Path(__file__).parents[2] / "docs/determinism.md"
-    assert path.read_text() == document(), "run: python -m envbuild.resolve.policy_docs > docs/determinism.md"
+    assert path.read_text() == document(), "run: python -m tools.determinism_reference > docs/determinism.md"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from envbuild.processes import Parameter, ParameterSet, ReadFile, effective, facts
+from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective, facts
 
 SHA, OTHER = "a" * 64, "b" * 64
 

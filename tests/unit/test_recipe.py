@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envbuild.cli.building import recipe_of
-from envbuild.image import runtime
-from envbuild.image.plan import plan
+from envbuild.image.plan.model import plan
+from envbuild.image.runtime import files
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
 
@@ -17,7 +17,7 @@ def test_the_recipe_knows_the_code_inside_the_image(monkeypatch: pytest.MonkeyPa
     planned = plan(lock)
     before = recipe_of(lock, planned)
     assert recipe_of(lock, planned) == before
-    sources = {**runtime.runtime_sources()}
+    sources = {**files.runtime_sources()}
     path = next(iter(sources))
-    monkeypatch.setattr(runtime, "runtime_sources", lambda: {**sources, path: sources[path] + b"\n"})
+    monkeypatch.setattr(files, "runtime_sources", lambda: {**sources, path: sources[path] + b"\n"})
     assert recipe_of(lock, planned) != before

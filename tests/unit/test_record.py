@@ -9,8 +9,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from envbuild.host import Cpu, GpuFacts, HostFacts, HostGpu
-from envbuild.record import (
+from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
+from envbuild.record.compare_outputs import compare, different_tensors, same_tensors
+from envbuild.record.model import (
     Git,
     LockFacts,
     Options,
@@ -26,8 +27,7 @@ from envbuild.record import (
     record_schema,
     verified,
 )
-from envbuild.record_outputs import compare, different_tensors, same_tensors
-from envbuild.record_summary import summary
+from envbuild.record.summary import summary
 
 SHA = "ab" * 32
 

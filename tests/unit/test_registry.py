@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import lock as locks
-from envbuild.cli.published import Places, published_path, read_published, write_published
 from envbuild.errors import IntegrityError, RegistryError, UsageError
-from envbuild.net import HttpError
-from envbuild.netconfig import NetworkConfig
+from envbuild.lock import model as locks
+from envbuild.net.config import NetworkConfig
+from envbuild.net.http import HttpError
+from envbuild.operations.blob_locations import Places, published_path, read_published, write_published
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.credentials import Credentials, certificates
 from envbuild.registry.errors import answer_error, refused
@@ -22,7 +22,7 @@ from envbuild.registry.image import unpacked
 from envbuild.registry.reference import Reference, api_host, is_loopback, parse_reference
 from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository, descriptors
 from envbuild.registry.transport import Transport
-from envbuild.store import Store
+from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 
 DIGEST = "ab" * 32

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from envbuild import lock as locks
-from envbuild import run as stage
-from envbuild import runs
 from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport
 from envbuild.errors import EngineError
-from envbuild.hardware import Gpu, GpuDevice
-from envbuild.lock import Determinism, Hardware, Lock
-from envbuild.repeat import Output, Repeat, Repeated, clear, forget_values, repeat, scratch_folder, slots_for
-from envbuild.run import RunRequest
-from envbuild.workcopy import plan_copy
+from envbuild.lock import model as locks
+from envbuild.lock.hardware import Gpu, GpuDevice
+from envbuild.lock.model import Determinism, Hardware, Lock
+from envbuild.record import history
+from envbuild.run import execute as stage
+from envbuild.run.project_copy import plan_copy
+from envbuild.run.repeat import Output, Repeat, Repeated, clear, forget_values, repeat, scratch_folder, slots_for
+from envbuild.run.request import RunRequest
 from tests.support.runtime import make_lock
 
 Action = Callable[[ContainerRun, Path], int]
@@ -112,7 +112,7 @@ def test_each_run_finds_the_project_as_it_was(project: Path) -> None:
             ("out.txt", "created"), ("train.py", "changed"),
         ]  # fmt: skip
         assert each.record.options.verification == "V"
-    assert {record.id for record in runs.list_runs(project)} == {each.record.id for each in found}
+    assert {record.id for record in history.list_runs(project)} == {each.record.id for each in found}
     assert len({each.record.recipe for each in found}) == 1
 
 
@@ -237,7 +237,7 @@ def test_outputs_can_be_kept(project: Path, tmp_path: Path) -> None:
 def test_traces_of_equal_runs_are_kept_once(project: Path) -> None:
     """Large traces of all runs but the first are removed; small ones stay."""
     found = collect(a_plan(project), 3, Engine(lambda request, folder: 0))
-    paths = [runs.run_folder(project, each.record.id) / "process" / "trace-main.bin" for each in found]
+    paths = [history.run_folder(project, each.record.id) / "process" / "trace-main.bin" for each in found]
     for path, size in zip(paths, (100, 100, 10), strict=True):
         path.write_bytes(b"x" * size)
     forget_values(project, [each.record for each in found], 50)
@@ -298,4 +298,4 @@ def test_interrupted_programs_are_told(project: Path) -> None:
         repeat(a_plan(project), 3, engine, interrupt)
     assert signals == ["SIGINT"]
     assert len(engine.asked) == 2
-    assert [record.exit_code for record in runs.list_runs(project)] == [130, 0]
+    assert [record.exit_code for record in history.list_runs(project)] == [130, 0]

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.difference import compare
+from envbuild.diff import compare
 from envbuild.errors import UsageError
-from envbuild.record import Git, Output, Record, Tensor
+from envbuild.record.model import Git, Output, Record, Tensor
 from envbuild.report import MOST, Distance, Run, render
 from tests.support.locks import small_lock
 from tests.support.pages import Page

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import SpecError
-from envbuild.requirement_files import included, requirement_lines
+from envbuild.spec.requirement_files import included, requirement_lines
 
 
 def write(folder: Path, **files: str) -> Path:

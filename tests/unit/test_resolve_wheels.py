@@ -8,8 +8,8 @@ import pytest
 from packaging import tags
 
 from envbuild.errors import ResolveError
-from envbuild.resolve.uv import platform
-from envbuild.resolve.wheels import Candidate, Target, best, choose, ranks, read_pylock
+from envbuild.resolve.python.uv import platform
+from envbuild.resolve.python.wheels import Candidate, Target, best, choose, ranks, read_pylock
 
 BOOKWORM = Target(python="3.11", platform="manylinux_2_36_x86_64")
 TRIXIE_ARM = Target(python="3.13.5", platform="manylinux_2_41_aarch64")

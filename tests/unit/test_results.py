@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.record import Output
-from envbuild.results import events, metrics
-from envbuild.results.lines import LINE, Tap
-from envbuild.results.series import NAMES, POINTS, Collected, Series, exact
+from envbuild.record.model import Output
+from envbuild.run.results import events, metrics
+from envbuild.run.results.lines import LINE, Tap
+from envbuild.run.results.series import NAMES, POINTS, Collected, Series, exact
 
 SHA = "ab" * 32
 

@@ -12,13 +12,13 @@ from typing import BinaryIO
 import msgspec
 import pytest
 
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.progress import Silent
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.image.deb import open_deb
-from envbuild.image.rootfs import build_os_layer, os_key
-from envbuild.lock import Os, OsPackage
-from envbuild.progress import Silent
+from envbuild.image.os.deb import open_deb
+from envbuild.image.os.rootfs import build_os_layer, os_key
+from envbuild.lock.model import Os, OsPackage
 from tests.support.debs import Member, deb_bytes, deb_control
 
 

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from envbuild import lock as locks
-from envbuild import run as stage
-from envbuild import run_container, run_gpus, runs
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
 from envbuild.errors import EngineError, UsageError
-from envbuild.hardware import Gpu, GpuDevice
-from envbuild.record import Tensor
-from envbuild.run import RunRequest, caller_ids, command_line, run
+from envbuild.lock import model as locks
+from envbuild.lock.hardware import Gpu, GpuDevice
+from envbuild.record import history
+from envbuild.record.model import Tensor
+from envbuild.run import container, gpus
+from envbuild.run import execute as stage
+from envbuild.run.execute import caller_ids, command_line, run
+from envbuild.run.request import RunRequest
 from tests.support.ticks import next_tick
 
 CONFIG = "ab" * 32
@@ -138,7 +140,7 @@ def test_a_missing_script_and_one_outside_are_refused(project: Path, tmp_path_fa
     with pytest.raises(UsageError) as outside:
         run(a_request(project, str(other)), Engine())
     assert outside.value.message == f"the script {other} is outside the project {project}"
-    assert runs.list_runs(project) == ()
+    assert history.list_runs(project) == ()
 
 
 def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> None:
@@ -185,7 +187,7 @@ def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
 
     record = run(a_request(project, "train.py"), Engine(action))
     assert states == ["running"]
-    assert runs.list_runs(project) == (record,)
+    assert history.list_runs(project) == (record,)
     assert (record.state, record.exit_code, record.script and record.script.path) == ("finished", 3, "train.py")
     assert [output.path for output in record.outputs] == ["model.keras"]
     assert record.processes == ({"seeds": {"python": 42}},)
@@ -221,7 +223,7 @@ def test_a_run_that_fails_is_recorded(project: Path, error: BaseException, state
 
     with pytest.raises(type(error)):
         run(a_request(project, "train.py"), Engine(action))
-    (record,) = runs.list_runs(project)
+    (record,) = history.list_runs(project)
     assert (record.state, record.problem, record.exit_code) == (state, problem, None)
     assert record.end is not None
 
@@ -255,7 +257,7 @@ def test_a_missing_input_is_named(project: Path) -> None:
     with pytest.raises(UsageError) as caught:
         run(request, Engine())
     assert caught.value.message == f"the input data of pylock.digits.toml does not exist in {project}"
-    assert runs.list_runs(project) == ()
+    assert history.list_runs(project) == ()
 
 
 def test_behind_sudo_files_belong_to_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,8 +306,8 @@ def test_gpus_are_handed_over_as_locked(
 
     Where neither a driver nor an engine with GPUs is, none are asked for: the guard in the container then refuses.
     """
-    monkeypatch.setattr(run_container, "lacks_gpu_driver", lambda: not driver)
-    monkeypatch.setattr(run_gpus, "number_of_gpus", lambda root: 3)
+    monkeypatch.setattr(container, "lacks_gpu_driver", lambda: not driver)
+    monkeypatch.setattr(gpus, "number_of_gpus", lambda root: 3)
     engine = Engine(support=support)
     record = run(a_request(project, "train.py", **changes), engine)
     assert engine.asked[0].gpus == asked
@@ -314,7 +316,7 @@ def test_gpus_are_handed_over_as_locked(
 
 def test_an_engine_elsewhere_is_asked_as_locked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What this machine has says nothing of the one where the engine is."""
-    monkeypatch.setattr(run_container, "lacks_gpu_driver", lambda: True)
+    monkeypatch.setattr(container, "lacks_gpu_driver", lambda: True)
     engine = Engine(local=False)
     run(a_request(project, "train.py", hardware=gpu_hardware()), engine)
     assert engine.asked[0].gpus == Gpus(count=3)
@@ -434,7 +436,7 @@ def test_saved_models_are_read_after_the_program(project: Path) -> None:
     (output,) = record.outputs
     assert (output.content, output.unread) == ("cd" * 16, "")
     assert output.tensors["w"] == Tensor(dtype="float32", shape=(2, 3), digest="ab" * 16, norm=1.5)
-    assert runs.list_runs(project) == (record,)
+    assert history.list_runs(project) == (record,)
 
 
 @pytest.mark.parametrize(
@@ -522,7 +524,7 @@ def test_metrics_are_in_the_record(project: Path) -> None:
     assert record.metric_sources == {
         "loss": "keras", "acc": "keras", "standard output: loss": "standard output"
     }  # fmt: skip
-    assert runs.list_runs(project) == (record,)
+    assert history.list_runs(project) == (record,)
 
 
 def test_checkpoints_that_nothing_here_reads(project: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from envbuild import hostprobe
 from envbuild.engine.protocol import Gpus
-from envbuild.hardware import Gpu, GpuDevice, Hardware
-from envbuild.host import GpuFacts, GpuProcess, HostGpu, Problem
-from envbuild.run_gpus import choose, fitting, number_of_gpus
+from envbuild.host import probe
+from envbuild.host.facts import GpuFacts, GpuProcess, HostGpu, Problem
+from envbuild.lock.hardware import Gpu, GpuDevice, Hardware
+from envbuild.run.gpus import choose, fitting, number_of_gpus
 
 
 def h100(uuid: str, **changes: Any) -> HostGpu:
@@ -90,7 +90,7 @@ def a_machine(root: Path, monkeypatch: pytest.MonkeyPatch, *devices: HostGpu, wh
         looks.append(True)
         return GpuFacts(driver="580.159.04", devices=devices)
 
-    monkeypatch.setattr(hostprobe, "gpu_facts", facts)
+    monkeypatch.setattr(probe, "gpu_facts", facts)
     return looks
 
 

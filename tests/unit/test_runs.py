@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild import runs
-from envbuild.record import LockFacts, Options, Output, Record, RecordError
+from envbuild.record import history
+from envbuild.record.model import LockFacts, Options, Output, Record, RecordError
 
 SHA = "ab" * 32
 
@@ -30,7 +30,7 @@ def a_record(identity: str, **changes: Any) -> Record:
 @given(st.integers(0, 2**48 - 1), st.integers(0, 2**48 - 1))
 def test_identities_sort_by_time(first: int, second: int) -> None:
     """Identities are 26 characters of Crockford's base 32 and sort as their times do."""
-    one, two = runs.new_id(first), runs.new_id(second)
+    one, two = history.new_id(first), history.new_id(second)
     assert len(one) == 26
     assert set(one) <= set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
     assert (first < second) <= (one < two)
@@ -38,41 +38,41 @@ def test_identities_sort_by_time(first: int, second: int) -> None:
 
 def test_the_first_ten_characters_are_the_time() -> None:
     """The example of the ULID specification: 1469918176385 ms is 01ARYZ6S41."""
-    assert runs.new_id(1469918176385).startswith("01ARYZ6S41")
+    assert history.new_id(1469918176385).startswith("01ARYZ6S41")
 
 
 def test_records_are_listed_newest_first(tmp_path: Path) -> None:
     """Saved records come back newest first; damaged ones and strange folders are passed over."""
-    ids = [runs.new_id(when) for when in (1, 2, 3)]
+    ids = [history.new_id(when) for when in (1, 2, 3)]
     for identity in ids:
-        runs.save(tmp_path, a_record(identity))
-    (runs.run_folder(tmp_path, ids[1]) / "record.json").write_text("{")
+        history.save(tmp_path, a_record(identity))
+    (history.run_folder(tmp_path, ids[1]) / "record.json").write_text("{")
     (tmp_path / ".envbuild" / "runs" / "notes").mkdir()
-    assert [record.id for record in runs.list_runs(tmp_path)] == [ids[2], ids[0]]
+    assert [record.id for record in history.list_runs(tmp_path)] == [ids[2], ids[0]]
     assert (tmp_path / ".envbuild" / ".gitignore").read_text() == "*\n"
-    assert runs.list_runs(tmp_path / "elsewhere") == ()
+    assert history.list_runs(tmp_path / "elsewhere") == ()
 
 
 def test_a_run_is_found_by_the_beginning_of_its_identity(tmp_path: Path) -> None:
     """A prefix in any case finds its run; an ambiguous or unknown one is an error that says so."""
     one, two = "01JC" + "A" * 22, "01JD" + "A" * 22
-    runs.save(tmp_path, a_record(one))
-    runs.save(tmp_path, a_record(two))
-    assert runs.find_run(tmp_path, "01jd").id == two
+    history.save(tmp_path, a_record(one))
+    history.save(tmp_path, a_record(two))
+    assert history.find_run(tmp_path, "01jd").id == two
     with pytest.raises(RecordError) as ambiguous:
-        runs.find_run(tmp_path, "01J")
+        history.find_run(tmp_path, "01J")
     assert ambiguous.value.message == f"2 runs begin with '01J': {two}, {one}"
     with pytest.raises(RecordError) as unknown:
-        runs.find_run(tmp_path, "7")
+        history.find_run(tmp_path, "7")
     assert unknown.value.message == f"no runs begin with '7' in {tmp_path}"
 
 
 def test_many_runs_that_begin_alike(tmp_path: Path) -> None:
     """Five are named, and that there are more is said."""
     for sign in "1234567":
-        runs.save(tmp_path, a_record("01JC" + sign * 22))
+        history.save(tmp_path, a_record("01JC" + sign * 22))
     with pytest.raises(RecordError) as ambiguous:
-        runs.find_run(tmp_path, "01J")
+        history.find_run(tmp_path, "01J")
     assert ambiguous.value.message.startswith(f"7 runs begin with '01J': 01JC{'7' * 22}, ")
     assert ambiguous.value.message.endswith(f", 01JC{'3' * 22} and 2 more")
 
@@ -80,29 +80,29 @@ def test_many_runs_that_begin_alike(tmp_path: Path) -> None:
 def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
     """A run is compared with successful earlier runs of its recipe only, and an equal one wins over a newer other."""
     other = (Output(path="model", change="created", size=1, sha256="cd" * 32),)
-    ids = [runs.new_id(when) for when in range(1, 7)]
-    runs.save(tmp_path, a_record(ids[0]))
-    runs.save(tmp_path, a_record(ids[1]))
-    runs.save(tmp_path, a_record(ids[2], outputs=other))
-    runs.save(tmp_path, a_record(ids[3], recipe="another"))
-    runs.save(tmp_path, a_record(ids[4], exit_code=1))
-    assert runs.compared(tmp_path, a_record(ids[5])) == {"same_bits_as": ids[1], "same_tensors_in": ()}
+    ids = [history.new_id(when) for when in range(1, 7)]
+    history.save(tmp_path, a_record(ids[0]))
+    history.save(tmp_path, a_record(ids[1]))
+    history.save(tmp_path, a_record(ids[2], outputs=other))
+    history.save(tmp_path, a_record(ids[3], recipe="another"))
+    history.save(tmp_path, a_record(ids[4], exit_code=1))
+    assert history.compared(tmp_path, a_record(ids[5])) == {"same_bits_as": ids[1], "same_tensors_in": ()}
     third = (Output(path="model", change="created", size=1, sha256="ef" * 32),)
-    found = runs.compared(tmp_path, a_record(ids[5], outputs=third))
+    found = history.compared(tmp_path, a_record(ids[5], outputs=third))
     assert found == {"differs_from": ids[2], "differs_in": ("model",)}
-    assert runs.compared(tmp_path, a_record(ids[5], outputs=())) == {}
+    assert history.compared(tmp_path, a_record(ids[5], outputs=())) == {}
 
 
 def test_equal_content_in_other_bytes_is_no_difference(tmp_path: Path) -> None:
     """A saved model that differs in a time stamp only agrees, and is named; other tensors are a difference."""
-    ids = [runs.new_id(when) for when in range(1, 4)]
+    ids = [history.new_id(when) for when in range(1, 4)]
 
     def model(sha: str, content: str) -> Record:
         output = Output(path="m.keras", change="created", size=1, sha256=sha * 32, content=content)
         return a_record(ids[2], outputs=(output,))
 
-    runs.save(tmp_path, msgspec.structs.replace(model("aa", "same"), id=ids[0]))
-    assert runs.compared(tmp_path, model("bb", "same")) == {"same_bits_as": ids[0], "same_tensors_in": ("m.keras",)}
+    history.save(tmp_path, msgspec.structs.replace(model("aa", "same"), id=ids[0]))
+    assert history.compared(tmp_path, model("bb", "same")) == {"same_bits_as": ids[0], "same_tensors_in": ("m.keras",)}
     for content in ("other", ""):
-        found = runs.compared(tmp_path, model("bb", content))
+        found = history.compared(tmp_path, model("bb", content))
         assert found == {"differs_from": ids[0], "differs_in": ("m.keras",)}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.resolve import policy
+from envbuild.determinism import policy
 from envbuild.runtime.guard import checks, variables
 
 EXPECT: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild import masking as host
+from envbuild.core import redact as host
 from envbuild.runtime import masking
 
 HF = "hf_" + "a1B2" * 6

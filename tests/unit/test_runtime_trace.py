@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from envbuild import trace
 from envbuild.runtime.hook import trace as hook
 from envbuild.runtime.hook import trace_file, trace_measure, trace_program
+from envbuild.trace import compare
 from tests.support.runtime import Tree, make_lock, make_tree
 from tests.support.traces import Tensor, make_trace, make_tracer, reference
 
@@ -91,7 +91,7 @@ def test_what_goes_wrong_is_said_once(tmp_path: Path) -> None:
     tracer.step("keras.fit", "model", broken)
     tracer.step("keras.fit", "model", lambda: [("a", Tensor([1.0]))])
     assert tracer.process.warnings == ["trace: RuntimeError: deleted"]
-    (found,) = trace.read_run(tmp_path)
+    (found,) = compare.read_run(tmp_path)
     assert [step.step for step in found.steps] == [2]
 
 
@@ -109,13 +109,13 @@ def test_a_full_disk_ends_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.undo()
     tracer.close()
     assert tracer.process.warnings == ["trace: [Errno 28] No space left on device: the trace ends here"]
-    assert [step.step for step in trace.read_run(tmp_path)[0].steps] == [1]
+    assert [step.step for step in compare.read_run(tmp_path)[0].steps] == [1]
 
 
 def test_other_tensors_are_a_new_description(tmp_path: Path) -> None:
     """A model that gets another layer goes on under its name."""
     make_trace(tmp_path, [{"a": [1.0]}, {"a": [1.0]}, {"a": [1.0], "b": [2.0]}])
-    (found,) = trace.read_run(tmp_path)
+    (found,) = compare.read_run(tmp_path)
     assert [list(step.tensors) for step in found.steps] == [["a"], ["a"], ["a", "b"]]
     assert [step.group.number for step in found.steps] == [0, 0, 1]
 
@@ -125,7 +125,7 @@ def test_large_traces_have_no_figures(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(hook, "FIGURES_UNTIL", 500)
     monkeypatch.setattr(hook, "SIZE", 700)
     make_trace(tmp_path, [{"a": [float(step)]} for step in range(30)])
-    (found,) = trace.read_run(tmp_path)
+    (found,) = compare.read_run(tmp_path)
     known = [step.figures(0) is not None for step in found.steps]
     assert known[0]
     assert not known[-1]
@@ -136,7 +136,7 @@ def test_large_traces_have_no_figures(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_long_traces_have_figures_now_and_then(tmp_path: Path) -> None:
     """The first hundred entries have figures, of the later ones every tenth."""
     make_trace(tmp_path, [{"a": [float(step)]} for step in range(131)])
-    (found,) = trace.read_run(tmp_path)
+    (found,) = compare.read_run(tmp_path)
     assert [step.step for step in found.steps if step.figures(0)] == [*range(101), 110, 120, 130]
 
 
@@ -152,7 +152,7 @@ def test_a_forked_child_has_a_trace_of_its_own(tmp_path: Path) -> None:
     os.waitpid(child, 0)
     tracer.step("torch.optim", "Adam", lambda: [("a", Tensor([2.0]))])
     tracer.close()
-    main, fork = trace.read_run(tmp_path)
+    main, fork = compare.read_run(tmp_path)
     assert (main.process, len(main.steps), main.ended) == ("", 2, True)
     assert (fork.process, len(fork.steps), fork.ended) == ("fork 1", 1, False)
     assert fork.pid == child
@@ -181,7 +181,7 @@ def test_a_program_tells_of_its_steps(heard: Any, tmp_path: Path) -> None:
     sys.audit("envbuild.step", {"dense": {"kernel": c}, "rest": [b, None, State(c, ())]}, {"step": 5, "batch": [a]})
     sys.audit("another.event", 1)
     assert heard.process.warnings == []
-    (found,) = trace.read_run(tmp_path)
+    (found,) = compare.read_run(tmp_path)
     assert list(found.steps[0].tensors) == ["dense/kernel", "rest/0", "rest/2/weights"]
     assert [(s.step, s.covers, s.epoch, s.observed, s.batch is None) for s in found.steps] == [
         (0, 0, None, {}, True),

@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild import __version__, cli
-from envbuild.cli.identity import image_tag
 from envbuild.cli.sbom_documents import read_evidence, sbom_document, sbom_documents
 from envbuild.errors import IntegrityError
-from envbuild.image.plan import plan
-from envbuild.lock import Lock, Os, dumps
+from envbuild.image.identity import image_tag
+from envbuild.image.plan.model import plan
+from envbuild.lock.model import Lock, Os, dumps
 from envbuild.sbom import cyclonedx, graph, spdx
 from envbuild.sbom.bill import bill
 from envbuild.sbom.licences import debian_licence, wheel_licence
 from envbuild.sbom.values import Bill, Evidence, Image, Layer
-from envbuild.store import Store
+from envbuild.store.objects import Store
 from tests.support.debs import Member, make_deb
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes

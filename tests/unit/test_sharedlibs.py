@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_file
+from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.image.environment import WheelFile, pack_wheels
-from envbuild.lock import PythonPackage, Wheel
-from envbuild.resolve import sharedlibs
-from envbuild.resolve.sharedlibs import Missing, added_os_packages, missing_libraries, scan_wheel
+from envbuild.image.python.environment import WheelFile, pack_wheels
+from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.resolve.libraries import closure
+from envbuild.resolve.libraries.closure import Missing, added_os_packages, missing_libraries, scan_wheel
 from tests.support.elf import make_elf
 from tests.support.wheels import make_wheel
 
@@ -28,7 +28,7 @@ def _package(file: str, sha256: str = "0" * 64) -> PythonPackage:
     )
 
 
-def _scan(tmp_path: Path, name: str, files: Mapping[str, bytes]) -> sharedlibs.WheelLibraries:
+def _scan(tmp_path: Path, name: str, files: Mapping[str, bytes]) -> closure.WheelLibraries:
     path = make_wheel(tmp_path, name, files=dict(files), tag="cp311-cp311-manylinux_2_28_x86_64")
     return scan_wheel(path, sha256_file(path), tmp_path / "cache")
 
@@ -62,14 +62,14 @@ def test_a_wheel_is_read_once(tmp_path: Path) -> None:
     """What was found is kept by digest: the wheel need not be there a second time, nor the cache be whole."""
     path = make_wheel(tmp_path, "pkg", files={"a.so": make_elf(["libz.so.1"])})
     digest = sha256_file(path)
-    assert sharedlibs.known_libraries(digest, tmp_path / "cache") is None
+    assert closure.known_libraries(digest, tmp_path / "cache") is None
     first = scan_wheel(path, digest, tmp_path / "cache")
     kept = next((tmp_path / "cache/wheel-libraries").iterdir())
     kept.write_bytes(kept.read_bytes()[:-5])
     assert scan_wheel(path, digest, tmp_path / "cache") == first
     path.unlink()
     assert scan_wheel(path, digest, tmp_path / "cache") == first
-    assert sharedlibs.known_libraries(digest, tmp_path / "cache") == first
+    assert closure.known_libraries(digest, tmp_path / "cache") == first
 
 
 def test_a_large_object_is_not_held_in_memory(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_objects_tell_more_than_the_table(tmp_path: Path) -> None:
 
 def test_only_the_linkers_folders_count() -> None:
     """A library in a private folder is not found by name, so it provides nothing."""
-    assert sharedlibs.sonames_in(
+    assert closure.sonames_in(
         [
             "./usr/lib/x86_64-linux-gnu/libz.so.1",
             "usr/lib/libold.so",
@@ -196,10 +196,10 @@ def test_objects_of_a_layer_are_read_where_they_lie(tmp_path: Path) -> None:
     places = contents.objects[path.name]
     assert set(places) == set(files)
     args = (sha256_file(path), tmp_path / "cache", path.name)
-    found = sharedlibs.scan_unpacked(tmp_path / "layer.tar", places, *args)
+    found = closure.scan_unpacked(tmp_path / "layer.tar", places, *args)
     (tmp_path / "layer.tar").unlink()
-    assert sharedlibs.scan_unpacked(tmp_path / "layer.tar", places, *args) == found
-    assert sharedlibs.scan_wheel(path, args[0], tmp_path / "other", path.name) == found
+    assert closure.scan_unpacked(tmp_path / "layer.tar", places, *args) == found
+    assert closure.scan_wheel(path, args[0], tmp_path / "other", path.name) == found
     assert [item.file for item in found.objects] == ["needy/a.so", "needy/large.so"]
 
 
@@ -219,7 +219,7 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
     lock = _replaced(small_lock(), package)
     layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
     with pytest.raises(BuildError) as caught:
-        sharedlibs.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(layer, [path], {})
+        closure.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(layer, [path], {})
     assert caught.value.message == (
         "2 shared libraries are missing from the image\n"
         f"  {path.name}: needy/a.so needs libGL.so.1, which libgl1 ships\n"
@@ -227,7 +227,7 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
     )
     assert caught.value.hint == "add to the spec and lock again:  packages: [libgl1, libown9]"
     layer = _tar(tmp_path / "os.tar", [f"usr/lib/{name}" for name in ("libc.so.6", "libGL.so.1", "libown.so.9")])
-    sharedlibs.checker(lock, tmp_path / "cache")(layer, [path], {})
+    closure.checker(lock, tmp_path / "cache")(layer, [path], {})
 
 
 def _replaced(lock: object, package: PythonPackage) -> object:
@@ -252,17 +252,17 @@ def test_a_deb_tells_its_libraries(tmp_path: Path) -> None:
     deb = tmp_path / "zlib1g.deb"
     head = b"!<arch>\n" + member("debian-binary", b"2.0\n") + member("control.tar.gz", b"odd")
     deb.write_bytes(head + member("data.tar.xz", inner.getvalue()))
-    assert sharedlibs.deb_sonames(deb) == {"libz.so.1", "libz.so.1.2.13"}
+    assert closure.deb_sonames(deb) == {"libz.so.1", "libz.so.1.2.13"}
     deb.write_bytes(head)
     with pytest.raises(IntegrityError, match=r"^zlib1g\.deb: not a readable Debian package: no data archive$"):
-        sharedlibs.deb_sonames(deb)
+        closure.deb_sonames(deb)
 
 
 def test_the_table_is_sound() -> None:
     """Every library of the baseline and of known wheels has a package in both releases, every exemption a reason."""
-    table = sharedlibs.table()
+    table = closure.table()
     wanted = {*table.baseline, *(soname for sonames in table.known.values() for soname in sonames)}
     for soname in wanted:
         for release in ("debian-12", "debian-13"):
-            assert sharedlibs.package_for(soname, release), (soname, release)
+            assert closure.package_for(soname, release), (soname, release)
     assert all(rule.why for rule in table.exempt)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.netconfig import NetworkConfig
-from envbuild.progress import Silent
-from envbuild.resolve.sizes import complete
-from envbuild.resolve.wheels import Candidate
+from envbuild.net.config import NetworkConfig
+from envbuild.resolve.python.sizes import complete
+from envbuild.resolve.python.wheels import Candidate
 
 
 def _local(path: Path, sha256: str = "") -> Candidate:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from envbuild.errors import Problem, SpecError
-from envbuild.lock import Determinism, RunOptions
-from envbuild.spec import Os, Package, Spec, load_spec, parse_spec, spec_digest
-from envbuild.spec_env import DECIDED
-from envbuild.spec_hardware import HardwareWish, Wish
+from envbuild.lock.model import Determinism, RunOptions
+from envbuild.spec.environment import DECIDED
+from envbuild.spec.hardware import HardwareWish, Wish
+from envbuild.spec.model import Os, Package, Spec, load_spec, parse_spec, spec_digest
 
 FULL = """\
 name: train_2
@@ -458,7 +458,7 @@ def test_the_digest_is_fixed() -> None:
 
 def test_variables_that_the_policy_derives_from_the_spec_are_refused() -> None:
     """A variable that seed or threads decide cannot be set behind their back."""
-    from envbuild.resolve import policy
+    from envbuild.determinism import policy
 
     derived = {row.name for row in policy.explain() if "{seed}" in row.value or "{threads}" in row.value}
     assert derived <= set(DECIDED)

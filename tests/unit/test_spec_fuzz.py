@@ -9,8 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import SpecError
-from envbuild.spec import parse_spec, spec_digest
-from envbuild.spec_keys import ROOT
+from envbuild.spec.keys import ROOT
+from envbuild.spec.model import parse_spec, spec_digest
 
 _WORDS = r"""
 release kernel gpu driver devices memory value policy exact

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from envbuild.core.types import HardwareField, matches
 from envbuild.errors import SpecError
-from envbuild.hardware import POLICIES
-from envbuild.lock_types import HardwareField, matches
-from envbuild.spec import parse_spec, spec_digest
-from envbuild.spec_hardware import HardwareWish, Wish
-from envbuild.spec_hardware_kinds import WORDS, policy_in
+from envbuild.lock.hardware import POLICIES
+from envbuild.spec.hardware import HardwareWish, Wish
+from envbuild.spec.hardware_fields import WORDS, policy_in
+from envbuild.spec.model import parse_spec, spec_digest
 
 
 def wish(section: str) -> HardwareWish:

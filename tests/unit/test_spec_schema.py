@@ -11,11 +11,11 @@ import jsonschema
 import pytest
 import yaml
 
-from envbuild import spec_docs
 from envbuild.errors import SpecError, UsageError
-from envbuild.spec import Spec, json_schema, parse_spec
-from envbuild.spec_fields import MISSING
-from envbuild.spec_keys import ROOT
+from envbuild.spec.fields import MISSING
+from envbuild.spec.keys import ROOT
+from envbuild.spec.model import Spec, json_schema, parse_spec
+from tools import spec_reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "spec.md"
 
@@ -108,9 +108,9 @@ def test_examples_and_defaults_of_the_schema_are_true() -> None:
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    """docs/spec.md has the table that the code gives: else run ``python -m envbuild.spec_docs docs/spec.md``."""
+    """docs/spec.md has the table that the code gives: else run ``python -m tools.spec_reference docs/spec.md``."""
     page = PAGE.read_text(encoding="utf-8")
-    assert spec_docs.updated(page) == page
+    assert spec_reference.updated(page) == page
 
 
 def test_the_reference_page_names_every_key() -> None:
@@ -137,4 +137,4 @@ def test_the_examples_of_the_reference_page_are_specs() -> None:
 def test_a_page_without_a_generated_part_is_left_alone() -> None:
     """The generator does not guess where its table goes."""
     with pytest.raises(UsageError, match=r"^the page has no generated part$"):
-        spec_docs.updated("# Something else\n")
+        spec_reference.updated("# Something else\n")

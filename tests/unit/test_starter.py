@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import UsageError
-from envbuild.spec import Spec, parse_spec
-from envbuild.starter import starter_spec
+from envbuild.spec.model import Spec, parse_spec
+from envbuild.spec.starter import starter_spec
 
 
 def project(folder: Path, **files: str) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.digest import sha256_bytes
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import BuildError, IntegrityError, UsageError
-from envbuild.store import Store, WrongBytesError, default_root
+from envbuild.store.objects import Store, WrongBytesError, default_root
 
 KEY = sha256_bytes(b"key")
 

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envbuild import trace, trace_file
-from envbuild.record import RecordError
 from envbuild.runtime.hook import trace_file as written
 from envbuild.runtime.hook import trace_measure
-from envbuild.trace_values import compare
+from envbuild.trace import compare as trace
+from envbuild.trace import file
+from envbuild.trace.file import TraceError
+from envbuild.trace.values import compare
 from tests.support.traces import Values, make_trace
 
 WEIGHTS: Sequence[Values] = [{"a": [step + 1.0, 2.0], "b": [0.5]} for step in range(6)]
@@ -35,12 +36,12 @@ def both(tmp_path: Path, one: Any, two: Any, **options: Any) -> trace.Divergence
 
 def test_the_reader_knows_the_writers_format() -> None:
     """Both sides say the same of the bytes; the reader imports nothing of the hook."""
-    assert trace_file.FORMAT == written.FORMAT
-    assert trace_file.MAGIC == written.MAGIC
-    assert trace_file.FIGURES == trace_measure.FIGURES
+    assert file.FORMAT == written.FORMAT
+    assert file.MAGIC == written.MAGIC
+    assert file.FIGURES == trace_measure.FIGURES
     for own, other in (("_FRAME", "FRAME"), ("_STEP", "STEP"), ("_VALUES", "VALUED")):
-        assert getattr(trace_file, own).format == getattr(written, other).format
-    assert (trace_file._FIGURED, trace_file._BATCH) == (written.FIGURED, written.BATCH)
+        assert getattr(file, own).format == getattr(written, other).format
+    assert (file._FIGURED, file._BATCH) == (written.FIGURED, written.BATCH)
 
 
 def test_a_trace_comes_back(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_any_changed_bit_is_noticed(tmp_path_factory: pytest.TempPathFactory, da
     octets[bit // 8] ^= 1 << bit % 8
     path.write_bytes(octets)
     if bit < 8 * len(written.MAGIC):
-        with pytest.raises(RecordError, match="not a step trace: expected it to begin with ENVTRC1"):
+        with pytest.raises(TraceError, match="not a step trace: expected it to begin with ENVTRC1"):
             trace.read(path)
         return
     found = trace.read(path)
@@ -108,12 +109,12 @@ def test_any_changed_bit_is_noticed(tmp_path_factory: pytest.TempPathFactory, da
 def test_other_files_are_refused(tmp_path: Path) -> None:
     """What is no trace, is not there, or is of a later format, is an error and not an empty trace."""
     path = tmp_path / "trace-main.bin"
-    with pytest.raises(RecordError, match="cannot be read: No such file or directory"):
+    with pytest.raises(TraceError, match="cannot be read: No such file or directory"):
         trace.read(path)
     writer = written.Writer(str(path))
     writer.frame(b"H", b'{"format": 2, "process": "", "pid": 1}')
     writer.close()
-    with pytest.raises(RecordError) as caught:
+    with pytest.raises(TraceError) as caught:
         trace.read(path)
     assert str(caught.value) == f"{path}: expected a trace of format 1, found 2"
     path.unlink()

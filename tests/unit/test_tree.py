@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.image.layer import Entry
-from envbuild.image.tree import Tree
+from envbuild.image.os.tree import Tree
+from envbuild.image.tar.layer import Entry
 
 ENTRIES: list[tuple[Entry, bytes | None]] = [
     (Entry(path="a", kind="dir", mode=0o755), None),

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.fetch import fetch, lock_items
-from envbuild.lock import Lock, Os, load
-from envbuild.netconfig import NetworkConfig
-from envbuild.progress import Silent
-from envbuild.store import Store
-from envbuild.vendor import Vendored, vendor, vendored_sources
+from envbuild.lock.model import Lock, Os, load
+from envbuild.net.config import NetworkConfig
+from envbuild.store.fetch import fetch, lock_items
+from envbuild.store.objects import Store
+from envbuild.store.vendor import Vendored, vendor, vendored_sources
 from tests.support.locks import small_lock
 
 WHEEL = "xx-1.0-py3-none-any.whl"

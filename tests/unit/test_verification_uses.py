@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from envbuild import trace
-from envbuild.lock import Determinism
-from envbuild.record import Record
-from envbuild.verification.calls import SET, calls
-from envbuild.verification.causes import Cause, Clues, Operation, suspects
-from envbuild.verification.diagnosis import diagnosed, worthwhile
-from envbuild.verification.first import First
-from envbuild.verification.uses import Uses
+from envbuild.lock.model import Determinism
+from envbuild.record.model import Record
+from envbuild.trace import compare
+from envbuild.verify.calls import SET, calls
+from envbuild.verify.causes import Cause, Clues, Operation, suspects
+from envbuild.verify.diagnosis import diagnosed, worthwhile
+from envbuild.verify.first import First
+from envbuild.verify.uses import Uses
 from tests.support import plants
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
@@ -143,10 +143,10 @@ def test_frameworks_draw_names_before_the_first_step() -> None:
     assert (cause.weight, cause.what.rpartition(" draws ")[2]) == (55, "from it before the first step")
 
 
-def filled(folder: Path, value: float) -> tuple[trace.Trace, ...]:
+def filled(folder: Path, value: float) -> tuple[compare.Trace, ...]:
     """A trace of one tensor, two steps, with a value in the last."""
     make_trace(folder, [{"w": [1.0, 2.0]}, {"w": [1.0, 3.0]}, {"w": [1.0, value]}])
-    return tuple(trace.read_run(folder))
+    return tuple(compare.read_run(folder))
 
 
 def test_memory_that_nothing_wrote(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ import stat
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from envbuild import layout
-from envbuild.image import wheel as module
-from envbuild.image.wheel import Wheel, WheelError, main, skeleton
+from envbuild.image.bytecode import compile as compiler
+from envbuild.image.python import wheel as module
+from envbuild.image.python.wheel import Wheel, WheelError, main, skeleton
+from envbuild.lock import layout
 from tests.support.wheels import Member, make_wheel, wheel_bytes
 
 SITE = "opt/env/lib/python3.11/site-packages"
@@ -44,10 +46,10 @@ def test_constants_agree_with_the_layout() -> None:
     assert f"/{module.PREFIX}" == layout.ENV_PREFIX
 
 
-@pytest.mark.parametrize("script", ["wheel.py", "compile.py"])
-def test_scripts_run_on_old_interpreters(script: str) -> None:
+@pytest.mark.parametrize("script", [module, compiler])
+def test_scripts_run_on_old_interpreters(script: ModuleType) -> None:
     """What runs inside an image is Python 3.9 and imports the standard library only."""
-    source = Path(module.__file__).with_name(script).read_text()
+    source = Path(str(script.__file__)).read_text()
     tree = ast.parse(source, feature_version=(3, 9))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}

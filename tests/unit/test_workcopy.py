@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from envbuild import workcopy
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
-from envbuild.workcopy import check_size, make_copy, plan_copy, remove_copy
-from envbuild.workspace import scan
+from envbuild.run import project_copy
+from envbuild.run.project_copy import check_size, make_copy, plan_copy, remove_copy
+from envbuild.run.workspace import scan
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_projects_that_are_too_large_are_refused(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too many files, too many bytes, or more than the disk has: said with figures and the ways out."""
-    monkeypatch.setattr(workcopy, "clone", lambda source, target: False)
+    monkeypatch.setattr(project_copy, "clone", lambda source, target: False)
     plan = plan_copy(project, [])
     check_size(plan, 2, tmp_path)
     with pytest.raises(UsageError) as many:
@@ -94,7 +94,7 @@ def test_projects_that_are_too_large_are_refused(
         f"{project} has {len(plan.files)} files beside its declared inputs; expected at most 3 to copy"
     )
     assert many.value.hint.startswith("declare data as inputs in spec.yaml (they are mounted, not copied)")
-    large = workcopy.Plan(project=project, folders=(), files=("train.py",), links=(), size=5 << 30, shown=())
+    large = project_copy.Plan(project=project, folders=(), files=("train.py",), links=(), size=5 << 30, shown=())
     with pytest.raises(UsageError) as bytes_:
         check_size(large, 2, tmp_path)
     assert bytes_.value.message == (
@@ -109,8 +109,10 @@ def test_projects_that_are_too_large_are_refused(
 
 def test_shared_blocks_need_no_space(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where copies share their blocks with the originals, size does not matter; the trial leaves nothing behind."""
-    monkeypatch.setattr(workcopy, "clone", lambda source, target: True)
+    monkeypatch.setattr(project_copy, "clone", lambda source, target: True)
     check_size(
-        workcopy.Plan(project=project, folders=(), files=("train.py",), links=(), size=1 << 50, shown=()), 9, tmp_path
+        project_copy.Plan(project=project, folders=(), files=("train.py",), links=(), size=1 << 50, shown=()),
+        9,
+        tmp_path,
     )
     assert [path.name for path in tmp_path.iterdir()] == ["project"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from envbuild.digest import sha256_bytes
-from envbuild.workspace import changes, scan
+from envbuild.core.digest import sha256_bytes
+from envbuild.run.workspace import changes, scan
 from tests.support.ticks import next_tick
 
 

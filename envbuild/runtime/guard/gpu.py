@@ -1,4 +1,4 @@
-"""The GPU probe: a process of its own that prints one JSON object, ``GpuFacts`` of ``envbuild/host.py``.
+"""The GPU probe: a process of its own that prints one JSON object, ``GpuFacts`` of ``envbuild/host/facts.py``.
 
 It is apart from the guard since NVIDIA's libraries may hang, crash or print, and since neither they nor the device
 files they open may stay in the process that becomes the user's program. The guard starts it so (``gpu_ask``):

@@ -31,7 +31,7 @@ def gpus(
     environment: Mapping[str, str] | None = None,
     root: str = "/",
 ) -> dict[str, Any]:
-    """Return what is known of this machine's GPUs: ``GpuFacts`` of ``envbuild/host.py``, keys as in its file.
+    """Return what is known of this machine's GPUs: ``GpuFacts`` of ``envbuild/host/facts.py``, keys as in its file.
 
     Args:
         site: folder where nvidia-ml-py is; found along this interpreter's path if empty.

@@ -1,4 +1,4 @@
-"""The GPU's checks: expectations against what the probe found (``gpu.py``; the shape of ``envbuild/host.py``). Pure.
+"""The GPU's checks: expectations against what the probe found (``gpu.py``, as ``host/facts.py`` has it). Pure.
 
 Expectations: ``gpu`` (``count``, ``driver``, ``exclusive``, ``devices``), ``policy`` by field, ``cuda``. Observations:
 ``gpu`` (the probe's dict), ``environment`` and ``scope``. On a host the question is whether its GPUs suffice, since a

@@ -27,7 +27,7 @@ def ask(kernel: str) -> tuple[dict[str, Any], list[dict[str, Any]] | None]:
         kernel: version of the kernel module, empty if unknown; a newer libcuda is a compatibility package's.
 
     Returns:
-        ``libcuda`` of ``envbuild/host.py``, and one device (``uuid`` as 32 hexadecimal digits, ``name``, ``sms``,
+        ``libcuda`` of ``envbuild/host/facts.py``, and one device (``uuid`` as 32 hexadecimal digits, ``name``, ``sms``,
         ``compute-capability``, ``memory`` in MiB) per visible GPU; None if libcuda could not be asked.
     """
     import ctypes

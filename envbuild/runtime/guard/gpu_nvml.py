@@ -24,7 +24,7 @@ class Nvml:
         binding.nvmlInit()
 
     def problem(self, error: Any) -> dict[str, Any]:
-        """Return an answer that is no value: ``Problem`` of ``envbuild/host.py``."""
+        """Return an answer that is no value: ``Problem`` of ``envbuild/host/facts.py``."""
         return problem(self.binding, error)
 
     def version(self) -> str:
@@ -123,7 +123,7 @@ class Nvml:
 
 
 def blank() -> dict[str, Any]:
-    """Return ``HostGpu`` of ``envbuild/host.py`` with nothing known."""
+    """Return ``HostGpu`` of ``envbuild/host/facts.py`` with nothing known."""
     return {
         "name": "",
         "uuid": "",

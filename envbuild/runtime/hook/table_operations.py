@@ -1,6 +1,6 @@
 """The operations that a framework may refuse. Generated from envbuild/data/nondeterministic.toml:
 
-python -m envbuild.resolve.policy_runtime operations > envbuild/runtime/hook/table_operations.py
+python -m tools.runtime_tables operations > envbuild/runtime/hook/table_operations.py
 """
 
 from __future__ import annotations

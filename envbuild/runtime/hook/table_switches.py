@@ -1,6 +1,6 @@
 """The switches to set, by framework. Generated from envbuild/data/determinism.toml:
 
-python -m envbuild.resolve.policy_runtime switches > envbuild/runtime/hook/table_switches.py
+python -m tools.runtime_tables switches > envbuild/runtime/hook/table_switches.py
 """
 
 from __future__ import annotations

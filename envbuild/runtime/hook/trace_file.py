@@ -1,4 +1,4 @@
-"""The file of a step trace: what it holds, byte for byte. ``envbuild/trace_file.py`` reads it.
+"""The file of a step trace: what it holds, byte for byte. ``envbuild/trace/file.py`` reads it.
 
 A file is ``MAGIC`` and then frames, each written with one call as soon as it is known, so that a process which is
 killed loses nothing that was written and damages at most its last frame:

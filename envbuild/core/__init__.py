@@ -1,0 +1,1 @@
+"""Ground values and helpers without a subject of their own: digests, whole files, text, progress."""

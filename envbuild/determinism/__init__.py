@@ -1,0 +1,1 @@
+"""Determinism as data: environment variables and switches by framework and version, and refused operations."""

@@ -1,0 +1,1 @@
+"""Build steps without any container engine, in namespaces of the Linux kernel."""

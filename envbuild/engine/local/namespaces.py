@@ -1,0 +1,273 @@
+"""Build steps without any container engine: in namespaces of the Linux kernel, by this user's own right.
+
+Nothing has to be installed and no daemon runs; the result is that of an engine, byte for byte. As root the step's
+process gives up what Docker's gives up. Another user's step runs in a user namespace: an OS layer has files of several
+owners and needs ranges of identities (``/etc/subuid``, ``newuidmap``); bytecode needs none. Running programs and base
+images from registries remain a container engine's work. ``namespace_step.py`` is what runs inside.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from envbuild.engine.cancel import ended_early
+from envbuild.engine.protocol import Step
+from envbuild.errors import BuildError, EngineError
+
+_SCRIPT = Path(__file__).with_name("namespace_step.py")
+_ENVIRONMENT = {"HOME": "/root", "HOSTNAME": "envbuild", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+_IDENTITIES = 65_536
+_FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Range:
+    """First identity and number of those that ``/etc/subuid`` or ``/etc/subgid`` lends to a user."""
+
+    first: int
+    count: int
+
+
+class NamespaceSteps:
+    """Implements ``envbuild.engine.protocol.StepRunner``.
+
+    Args:
+        scratch: folder for the steps' root file systems while they run, on a local disk; what killed builds left there
+            is swept.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+
+    @contextmanager
+    def run_step(self, step: Step) -> Iterator[BinaryIO]:
+        """Run a build step; see ``StepRunner``."""
+        with ExitStack() as stack:
+            with _alone(self._scratch):  # a folder that has no lock yet is like one of a killed step
+                self._sweep()
+                folder = tempfile.TemporaryDirectory(prefix="step-", dir=self._scratch, ignore_cleanup_errors=True)
+                name = stack.enter_context(folder)
+                lock = os.open(f"{name}/lock", os.O_CREAT | os.O_WRONLY, 0o600)
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            root = Path(name) / "root"
+            root.mkdir(mode=0o755)
+            request = {
+                "tars": [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None],
+                "root": str(root),
+                "command": step.command,
+                "environment": {**_ENVIRONMENT, **step.environment},
+                "result": step.result,
+                "owners": step.result == "/",
+            }
+            try:
+                with _started(request) as process:
+                    with ended_early(step.unwanted, process.kill):
+                        _judge(step, process)
+                    assert process.stdout is not None  # noqa: S101 - a pipe
+                    yield cast(BinaryIO, BufferedReader(_Checked(process, step), buffer_size=1 << 20))
+            finally:
+                if any(root.iterdir()):
+                    _remove(root)
+                os.close(lock)
+
+    def _sweep(self) -> None:
+        """Remove what steps left whose process was killed."""
+        for left in self._scratch.glob("step-*"):
+            with suppress(OSError), (left / "lock").open("wb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(left)
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Make a folder if need be, and hold it against other commands and threads that do this."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _Checked(RawIOBase):
+    """The result's stream; that it ends because its writer failed is an error."""
+
+    def __init__(self, process: subprocess.Popen[bytes], step: Step) -> None:
+        self._process = process
+        self._step = step
+
+    def readable(self) -> bool:
+        """Say yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer`` with the next bytes; 0 at the end."""
+        assert self._process.stdout is not None  # noqa: S101 - a pipe
+        count = int(self._process.stdout.readinto(buffer))  # type: ignore[attr-defined]  # unbuffered
+        if count == 0 and len(buffer):
+            assert self._process.stderr is not None  # noqa: S101 - a pipe
+            for line in self._process.stderr:
+                raise _refused(json.loads(line)) if line.startswith(b"{") else _broken(line)
+            if self._process.wait() != 0:
+                raise _broken(b"")
+        return count
+
+
+def _judge(step: Step, process: subprocess.Popen[bytes]) -> None:
+    """Map identities where asked, then wait for the command's end."""
+    assert process.stderr is not None  # noqa: S101 - a pipe
+    for line in process.stderr:
+        if not line.startswith(b"{"):
+            raise _broken(line + process.stderr.read())
+        told = json.loads(line)
+        if told.get("map"):
+            assert process.stdin is not None  # noqa: S101 - a pipe
+            _map(process.pid, owners=step.result == "/")
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+        elif "failed" in told:
+            raise _refused(told)
+        elif told["code"] != 0:
+            raise _failed(step, int(told["code"]), str(told["output"]))
+        elif told["missing"]:
+            raise BuildError(f"{' '.join(step.command[:3])} left no {step.result}")
+        else:
+            return
+    raise _broken(b"")
+
+
+@contextmanager
+def _started(request: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start the script with a request; it is gone when the block ends."""
+    command = [sys.executable, "-I", "-S", "-B", str(_SCRIPT)]
+    whole = {"unshare": os.geteuid() != 0, **request}
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdin is not None  # noqa: S101 - a pipe
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(whole).encode() + b"\n")
+            yield process
+            process.wait()  # it cleans up by itself
+        except BaseException:
+            process.kill()
+            raise
+
+
+def _map(process: int, *, owners: bool) -> None:
+    """Map the identities of a process's new user namespace: this user to root, and lent ranges to all others.
+
+    Args:
+        process: its number.
+        owners: one identity alone will not do.
+    """
+    uids, gids = _lent(Path("/etc/subuid"), os.getuid()), _lent(Path("/etc/subgid"), os.getuid())
+    if uids and gids and shutil.which("newuidmap") and shutil.which("newgidmap"):
+        for tool, own, lent in (("newuidmap", os.getuid(), uids), ("newgidmap", os.getgid(), gids)):
+            count = min(lent.count, _IDENTITIES - 1)
+            words = [tool, str(process), "0", str(own), "1", "1", str(lent.first), str(count)]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise EngineError(f"{tool} refused to lend identities: {done.stderr.strip()}", _LEND)
+        return
+    if owners:
+        raise EngineError(
+            "no container engine answers, and this user alone cannot make an OS layer: its files have several owners, "
+            "and /etc/subuid lends this user none (or newuidmap is missing)",
+            _LEND,
+        )
+    folder = Path("/proc") / str(process)
+    (folder / "setgroups").write_text("deny")
+    (folder / "uid_map").write_text(f"0 {os.getuid()} 1")
+    (folder / "gid_map").write_text(f"0 {os.getgid()} 1")
+
+
+_LEND = (
+    "lend some: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER (and install uidmap); or "
+    "start Docker or podman; or bring in a store that holds the layers: envbuild store pull"
+)
+
+
+def _lent(path: Path, user: int) -> _Range | None:
+    """Return the largest range of identities lent to a user."""
+    names = {str(user)}
+    with suppress(KeyError):
+        names.add(pwd.getpwuid(user).pw_name)
+    ranges = []
+    with suppress(OSError, ValueError):
+        for line in path.read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name in names:
+                first, _, count = rest.partition(":")
+                ranges.append(_Range(first=int(first), count=int(count)))
+    return max(ranges, key=lambda lent: lent.count, default=None)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder that may hold files of lent identities."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists() and os.geteuid() != 0:
+        with suppress(EngineError, OSError), _started({"remove": str(folder)}) as process:
+            assert process.stderr is not None  # noqa: S101 - a pipe
+            assert process.stdin is not None  # noqa: S101 - a pipe
+            process.stderr.readline()
+            _map(process.pid, owners=False)
+            process.stdin.write(b"\n")
+
+
+def _failed(step: Step, code: int, output: str) -> BuildError | EngineError:
+    """Say that the command failed, as ``docker_step.py`` does."""
+    text = output.strip() or "(it printed nothing)"
+    if "no space left on device" in text.lower():
+        return _no_space(text.splitlines()[-1])
+    shown = "\n".join(f"  {line}" for line in text.splitlines()[-30:])
+    return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
+
+
+def _refused(told: Mapping[str, Any]) -> EngineError:
+    """Say what the kernel refused."""
+    reason = int(told["reason"])
+    if reason == errno.ENOSPC and "namespace" not in told["failed"]:
+        return _no_space(told["failed"])
+    message = f"cannot run a build step without a container engine: cannot {told['failed']}: {os.strerror(reason)}"
+    return EngineError(message, _ALLOW if reason in _FORBIDDEN else "")
+
+
+_ALLOW = (
+    "start Docker or podman; or let users have namespaces: sudo sysctl user.max_user_namespaces=65536, on Ubuntu also "
+    "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, in a container --privileged"
+)
+
+
+def _no_space(text: str) -> EngineError:
+    return EngineError(
+        f"cannot run a build step: {text}: no space left",
+        "make room, or choose another disk: export ENVBUILD_STORE=FOLDER",
+    )
+
+
+def _broken(text: bytes) -> EngineError:
+    """Say that the script ended as it never should."""
+    said = text.decode(errors="replace").strip().splitlines()
+    return EngineError(f"a build step's process ended early{': ' + said[-1] if said else ''}", "run the command again")

@@ -1,1 +1,0 @@
-"""What a store holds, for whom, whether it is sound, and how it gets to another machine."""

@@ -1,0 +1,1 @@
+"""This machine: described, compared, diagnosed."""

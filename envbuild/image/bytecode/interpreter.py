@@ -1,0 +1,80 @@
+"""The interpreter without the rest of its system: enough to compile modules while the OS layer is still being made.
+
+Its Debian packages and all they depend on are unpacked, by no script of theirs. What an interpreter compiles follows
+from its own files alone; that the bytes are those that the finished system gives is a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild.core.digest import sha256_json
+from envbuild.core.fs import atomic_file
+from envbuild.image.os import bootstrap
+from envbuild.image.os.seed import Source, add_member, add_skeleton, open_packages, unpacked
+from envbuild.image.os.tree import Tree
+from envbuild.lock.model import Lock, Os
+
+_VERSION = 1
+"""Another number where other files than before are unpacked."""
+_SHELL = "dash"
+"""Engines may start a step's command through a shell, podman does."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Interpreter:
+    """A root file system that holds an interpreter.
+
+    Attributes:
+        key: SHA-256 of all it depends on.
+        write: writes its tar to a path; raises as ``build_os_layer`` does.
+    """
+
+    key: str
+    write: Callable[[Path], None]
+
+
+def interpreter_of(lock: Lock, store_path: Callable[[str], Path]) -> Interpreter | None:
+    """Return a lock's interpreter; None over a base image, whose packages are not files of their own.
+
+    Args:
+        store_path: path of a file by its SHA-256.
+    """
+    if lock.os.image:
+        return None
+    packages = sorted(package.sha256 for package in lock.os.packages)
+    key = sha256_json({"version": _VERSION, "packages": packages, "architecture": lock.os.architecture})
+    return Interpreter(key=key, write=lambda path: write_interpreter(lock.os, store_path, path))
+
+
+def write_interpreter(os: Os, store_path: Callable[[str], Path], target: Path) -> None:
+    """Write the tar of a system in which Python runs.
+
+    Raises:
+        IntegrityError: a package file is missing or is not what the lock says.
+        BuildError: a package is unsound.
+    """
+    sources = {source.package.name: source for source in open_packages(os, store_path)}
+    wanted = bootstrap.closure(
+        _packages(sources), (name for name in sources if is_of_interpreter(name) or name == _SHELL)
+    )
+    with Tree(target.parent, "the interpreter") as tree:
+        for source, data in unpacked(sources[name] for name in sorted(wanted)):
+            for entry, content in source.deb.members(data):
+                add_member(tree, entry, content)
+        add_skeleton(tree, os.architecture)
+        with atomic_file(target, sync=False) as output:
+            tree.write(output)
+
+
+def is_of_interpreter(name: str) -> bool:
+    """Whether a Debian package is part of Python itself."""
+    return name.startswith(("python3", "libpython3"))
+
+
+def _packages(sources: Mapping[str, Source]) -> list[bootstrap.Package]:
+    return [
+        bootstrap.Package(name=name, file=source.package.file, fields=source.fields) for name, source in sources.items()
+    ]

@@ -1,0 +1,54 @@
+"""What is noted beside the layers of wheels: their files, whose they are, and where their ELF objects lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from envbuild.core.digest import canonical_json
+from envbuild.image.oci.layout import Blob
+from envbuild.image.plan.layer_order import LayerSpec
+from envbuild.image.python.environment import Contents
+
+_NAME = "contents.json"
+
+Objects = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
+"""By SHA-256 of a wheel: the tar that holds it unpacked, and offset and size there of each of its ELF objects."""
+
+
+def note(folder: Path, contents: Contents) -> None:
+    """Write what a layer holds into its folder."""
+    table = {"files": contents.files, "objects": contents.objects, "replaced": contents.replaced}
+    (folder / _NAME).write_bytes(canonical_json(table))
+
+
+def contents_of(layers: Iterable[tuple[LayerSpec, Blob]]) -> Contents:
+    """Return what the wheels of several layers, bottom first, install together.
+
+    Raises:
+        BuildError: one wheel's file is another one's folder.
+    """
+    whole = Contents()
+    for _, blob in layers:
+        table = _read(blob)
+        files = {path: (digest, name) for path, (digest, name) in table["files"].items()}
+        replaced = {path: (loser, winner) for path, (loser, winner) in table["replaced"].items()}
+        whole.add(Contents(files=files, replaced=replaced))
+    whole.check()
+    return whole
+
+
+def objects_of(layers: Iterable[tuple[LayerSpec, Blob]]) -> Objects:
+    """Return where the ELF objects of the wheels of several layers lie."""
+    found = {}
+    for spec, blob in layers:
+        table = _read(blob).get("objects", {})
+        found.update({wheel.sha256: (blob.path, table[wheel.name]) for wheel in spec.wheels if wheel.name in table})
+    return found
+
+
+def _read(blob: Blob) -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(blob.path.with_name(_NAME).read_bytes())
+    return table

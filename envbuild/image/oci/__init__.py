@@ -1,0 +1,1 @@
+"""OCI image layouts, byte for byte."""

@@ -1,0 +1,240 @@
+"""OCI image layouts: descriptors, configuration and manifest in one canonical form, and the ways to hand them on.
+
+The identity of an image is the SHA-256 of its configuration, which names the layers by the digests of their
+uncompressed tars: no compressor, engine or clock has a part in it. Layers stay uncompressed
+(``application/vnd.oci.image.layer.v1.tar``). A ``manifest.json`` lies beside ``index.json``, since older engines load
+nothing else. Source: OCI image specification 1.1 (image-layout.md, manifest.md, config.md); ``docker save``'s format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from envbuild.core.digest import canonical_json, sha256_bytes
+from envbuild.core.fs import atomic_file
+from envbuild.engine.protocol import Parcel, ParcelLayer
+from envbuild.errors import BuildError
+from envbuild.image.plan.model import CREATED, Plan
+from envbuild.image.tar.layer import BLOCK, Entry, Layer, header
+from envbuild.image.tar.sink import write_all
+
+_INDEX = "application/vnd.oci.image.index.v1+json"
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_CONFIG = "application/vnd.oci.image.config.v1+json"
+_LAYER = "application/vnd.oci.image.layer.v1.tar"
+_CHUNK = 1 << 20
+_TAG = re.compile(r"(?:[a-z0-9.-]+:[0-9]+/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blob:
+    """A layer's tar: its identity, and the file that holds it."""
+
+    layer: Layer
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """A whole image: configuration and manifest as bytes, layers (bottom first) as files."""
+
+    config: bytes
+    manifest: bytes
+    layers: tuple[Blob, ...]
+
+    @property
+    def config_digest(self) -> str:
+        """The image's identity, hexadecimal."""
+        return sha256_bytes(self.config)
+
+    @property
+    def manifest_digest(self) -> str:
+        """What registries and the containerd image store call the image, hexadecimal."""
+        return sha256_bytes(self.manifest)
+
+
+def image(plan: Plan, layers: Sequence[Blob]) -> Image:
+    """Make configuration and manifest for the plan's layers, given bottom first."""
+    history = [{"created": CREATED, "created_by": f"envbuild: {spec.title}"} for spec in plan.layers]
+    config = canonical_json(
+        {
+            **plan.platform,
+            "config": dict(plan.config),
+            "created": CREATED,
+            "history": history,
+            "rootfs": {"diff_ids": [f"sha256:{blob.layer.diff_id}" for blob in layers], "type": "layers"},
+        }
+    )
+    manifest = canonical_json(
+        {
+            "annotations": dict(plan.labels),
+            "config": _descriptor(_CONFIG, sha256_bytes(config), len(config)),
+            "layers": [_descriptor(_LAYER, blob.layer.diff_id, blob.layer.size) for blob in layers],
+            "mediaType": _MANIFEST,
+            "schemaVersion": 2,
+        }
+    )
+    return Image(config=config, manifest=manifest, layers=tuple(layers))
+
+
+def parcel(image: Image, tag: str) -> Parcel:
+    """Return an image whose layers are there as an engine takes it; see ``ImageStore.deliver``."""
+
+    def layer(blob: Blob) -> ParcelLayer:
+        return ParcelLayer(digest=blob.layer.diff_id, size=blob.layer.size, file=lambda: (blob.path, True))
+
+    layers = tuple(map(layer, image.layers))
+    archive = partial(docker_archive, image, tag)
+    return Parcel(manifest=image.manifest, config=image.config, layers=layers, archive=archive)
+
+
+def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterator[bytes]:
+    """Stream the image as a tar that engines load, old ones (``manifest.json``) and new ones (OCI layout).
+
+    Args:
+        tag: ``name:tag`` it gets in the engine.
+        skip: layers (diff IDs, hexadecimal) left out because the engine holds them.
+
+    Raises:
+        BuildError: the tag is not one, or a layer's file is not as it was made (said at its end, since it is hashed
+            while it is sent).
+    """
+    yield _directory("blobs")
+    yield _directory("blobs/sha256")
+    for blob in image.layers:
+        if blob.layer.diff_id not in skip:
+            yield from _member(_blob(blob.layer.diff_id), blob)
+    for path, content in sorted(_documents(image, tag).items()):
+        entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
+        yield header(entry) + content + bytes(-len(content) % BLOCK)
+    yield bytes(2 * BLOCK)
+
+
+def write_tar(image: Image, tag: str, path: Path) -> None:
+    """Write the image as one file; equal images and tags give equal bytes.
+
+    Raises:
+        BuildError: the disk is full, or as ``docker_archive`` does.
+    """
+    try:
+        with atomic_file(path) as stream:
+            for chunk in docker_archive(image, tag):
+                stream.write(chunk)
+    except OSError as error:
+        raise BuildError(f"cannot write {path}: {error.strerror}", "choose another place") from error
+
+
+def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
+    """Write the image as an OCI image layout into ``folder``, which appears whole or not at all.
+
+    Raises:
+        BuildError: the folder exists already and is not empty, or cannot be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BuildError(f"{folder} exists already", "remove it, or name another folder")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+            fresh = Path(scratch) / "layout"
+            (fresh / "blobs" / "sha256").mkdir(parents=True)
+            for name, content in _files(image, tag).items():
+                with (fresh / name).open("wb", buffering=0) as stream:
+                    for chunk in _content(content) if isinstance(content, Blob) else (content,):
+                        write_all(stream, chunk)
+                (fresh / name).chmod(0o644)
+            for made in (fresh, fresh / "blobs", fresh / "blobs" / "sha256"):
+                made.chmod(0o755)
+            fresh.replace(folder)
+    except OSError as error:
+        raise BuildError(f"cannot write {folder}: {error.strerror}", "choose another place") from error
+
+
+def _files(image: Image, tag: str) -> dict[str, bytes | Blob]:
+    """Every file of the layout by path."""
+    return {**{_blob(blob.layer.diff_id): blob for blob in image.layers}, **_documents(image, tag)}
+
+
+def _documents(image: Image, tag: str) -> dict[str, bytes]:
+    """Every file of the layout but the layers, by path."""
+    if not _TAG.fullmatch(tag):
+        raise BuildError(f"expected an image name such as 'digits:latest', found {tag!r}")
+    config = _blob(image.config_digest)
+    manifest = _descriptor(_MANIFEST, image.manifest_digest, len(image.manifest))
+    annotations = {
+        "io.containerd.image.name": _qualified(tag),
+        "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
+    }
+    platform = {key: value for key, value in json.loads(image.config).items() if key in _PLATFORM}
+    index = {
+        "manifests": [{**manifest, "annotations": annotations, "platform": platform}],
+        "mediaType": _INDEX,
+        "schemaVersion": 2,
+    }
+    legacy = [{"Config": config, "Layers": [_blob(blob.layer.diff_id) for blob in image.layers], "RepoTags": [tag]}]
+    return {
+        config: image.config,
+        _blob(image.manifest_digest): image.manifest,
+        "index.json": canonical_json(index),
+        "manifest.json": canonical_json(legacy),
+        "oci-layout": canonical_json({"imageLayoutVersion": "1.0.0"}),
+    }
+
+
+_PLATFORM = ("architecture", "os", "variant")
+
+
+def _qualified(tag: str) -> str:
+    """The name as containerd writes it: with a registry and, for short ones, ``library/``."""
+    first, slash, _ = tag.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return tag
+    return f"docker.io/{tag}" if slash else f"docker.io/library/{tag}"
+
+
+def _blob(digest: str) -> str:
+    return f"blobs/sha256/{digest}"
+
+
+def _descriptor(media_type: str, digest: str, size: int) -> Mapping[str, Any]:
+    return {"digest": f"sha256:{digest}", "mediaType": media_type, "size": size}
+
+
+def _directory(path: str) -> bytes:
+    return header(Entry(path=path, kind="dir", mode=0o755))
+
+
+def _member(path: str, blob: Blob) -> Iterator[bytes]:
+    yield header(Entry(path=path, kind="file", mode=0o644, size=blob.layer.size))
+    yield from _content(blob)
+    yield bytes(-blob.layer.size % BLOCK)
+
+
+def check(blob: Blob) -> None:
+    """Read a layer's file; raises ``BuildError`` if it is not as it was made."""
+    for _ in _content(blob):
+        pass
+
+
+def _content(blob: Blob) -> Iterator[bytes]:
+    """A layer's bytes, at the end of which they have proved to be the layer's."""
+    digest = hashlib.sha256()
+    left = blob.layer.size
+    with blob.path.open("rb", buffering=0) as stream:
+        while chunk := stream.read(min(_CHUNK, left)):
+            left -= len(chunk)
+            digest.update(chunk)
+            yield chunk
+    if left or digest.hexdigest() != blob.layer.diff_id:
+        raise BuildError(
+            f"{blob.path} is not as it was made: expected sha256 {blob.layer.diff_id}",
+            f"remove it and build again: rm -r {shlex.quote(str(blob.path.parent))}",
+        )

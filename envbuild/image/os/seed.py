@@ -1,0 +1,262 @@
+"""The first file system: essential packages unpacked in Python, enough for dpkg and its scripts to run.
+
+Every package is unpacked once, checked member by member, and handed on uncompressed, so that dpkg need not
+decompress it again. What the seed holds is written again by dpkg, so it leaves out what no script reads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os as system
+import re
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from envbuild.core.digest import sha256_file
+from envbuild.core.fs import atomic_file
+from envbuild.core.package_data import template_dir
+from envbuild.core.progress import Advance
+from envbuild.errors import BuildError, IntegrityError
+from envbuild.image.os import bootstrap
+from envbuild.image.os.deb import Deb, open_deb
+from envbuild.image.os.normalise import add_constants
+from envbuild.image.os.tree import Tree
+from envbuild.image.tar.layer import Entry, Layer, LayerWriter
+from envbuild.lock.model import Os, OsPackage
+
+WORK = "tmp/envbuild-os"
+"""Where the install script finds its inputs, relative to the root."""
+
+_MERGED = ("bin", "lib", "lib32", "lib64", "libx32", "sbin")
+_UNSEEDED = re.compile(
+    r"usr/share/(?!debconf/|perl5/).+|usr/lib/(?:locale|systemd|udev)/.+|usr/lib/[^/]+/(?:gconv|perl-base/unicore)/.+"
+)
+"""What no script reads before dpkg has written it: every seeded file costs the engine's import and a copy by dpkg."""
+
+_IN_MEMORY = 4 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A locked package, its opened file and its control fields."""
+
+    package: OsPackage
+    deb: Deb
+    fields: dict[str, str]
+
+
+def install_script() -> bytes:
+    """Return the script that installs and cleans, the same in ``envbuild build`` and in a Dockerfile build."""
+    return (template_dir() / "os-install.sh").read_bytes()
+
+
+def dpkg_config() -> bytes:
+    """Return the image's dpkg configuration."""
+    return (template_dir() / "dpkg.cfg").read_bytes()
+
+
+def open_packages(os: Os, store_path: Callable[[str], Path]) -> tuple[Source, ...]:
+    """Open the locked packages, sorted by file name.
+
+    Raises:
+        IntegrityError: a file is missing from the store, or holds another package than the lock says.
+        BuildError: a file is no sound package, or a package is locked twice.
+    """
+    sources = []
+    names: set[str] = set()
+    for package in sorted(os.packages, key=lambda package: package.file):
+        if package.name in names:
+            raise BuildError(f"the lock names the OS package {package.name} twice", "lock again: envbuild lock")
+        names.add(package.name)
+        path = store_path(package.sha256)
+        if not path.is_file():
+            raise IntegrityError(f"{package.file} is not in the store (sha256 {package.sha256})", "envbuild fetch")
+        deb = open_deb(path, package.file)
+        fields = deb.fields()
+        for field, expected in (
+            ("Package", package.name),
+            ("Version", package.version),
+            ("Architecture", package.architecture),
+        ):
+            if fields.get(field) != expected:
+                raise IntegrityError(
+                    f"{package.file}: {field}: expected {expected!r} as locked, found {fields.get(field)!r}",
+                    "lock again: envbuild lock",
+                )
+        sources.append(Source(package=package, deb=deb, fields=fields))
+    return tuple(sources)
+
+
+def install_plan(sources: Iterable[Source]) -> bytes:
+    """Return the plan that the install script follows."""
+    return bootstrap.render(bootstrap.install_plan(map(_ordered, sources)))
+
+
+def write_seed(os: Os, sources: Iterable[Source], seed: Path, advance: Advance) -> Layer:
+    """Write the seed alone, for a Dockerfile's context; arguments and errors as for ``write_seed_and_inputs``."""
+    return _write(os, tuple(sources), seed, None, advance)
+
+
+def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs: Path, advance: Advance) -> Layer:
+    """Write the seed, and the tar that brings install script, plan and packages into the container.
+
+    Args:
+        os: for the architecture.
+        sources: the opened packages.
+        seed: where the seed's tar goes.
+        inputs: where the other tar goes.
+        advance: called with 1 for each package.
+
+    Raises:
+        BuildError: an unsound package or member; neither file is written.
+        IntegrityError: a package's bytes are not what the lock says.
+    """
+    sources = tuple(sources)
+    with atomic_file(inputs, sync=False) as output, LayerWriter(output, "the OS inputs") as writer:
+        for path, mode in (("tmp", 0o1777), (WORK, 0o755), (f"{WORK}/debs", 0o755)):
+            writer.add(Entry(path=path, kind="dir", mode=mode))
+        layer = _write(os, sources, seed, writer, advance)
+        for name, data, mode in (("install.sh", install_script(), 0o755), ("plan", install_plan(sources), 0o644)):
+            writer.add(Entry(path=f"{WORK}/{name}", kind="file", mode=mode, size=len(data)), data)
+    return layer
+
+
+def _write(os: Os, sources: tuple[Source, ...], seed: Path, inputs: LayerWriter | None, advance: Advance) -> Layer:
+    base = bootstrap.essential(map(_ordered, sources))
+    with Tree(seed.parent, "the OS seed") as tree:
+        for source, data in unpacked(sources):
+            for entry, content in source.deb.members(data):
+                if source.package.name in base:
+                    add_member(tree, entry, content)
+            if inputs is not None:
+                _repack(inputs, source, data)
+            advance(1)
+        add_skeleton(tree, os.architecture)
+        with atomic_file(seed, sync=False) as output:
+            return tree.write(output)
+
+
+def _ordered(source: Source) -> bootstrap.Package:
+    return bootstrap.Package(name=source.package.name, file=source.package.file, fields=source.fields)
+
+
+def unpacked(sources: Iterable[Source]) -> Iterator[tuple[Source, BinaryIO]]:
+    """Yield each package with its unpacked data archive, in order, a few packages ahead in threads.
+
+    Decompression and hashing release Python's lock, so that two CPUs are kept busy; only as many archives as there
+    are threads are held at a time, and those over 4 MiB on disk.
+    """
+    workers = min(4, (system.cpu_count() or 1) + 1)
+    waiting: deque[tuple[Source, Future[BinaryIO]]] = deque()
+    with ThreadPoolExecutor(workers, thread_name_prefix="unpack") as pool:
+        try:
+            for source in sources:
+                waiting.append((source, pool.submit(_unpack, source)))
+                if len(waiting) > workers:
+                    yield from _next(waiting)
+            while waiting:
+                yield from _next(waiting)
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def _next(waiting: deque[tuple[Source, Future[BinaryIO]]]) -> Iterator[tuple[Source, BinaryIO]]:
+    source, future = waiting.popleft()
+    with future.result() as data:
+        yield source, data
+
+
+def _unpack(source: Source) -> BinaryIO:
+    """Check a package's bytes against the lock and unpack its data archive into a temporary file."""
+    found = sha256_file(source.deb.path)
+    if found != source.package.sha256:
+        raise IntegrityError(
+            f"{source.package.file} in the store was altered: expected sha256 {source.package.sha256}, found {found}",
+            f"delete {source.deb.path} and fetch it again: envbuild fetch",
+        )
+    data = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - closed by _next
+    source.deb.unpack_data(data)
+    data.seek(0)
+    return data
+
+
+def _repack(writer: LayerWriter, source: Source, data: BinaryIO) -> None:
+    """Add a package whose data archive is not compressed (deb(5) allows it); its content is the same."""
+    size = data.seek(0, io.SEEK_END)
+    data.seek(0)
+    deb = source.deb
+    with deb.path.open("rb") as stream:
+        stream.seek(deb.control.offset)
+        control = stream.read(deb.control.size)
+    head = b"!<arch>\n" + _ar(b"debian-binary", 4) + b"2.0\n" + _ar(deb.control.name.encode(), len(control)) + control
+    head += b"\n" * (len(control) % 2) + _ar(b"data.tar", size)
+    tail = b"\n" * (size % 2)
+    path = f"{WORK}/debs/{source.package.file}"
+    content = cast(BinaryIO, _Chain(head, data, tail))
+    writer.add(Entry(path=path, kind="file", mode=0o644, size=len(head) + size + len(tail)), content)
+
+
+def _ar(name: bytes, size: int) -> bytes:
+    return b"%-16b%-12d%-6d%-6d%-8b%-10d`\n" % (name, 0, 0, 0, b"100644", size)
+
+
+class _Chain:
+    """Reads bytes, then a stream, then bytes."""
+
+    def __init__(self, head: bytes, stream: BinaryIO, tail: bytes) -> None:
+        self._streams = deque([io.BytesIO(head), stream, io.BytesIO(tail)])
+
+    def read(self, amount: int) -> bytes:
+        """Return up to ``amount`` bytes; empty at the end."""
+        while self._streams:
+            if chunk := self._streams[0].read(amount):
+                return chunk
+            self._streams.popleft()
+        return b""
+
+
+def add_member(tree: Tree, entry: Entry, content: BinaryIO | None) -> None:
+    """Take a package's member into a tree, with /usr merged (file-hierarchy(7)) and without documents."""
+    path = _merged(entry.path)
+    if path in _MERGED or _UNSEEDED.fullmatch(path) or entry.kind in ("char", "block", "fifo"):
+        return
+    if entry.kind == "dir" and path in tree:
+        return
+    target = _merged(entry.target) if entry.kind == "hardlink" else entry.target
+    tree.add(dataclasses.replace(entry, path=path, target=target), content)
+
+
+def _merged(path: str) -> str:
+    """Move what lies below /bin, /lib and so on to /usr."""
+    return f"usr/{path}" if "/" in path and path.split("/", 1)[0] in _MERGED else path
+
+
+def add_skeleton(tree: Tree, architecture: str) -> None:
+    """Add what no package brings, and what dpkg needs before it is installed itself."""
+    links = {name: f"usr/{name}" for name in ("bin", "lib", "sbin")}
+    if architecture == "amd64":
+        links["lib64"] = "usr/lib64"
+    # mawk's own script makes this link by way of update-alternatives, long after base-files has needed it.
+    links["usr/bin/awk"] = "mawk"
+    for path, target in links.items():
+        tree.add(Entry(path=path, kind="symlink", mode=0o777, target=target))
+    # update-alternatives puts links into these folders and fails without, as Java's packages show; see dpkg.cfg.
+    manuals = [f"usr/share/man/man{section}" for section in range(1, 9)]
+    for folder in [*manuals, *(f"usr/{name}" for name in links if "/" not in name)]:
+        if folder not in tree:
+            tree.add(Entry(path=folder, kind="dir", mode=0o755))
+    for path, data in {
+        "etc/dpkg/dpkg.cfg.d/envbuild": dpkg_config(),
+        "var/lib/dpkg/available": b"",
+        "var/lib/dpkg/status": b"",
+    }.items():
+        tree.add(Entry(path=path, kind="file", mode=0o644, size=len(data)), data)
+    add_constants(tree)
+    tree.add_parents()

@@ -1,0 +1,1 @@
+"""The plan of an image: which layers, in which order, made of what, and how the image is to be run."""

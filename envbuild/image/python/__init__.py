@@ -1,0 +1,1 @@
+"""Layers of the virtual environment: wheels, small files, bytecode."""

@@ -1,0 +1,1 @@
+"""Layer archives: a tar writer whose bytes depend on the entries alone."""

@@ -1,0 +1,165 @@
+"""How this user reaches the network: what pip, uv, curl and the system are already configured with.
+
+Nothing here ends up in a lock. Sources: pip's "Configuration" page for files and their order, uv's "Indexes" and
+"Settings" pages, the ``*_proxy`` variables as urllib reads them, netrc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from envbuild.errors import ResolveError
+from envbuild.net import pip_config
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - exercised by the 3.10 job
+    import tomli as tomllib
+
+Origin = tuple[str, str, int]
+"""Scheme, host and port: what a credential belongs to."""
+
+_PORTS = {"http": 80, "https": 443}
+_URL_KEYS = ("index-url", "extra-index-url", "find-links", "default-index")
+_URL_VARIABLES = (
+    "UV_INDEX_URL",
+    "UV_EXTRA_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_FIND_LINKS",
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NetworkConfig:
+    """How to reach the network. TLS certificates are always verified.
+
+    Attributes:
+        certificates: PEM bundles trusted besides the system's.
+        client_certificate: PEM file with a client's key and certificate, or None.
+        proxies: proxy URL by scheme (``http``, ``https``, ``all``).
+        no_proxy: comma-separated hosts reached directly.
+        credentials: user name and password by origin, taken from index URLs.
+        netrc: file with further credentials, or None.
+        connect_timeout: seconds until a connection stands.
+        read_timeout: seconds without a single byte.
+        attempts: tries of one source without getting any further.
+        backoff: seconds before the second try; doubled each time.
+        offline: refuse to use the network at all.
+    """
+
+    certificates: tuple[Path, ...] = ()
+    client_certificate: Path | None = None
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    no_proxy: str = ""
+    credentials: Mapping[Origin, tuple[str, str]] = field(default_factory=dict, repr=False)
+    netrc: Path | None = None
+    connect_timeout: float = 15.0
+    read_timeout: float = 60.0
+    attempts: int = 4
+    backoff: float = 0.5
+    offline: bool = False
+
+
+def origin(url: str) -> Origin:
+    """Return scheme, host and port of a URL; raises ``ValueError`` if the port is no number."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
+
+
+def redacted(url: str) -> str:
+    """Return the URL without user name and password, fit for a message."""
+    return re.sub(r"//[^/@\s]*@", "//***@", url)
+
+
+def network_config(environ: Mapping[str, str] = os.environ, *, offline: bool = False) -> NetworkConfig:
+    """Read the user's configuration of pip and uv and the usual variables.
+
+    Files that cannot be read or parsed are passed over: the tools they belong to report them better.
+    """
+    pip: dict[str, str] = {}
+    with suppress(ResolveError):
+        pip = pip_config.read(environ, prefix=Path(environ.get("VIRTUAL_ENV") or sys.prefix))
+    bundles = [pip.get("cert", "")]
+    bundles += [environ.get(name, "") for name in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")]
+    client = pip.get("client-cert") or environ.get("SSL_CLIENT_CERT", "")
+    netrc = Path(environ.get("NETRC") or "~/.netrc")
+    timeout = pip.get("default-timeout") or pip.get("timeout", "")
+    proxies = _proxies(environ, pip.get("proxy", ""))
+    return NetworkConfig(
+        certificates=tuple(dict.fromkeys(Path(name) for name in bundles if name and Path(name).is_file())),
+        client_certificate=Path(client) if client else None,
+        proxies=proxies,
+        no_proxy=environ.get("no_proxy") or environ.get("NO_PROXY") or "",
+        credentials=_credentials(environ, pip),
+        netrc=_home(netrc),
+        read_timeout=float(timeout) if re.fullmatch(r"[1-9][0-9]{0,4}", timeout) else 60.0,
+        offline=offline,
+    )
+
+
+def _home(path: Path) -> Path | None:
+    """Expand ``~``; None if the file is not there or there is no home folder."""
+    with suppress(RuntimeError, OSError):
+        if (found := path.expanduser()).is_file():
+            return found
+    return None
+
+
+def _proxies(environ: Mapping[str, str], pip_proxy: str) -> dict[str, str]:
+    """Proxy by scheme; pip's own setting serves both. Under CGI anybody can set HTTP_PROXY: passed over there."""
+    found = {scheme: environ.get(f"{scheme}_proxy", "") for scheme in ("http", "https", "all")}
+    found["https"] = found["https"] or environ.get("HTTPS_PROXY", "")
+    found["all"] = found["all"] or environ.get("ALL_PROXY", "") or pip_proxy
+    if "REQUEST_METHOD" not in environ:
+        found["http"] = found["http"] or environ.get("HTTP_PROXY", "")
+    return {scheme: proxy if "://" in proxy else f"http://{proxy}" for scheme, proxy in found.items() if proxy}
+
+
+def _uv_files(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """The tables of uv's system, user and project settings, in the order in which later ones win."""
+    files = [Path("/etc/uv/uv.toml"), Path(environ.get("XDG_CONFIG_HOME") or "~/.config") / "uv/uv.toml"]
+    files += [Path(environ["UV_CONFIG_FILE"])] if environ.get("UV_CONFIG_FILE") else []
+    folders = (Path.cwd(), *Path.cwd().parents)
+    for folder in reversed(folders):
+        files += [folder / "pyproject.toml", folder / "uv.toml"]
+    for path in filter(None, map(_home, files)):
+        with suppress(tomllib.TOMLDecodeError, OSError, UnicodeDecodeError):
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            if path.name == "pyproject.toml":
+                table = table.get("tool", {}).get("uv", {})
+            yield table
+
+
+def _credentials(environ: Mapping[str, str], pip: Mapping[str, str]) -> dict[Origin, tuple[str, str]]:
+    """User name and password by origin, from all index and find-links URLs, and uv's variables for named indexes."""
+    urls = [word for key in _URL_KEYS for word in pip.get(key, "").split()]
+    for name in _URL_VARIABLES:
+        urls += re.split(r"[\s,]+" if name.endswith("FIND_LINKS") else r"\s+", environ.get(name, ""))
+    for table in _uv_files(environ):
+        for scope in (table, table.get("pip", {})):
+            for key in _URL_KEYS:
+                value = scope.get(key, [])
+                urls += [value] if isinstance(value, str) else map(str, value)
+        urls += [f"{index.get('name', '')}={index.get('url', '')}" for index in table.get("index", [])]
+    found: dict[Origin, tuple[str, str]] = {}
+    for url in urls:
+        named = re.fullmatch(r"([A-Za-z0-9._-]*)=(.*)", url)
+        name, address = (named[1], named[2]) if named else ("", url)
+        with suppress(ValueError):
+            parts = urlsplit(address)
+            variable = f"UV_INDEX_{re.sub('[^A-Z0-9]', '_', name.upper())}_"
+            user = environ.get(f"{variable}USERNAME") if name else None
+            password = environ.get(f"{variable}PASSWORD") if name else None
+            user, password = user or unquote(parts.username or ""), password or unquote(parts.password or "")
+            if parts.hostname and (user or password):
+                found[origin(address)] = (user, password)
+    return found

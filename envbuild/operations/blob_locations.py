@@ -1,0 +1,94 @@
+"""Where images have been pushed: beside the lock on request, and in the store, so that a registry links what it has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import atomic_write
+from envbuild.errors import UsageError
+from envbuild.lock import model as locks
+from envbuild.registry.reference import Reference, parse_reference
+from envbuild.store.objects import Store
+
+_KEPT = 4096
+"""Blobs remembered for each registry."""
+
+
+def published_path(path: Path) -> Path:
+    """Return the file beside a lock that says where its image has been pushed."""
+    return path.with_suffix(".published.json")
+
+
+def read_published(path: Path, lock: locks.Lock) -> tuple[Reference, ...]:
+    """Return where a lock's image has been pushed; none if the file is of another lock."""
+    with suppress(OSError, ValueError):
+        table = json.loads(published_path(path).read_bytes())
+        if table["lock"] == locks.lock_digest(lock):
+            return tuple(parse_reference(text) for text in table["references"])
+    return ()
+
+
+def chosen_place(text: str | None, path: Path, lock: locks.Lock, verb: str) -> Reference:
+    """Return the reference that was named, or where the lock's image was pushed.
+
+    Args:
+        text: the reference as typed; None if none was.
+        verb: the command's name.
+
+    Raises:
+        UsageError: none was named, and nothing is noted.
+    """
+    if text is not None:
+        return parse_reference(text)
+    published = read_published(path, lock)
+    if not published:
+        raise UsageError(
+            f"{verb} which image? nothing says where that of {path.name} was pushed",
+            f"name it: envbuild {verb} REFERENCE; envbuild push --write keeps it beside the lock",
+        )
+    return published[0]
+
+
+def write_published(path: Path, lock: locks.Lock, identity: dict[str, Any], reference: Reference) -> Path:
+    """Add a place to the file; places of an earlier lock or image go."""
+    target = published_path(path)
+    table = {name: identity[name] for name in ("config", "lock", "manifest")}
+    kept = {str(known) for known in read_published(path, lock) if known.digest == identity["manifest"]}
+    document = {**table, "references": sorted({*kept, str(reference)})}
+    atomic_write(target, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())
+    return target
+
+
+class Places:
+    """Which repositories of a registry were seen to hold which blobs; a wrong guess costs one request.
+
+    Args:
+        registry: host, perhaps with a port.
+        repository: the one that is asked about now, which is no answer.
+    """
+
+    def __init__(self, store: Store, registry: str, repository: str) -> None:
+        self._file = store.cache_dir("registries") / f"{sha256_bytes(registry.encode())}.json"
+        self._repository = repository
+        self._known: dict[str, str] = {}
+        with suppress(OSError, ValueError):
+            found = json.loads(self._file.read_bytes())
+            self._known = {str(digest): str(name) for digest, name in found.items()}
+
+    def others(self, digest: str) -> Sequence[str]:
+        """Return the other repository that may hold a blob, if one is known."""
+        name = self._known.get(digest, self._repository)
+        return () if name == self._repository else (name,)
+
+    def note(self, digests: Iterable[str]) -> None:
+        """Remember that the repository holds these blobs."""
+        fresh = dict.fromkeys(digests, self._repository)
+        kept = {digest: name for digest, name in self._known.items() if digest not in fresh}
+        newest = [*kept.items(), *fresh.items()][-_KEPT:]
+        with suppress(OSError):
+            atomic_write(self._file, json.dumps(dict(newest)).encode(), mode=0o600)

@@ -1,0 +1,179 @@
+"""What is at hand of two runs beside their records: locks, listings of data, texts, fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild.core.digest import sha256_bytes, sha256_file
+from envbuild.diff import Evidence, Tree
+from envbuild.errors import LockError
+from envbuild.lock import model as locks
+from envbuild.record import history, sources
+from envbuild.record.model import Record
+from envbuild.run import fingerprint
+
+_GIT_SECONDS = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Side:
+    """One of the runs that are compared, and the project that it is of."""
+
+    record: Record
+    project: Path
+
+
+def evidence(a: Side, b: Side) -> Evidence:
+    """Gather all that there is; what is missing is missing."""
+    texts = Texts((a, b))
+    return Evidence(
+        lock_a=kept_lock(a),
+        lock_b=kept_lock(b),
+        trees=_trees(a, b),
+        texts={digest: text for digest in _other_texts(a.record, b.record) if (text := texts.text(digest)) is not None},
+        fingerprint_a=_fingerprint(a),
+        fingerprint_b=_fingerprint(b),
+        committed=_committed(a, b),
+    )
+
+
+def kept_lock(side: Side) -> locks.Lock | None:
+    """Read the lock that a run was made with; None if it was not kept and is not in its place any more."""
+    path = lock_path(side)
+    with suppress(LockError):
+        return locks.loads(path.read_bytes(), side.record.lock.file) if path else None
+    return None
+
+
+def lock_path(side: Side) -> Path | None:
+    """Return a file with the bytes of the lock that a run was made with."""
+    wanted = side.record.lock.sha256
+    path = side.project / Path(side.record.lock.file).name
+    with suppress(OSError):
+        if sha256_file(path) == wanted:
+            return path
+    return sources.lock_file(side.project, wanted)
+
+
+class Texts:
+    """Sources by digest: those that were kept, those that still are in their place, and those that git has.
+
+    Args:
+        sides: the runs whose projects to look in.
+    """
+
+    def __init__(self, sides: Iterable[Side]) -> None:
+        self._sides = tuple(sides)
+        self._paths: dict[str, list[tuple[Side, str]]] = {}
+        for side in self._sides:
+            for path, digest in _sources(side.record):
+                self._paths.setdefault(digest, []).append((side, path))
+
+    def content(self, digest: str) -> bytes | None:
+        """Return a file's content; None if it is nowhere."""
+        for side in self._sides:
+            if (data := sources.source(side.project, digest)) is not None:
+                return data
+        for side, path in self._paths.get(digest, ()):
+            with suppress(OSError, ValueError):
+                data = (side.project / path).read_bytes()
+                if sha256_bytes(data) == digest:
+                    return data
+        for side, path in self._paths.get(digest, ()):
+            data = _of_git(side, path)
+            if data is not None and sha256_bytes(data) == digest:
+                return data
+        return None
+
+    def text(self, digest: str) -> str | None:
+        """Return a file's content if it is text."""
+        data = self.content(digest)
+        with suppress(UnicodeDecodeError):
+            return data.decode("utf-8") if data is not None and b"\0" not in data else None
+        return None
+
+
+def _sources(record: Record) -> list[tuple[str, str]]:
+    """Return path and digest of all files of the project that a program read."""
+    found = [(file.path, file.sha256) for file in (*record.modules, *record.configs) if file.sha256]
+    return [*found, *([(record.script.path, record.script.sha256)] if record.script else [])]
+
+
+def _other_texts(a: Record, b: Record) -> set[str]:
+    """Return digests that only one of two records has."""
+    return {digest for _, digest in _sources(a)} ^ {digest for _, digest in _sources(b)}
+
+
+def _of_git(side: Side, path: str) -> bytes | None:
+    """Return a file as the run's commit has it."""
+    git = side.record.git
+    if git is None or not git.commit.isalnum() or path.startswith("/"):
+        return None
+    return _git(side.project, "show", f"{git.commit}:./{path}")
+
+
+def _committed(a: Side, b: Side) -> tuple[str, ...]:
+    """Name the files that differ between the commits of two runs; none if git does not know both."""
+    commits = [side.record.git.commit for side in (a, b) if side.record.git]
+    if len({*commits}) < 2 or not all(commit.isalnum() for commit in commits):
+        return ()
+    data = _git(b.project, "diff", "--name-only", "--relative", "--no-renames", "--no-ext-diff", "-z", *commits, "--")
+    return tuple((data or b"").decode(errors="replace").split("\0")[:-1])
+
+
+def _git(project: Path, *arguments: str) -> bytes | None:
+    """Return what git prints; None if it fails, is not there, or takes too long."""
+    import subprocess
+
+    command = ["git", "-C", str(project), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _trees(a: Side, b: Side) -> dict[str, Tree]:
+    """Compare the listings of data that differs."""
+    found = {}
+    for path, before in a.record.inputs.items():
+        after = b.record.inputs.get(path)
+        if after is not None and after != before and (tree := _tree(a, before, b, after)) is not None:
+            found[path] = tree
+    return found
+
+
+def _tree(a: Side, before: str, b: Side, after: str) -> Tree | None:
+    from envbuild.inputs.diff import compare_trees
+    from envbuild.inputs.manifest import ManifestError
+    from envbuild.inputs.state import State
+
+    one, other = State(a.project).open_manifest(before), State(b.project).open_manifest(after)
+    if one is None or other is None:
+        for stream in (one, other):
+            if stream is not None:
+                stream.close()
+        return None
+    with one, other, suppress(ManifestError):
+        found = compare_trees(one, other)
+        names = {"added": found.added.names, "changed": found.changed.names, "removed": found.removed.names}
+        return Tree(
+            added=found.added.count,
+            changed=found.changed.count,
+            removed=found.removed.count,
+            bytes=found.added.bytes,
+            names=names,
+        )
+    return None
+
+
+def _fingerprint(side: Side) -> dict[str, str]:
+    """Return what the machine computed before the program started, by part."""
+    found = fingerprint.found_in(history.run_folder(side.project, side.record.id) / "process")
+    parts = found.get("parts") if found else None
+    if not isinstance(parts, dict):
+        return {}
+    return {name: str(part.get("digest")) for name, part in parts.items() if isinstance(part, dict)}

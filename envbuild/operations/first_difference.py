@@ -1,0 +1,48 @@
+"""Where two recorded runs part in training: the first difference of their step traces, if both left one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envbuild.record.model import Record
+    from envbuild.trace.compare import Trace
+    from envbuild.verify.first import First
+
+
+def traces_of(project: Path, record: Record) -> tuple[Trace, ...]:
+    """Read the step traces of a run's processes.
+
+    Raises:
+        RecordError: a file is no trace.
+    """
+    from envbuild.record import history
+    from envbuild.trace import compare
+
+    return tuple(compare.read_run(history.run_folder(project, record.id) / "process"))
+
+
+def first_difference(
+    one: tuple[Path, Record], other: tuple[Path, Record], *, asked: bool
+) -> tuple[First | None, list[str]]:
+    """Compare the step traces of two runs.
+
+    Args:
+        one, other: project and record of each.
+        asked: both were asked for a trace, so that one that left none made no step.
+
+    Returns:
+        The first difference, None if there is none; and what the traces lack, a sentence each.
+    """
+    from envbuild.errors import EnvbuildError
+    from envbuild.trace import compare
+    from envbuild.verify.first import first_of
+
+    try:
+        before, after = (traces_of(*each) for each in (one, other))
+    except EnvbuildError as error:
+        return None, [f"a step trace could not be read: {error.message}"]
+    found = compare.first_of_runs(before, after) if asked or (before and after) else None
+    notes = sorted({note for each in (*before, *after) for note in each.notes})
+    return (None if found is None else first_of(found)), notes

@@ -1,0 +1,104 @@
+"""Opening a lock together with the spec it was made from, and refusing one that the spec has moved away from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.core.digest import sha256_file
+from envbuild.errors import LockError, SpecError, UsageError
+from envbuild.lock import layout
+from envbuild.lock import model as locks
+from envbuild.lock.discovery import find_lock
+from envbuild.operations.freshness import known_fresh, remember_fresh
+
+if TYPE_CHECKING:
+    from envbuild.spec.model import Spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A lock that may be used.
+
+    Attributes:
+        path: its file.
+        lock: what it says.
+        spec_path: the spec beside it, or None where only the lock is, as in a CI job.
+    """
+
+    path: Path
+    lock: locks.Lock
+    spec_path: Path | None = None
+
+    @cached_property
+    def spec(self) -> Spec | None:
+        """What the spec says; read only if someone asks."""
+        from envbuild.spec.model import load_spec
+
+        return load_spec(self.spec_path) if self.spec_path else None
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in the spec are relative to."""
+        return self.path.parent.absolute()
+
+    @property
+    def mirror(self) -> str:
+        """The spec's Debian mirror; empty if it names none."""
+        return self.spec.os.mirror if self.spec else ""
+
+
+def open_lock(path: Path | None, start: Path | None = None, *, option: bool = False) -> Opened:
+    """Load a lock: the named one, or the one found upward.
+
+    Args:
+        path: the lock's file, or None to search.
+        start: where to search from; the working directory by default.
+        option: the command takes a lock as ``--lock FILE``, not as an argument.
+
+    Raises:
+        UsageError: it is a spec, or there are several locks to choose from.
+        LockError: there is none, it is invalid or of a layout that this envbuild cannot make, or the spec beside it
+            has changed since.
+    """
+    found = find_lock(start or Path.cwd(), option=option) if path is None else path
+    if found.suffix in (".yaml", ".yml") and found.is_file():
+        raise _is_a_spec(found)
+    lock = locks.load(found)
+    layout.check(lock.layout, lock.file_name)
+    specs = [found.parent / name for name in lock.resolution if name.endswith((".yaml", ".yml"))]
+    spec_path = next((place for place in specs if place.is_file()), None)
+    if spec_path is not None and not known_fresh(spec_path, lock):
+        sha256 = sha256_file(spec_path)
+        _refuse_stale(found, lock, spec_path)
+        remember_fresh(spec_path, sha256, lock)
+    return Opened(path=found, lock=lock, spec_path=spec_path)
+
+
+def _is_a_spec(path: Path) -> UsageError:
+    """Tell that a spec was named where a lock is wanted, and which lock is its own."""
+    from envbuild.spec.model import load_spec
+
+    try:
+        lock = path.with_name(f"pylock.{load_spec(path).name}.toml")
+    except SpecError:
+        return UsageError(f"{path} is no lock", "a lock is a pylock.NAME.toml: envbuild lock writes it")
+    way = f"name that: {lock}" if lock.is_file() else f"lock it first: envbuild lock {path}"
+    return UsageError(f"{path} is a spec; its lock is {lock.name}", way)
+
+
+def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:
+    """Raise ``LockError`` if a lock was made from another spec than the one beside it."""
+    from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+    from envbuild.spec.model import load_spec
+
+    try:
+        found = resolution_inputs(load_spec(spec_path), spec_path, LockOptions())
+    except SpecError as error:
+        raise LockError(f"{path.name} cannot be compared with its spec\n{error.message}", error.hint) from None
+    locked = {name: value for name, value in lock.resolution.items() if not name.startswith("--")}
+    if stale := stale_inputs(locked, found):
+        lines = "\n".join(f"  {line}" for line in stale)
+        raise LockError(f"{path.name} is stale\n{lines}", f"lock again: envbuild lock {spec_path.name}")

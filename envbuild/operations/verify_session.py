@@ -1,0 +1,73 @@
+"""One verification under way: its runs, what each left, and which copies are still needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from envbuild.run.repeat import Repeat, Repeated
+    from envbuild.verify.judge import Ran, Verdict
+
+
+@dataclass(kw_only=True)
+class Session:
+    """One verification under way: its runs in the order of their start, and what each left.
+
+    Attributes:
+        plan: what is repeated.
+        asked: how many runs there shall be.
+        done: runs that ended; a result seen before has no files any more.
+    """
+
+    plan: Repeat
+    asked: int
+    ignore: tuple[str, ...]
+    done: dict[int, Repeated] = field(default_factory=dict)
+    ran: dict[int, Ran] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> list[Ran]:
+        """The runs that ended, in the order of their start."""
+        return [self.ran[number] for number in sorted(self.ran)]
+
+    def repeated(self, index: int) -> Repeated:
+        """Return what is known of a run by its place among ``runs``."""
+        return self.done[sorted(self.done)[index]]
+
+    def judge(self) -> Verdict:
+        """Judge the runs so far."""
+        from envbuild.verify.judge import judge
+
+        return judge(self.runs, self.asked, self.ignore)
+
+    def forget(self) -> None:
+        """Remove the copies of all runs but the first of each of the first two results."""
+        wanted = {group[0] for group in self.judge().groups[:2]}
+        for index, number in enumerate(sorted(self.done)):
+            if index not in wanted:
+                self.done[number].discard()
+
+
+def ran_of(found: Repeated, project: Path) -> Ran:
+    """Digest what a run left."""
+    from envbuild.errors import EnvbuildError
+    from envbuild.record import history
+    from envbuild.trace import compare
+    from envbuild.verify.judge import Ran
+
+    try:
+        traces = compare.read_run(history.run_folder(project, found.record.id) / "process")
+    except EnvbuildError:  # the program may write there too
+        traces = ()
+    steps = sum(len(each.steps) for each in traces)
+    tensors = {(each.process, t.name) for each in traces for step in each.steps[:1] for t in step.group.tensors}
+    return Ran(
+        record=found.record,
+        printed=found.output.sha256,
+        lines=found.output.lines,
+        trace=compare.digest(traces) if steps else "",
+        steps=steps,
+        tensors=len(tensors),
+    )

@@ -1,0 +1,35 @@
+"""Two records' outputs: which files differ in bytes, which of them hold the same, and which tensors differ."""
+
+from __future__ import annotations
+
+from envbuild.record.model import Output, Record
+
+
+def compare(record: Record, earlier: Record) -> tuple[str, ...]:
+    """Name the files that differ between two runs, those that only one of them has included.
+
+    Files of equal content (``same_tensors``) do not differ, whatever their bytes.
+    """
+    alike = {*same_tensors(record, earlier)}
+    return tuple(path for path in _other_bytes(record, earlier) if path not in alike)
+
+
+def same_tensors(record: Record, earlier: Record) -> tuple[str, ...]:
+    """Name the files whose bytes differ between two runs while what they hold is equal: formats keep the time."""
+    mine = {output.path: output.content for output in record.outputs if output.content}
+    theirs = {output.path: output.content for output in earlier.outputs}
+    return tuple(path for path in _other_bytes(record, earlier) if path in mine and mine[path] == theirs.get(path))
+
+
+def different_tensors(output: Output, earlier: Output) -> tuple[str, ...]:
+    """Name the tensors of a file that differ between two runs in values, type or shape, or that one of them lacks."""
+    mine = {name: (each.dtype, each.shape, each.digest) for name, each in output.tensors.items()}
+    theirs = {name: (each.dtype, each.shape, each.digest) for name, each in earlier.tensors.items()}
+    return tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+
+
+def _other_bytes(record: Record, earlier: Record) -> list[str]:
+    """Name the files whose digests differ."""
+    mine = {output.path: output.sha256 for output in record.outputs}
+    theirs = {output.path: output.sha256 for output in earlier.outputs}
+    return [path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, "")]

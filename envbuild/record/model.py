@@ -1,0 +1,290 @@
+"""The record of one run: everything that could have changed its result, and digests of the result.
+
+Written as JSON; ``record_schema`` is its published description. Meaning of every field: docs/records.md.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from envbuild.core.digest import sha256_json
+from envbuild.errors import UsageError
+from envbuild.host.facts import HostFacts
+from envbuild.record.processes import ParameterSet, ReadFile
+
+FORMAT = 2
+
+RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+Blake3 = Sha256
+Digest128 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
+Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+State = Literal["running", "finished", "refused", "interrupted", "failed"]
+Verified = Literal["", "yes", "overridden", "refused", "no"]
+"""What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
+was switched off or never ran. Empty while a program has not been started."""
+
+Value = float | Literal["nan", "inf", "-inf"]
+"""To the last bit; ``float(value)`` reads what JSON has no number for."""
+Point = tuple[int, Value]
+"""A step and a value."""
+
+
+class _Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of a record's parts. Unknown keys are ignored, so that an older envbuild lists newer records."""
+
+
+class LockFacts(_Value, frozen=True, kw_only=True):
+    """The lock's file name and the SHA-256 of its bytes."""
+
+    file: str
+    sha256: Sha256
+
+
+class Script(_Value, frozen=True, kw_only=True):
+    """The program's file, relative to the project, and its SHA-256 at the start."""
+
+    path: str
+    sha256: Sha256
+
+
+class Git(_Value, frozen=True, kw_only=True):
+    """The project's version.
+
+    Attributes:
+        branch: empty if detached.
+        dirty: tracked files differ from the commit.
+        diff_sha256: SHA-256 of ``git diff HEAD --full-index``; empty if not dirty.
+        untracked: number of files and whole folders that git neither tracks nor ignores.
+        changed: files of the project that differ from the commit, a thousand at most; None if not recorded.
+    """
+
+    commit: str
+    branch: str
+    dirty: bool
+    diff_sha256: str
+    untracked: int
+    changed: tuple[str, ...] | None = None
+
+
+class Options(_Value, frozen=True, kw_only=True):
+    """What the command line chose.
+
+    Attributes:
+        guard: False if it was switched off.
+        allow: fields whose difference was allowed.
+        gpus: as ``--gpus`` takes it; empty for: as locked.
+        memory: bytes.
+        mounts: ``source:target:ro|rw``.
+        verification: identity that the runs of one ``envbuild verify`` share; empty for other runs.
+        without: switches and variables that the run went without, to see what they do.
+        signer: who had to have signed the image, and has; empty if nobody had to.
+    """
+
+    network: str
+    workspace: str
+    controls: bool = True
+    guard: bool = True
+    allow: tuple[str, ...] = ()
+    gpus: str = ""
+    cpus: float | None = None
+    cpuset: str = ""
+    memory: int | None = None
+    mounts: tuple[str, ...] = ()
+    user: str = ""
+    tty: bool = False
+    verification: str = ""
+    without: tuple[str, ...] = ()
+    signer: str = ""
+
+
+class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """One array of a saved model.
+
+    Attributes:
+        dtype: as NumPy names it, such as ``float32``; what NumPy lacks as its own library does (``bfloat16``).
+        digest: the first 128 bits of the SHA-256 of the values in row-major order, in hex.
+        low, high, norm: smallest, largest and Euclidean norm in double precision; None if NumPy was not there, or of
+            values that are no numbers, infinite or not a number. They describe, and are not compared.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    digest: Digest128
+    low: float | None = None
+    high: float | None = None
+    norm: float | None = None
+
+
+class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of the workspace after the run.
+
+    Attributes:
+        sha256: of a link: of its target's name; None if unreadable.
+        tensors: the arrays of a saved model by name.
+        content: digest of all that the file means: its tensors and what else is in it but for time stamps. Two files
+            of equal content may differ in bytes. Empty for other files, and if it could not be read as a whole.
+        unread: why not, in a sentence; empty for files that are no saved model.
+    """
+
+    path: str
+    change: Literal["created", "changed"]
+    size: int
+    sha256: Sha256 | None
+    tensors: dict[str, Tensor] = {}
+    content: str = ""
+    unread: str = ""
+
+
+class Record(_Value, frozen=True, kw_only=True):
+    """One run.
+
+    Attributes:
+        state: ``running`` until the end; ``finished`` whatever the exit code; ``refused`` by the guard;
+            ``interrupted`` before the program started; ``failed`` if the engine could not run it.
+        image: config digest.
+        gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
+        duration: seconds.
+        inputs: BLAKE3 of the manifest of each input, from the lock.
+        input_changes: what happened to inputs during the run, a sentence each.
+        problem: what failed, if it was not the program.
+        parameters: what argument parsers gave the program, defaults included, secrets masked.
+        configs, modules: files of the project that its processes read as configuration or loaded as code.
+        objects: shared objects loaded from outside the image's locked folders.
+        metrics: what the program measured, by name: steps and values in their order.
+        metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
+        recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
+        same_bits_as: newest earlier run of the same recipe with equal outputs.
+        same_tensors_in: files whose bytes differ from that run's, but not what they hold.
+        differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files.
+    """
+
+    format: int = FORMAT
+    id: RunId
+    state: State
+    start: Time
+    end: Time | None = None
+    duration: float | None = None
+    exit_code: int | None = None
+    out_of_memory: bool = False
+    problem: str = ""
+    lock: LockFacts
+    image: Sha256
+    engine: dict[str, str] = {}
+    command: tuple[str, ...]
+    directory: str
+    script: Script | None = None
+    environment: dict[str, str]
+    options: Options
+    inputs: dict[str, Blake3] = {}
+    input_changes: tuple[str, ...] = ()
+    recipe: str = ""
+    git: Git | None = None
+    gpus: str = ""
+    host: HostFacts | None = None
+    verified: Verified = ""
+    verdict: dict[str, Any] | None = None
+    processes: tuple[dict[str, Any], ...] = ()
+    parameters: tuple[ParameterSet, ...] = ()
+    configs: tuple[ReadFile, ...] = ()
+    modules: tuple[ReadFile, ...] = ()
+    objects: tuple[ReadFile, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    deleted: tuple[str, ...] = ()
+    metrics: dict[str, tuple[Point, ...]] = {}
+    metric_sources: dict[str, str] = {}
+    same_bits_as: str = ""
+    same_tensors_in: tuple[str, ...] = ()
+    differs_from: str = ""
+    differs_in: tuple[str, ...] = ()
+
+
+class RecordError(UsageError):
+    """A record is missing, ambiguous or unreadable."""
+
+
+def dumps(record: Record) -> bytes:
+    """Render a record as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+
+
+def loads(data: bytes, source: str = "record") -> Record:
+    """Parse a record; raises ``RecordError`` if it is damaged or of another format. Format 1 is brought up to date."""
+    try:
+        table = msgspec.json.decode(data)
+        record = msgspec.convert(_of_format_2(table), Record)
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"{source} is not a record of this format: {error}") from None
+    if record.format != FORMAT:
+        raise RecordError(
+            f"{source}: format: expected {FORMAT}, found {record.format}", "read it with the envbuild that wrote it"
+        )
+    return record
+
+
+def _of_format_2(table: Any) -> Any:
+    """Move a record of format 1, which described the host in fewer words, to format 2; others stay as they are."""
+    if not isinstance(table, dict) or table.get("format") != 1:
+        return table
+    said, host = verified(table.get("state"), table.get("verdict")), table.get("host")
+    if isinstance(host, dict):
+        cpu = {"model": host.get("cpu", ""), "level": host.get("cpu_level", ""), "total": host.get("cpus", 0)}
+        devices = [gpu | {"memory": gpu.get("memory", 0) >> 20} for gpu in host.get("gpus", ())]
+        gpu = {"driver": host.get("gpu_driver", ""), "devices": devices}
+        host = {key: host.get(key) for key in ("kernel", "machine", "memory")} | {"cpu": cpu, "gpu": gpu}
+    return table | {"format": 2, "verified": said, "host": host}
+
+
+def record_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of ``record.json``."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"envbuild run record, format {FORMAT}",
+        **msgspec.json.schema(Record),
+    }
+
+
+def recipe(record: Record) -> str:
+    """Return the digest of everything that was chosen for a run; what was found (host, git) is not in it."""
+    chosen = (record.lock, record.image, record.script, record.command, record.directory, record.environment)
+    options = record.options
+    names = options.gpus.split(",")
+    # How many GPUs, not which: the guard sees to it that they are alike.
+    gpus = str(len(names)) if len(names) > 1 or "-" in options.gpus else options.gpus
+    # Likewise of CPUs.
+    cpuset = str(len(cpu_numbers(options.cpuset))) if options.cpuset else ""
+    table = msgspec.to_builtins(
+        msgspec.structs.replace(
+            options, mounts=(), user="", tty=False, gpus=gpus, cpuset=cpuset, verification="", signer=""
+        )
+    )
+    # Left out at their defaults, so that runs from before these options keep the recipe they had.
+    for name in ("guard", "allow", "gpus", "verification", "without", "signer"):
+        if getattr(options, name) == getattr(_DEFAULTS, name):
+            del table[name]
+    return sha256_json([*msgspec.to_builtins(chosen), table])
+
+
+_DEFAULTS = Options(network="", workspace="")
+
+
+def cpu_numbers(cpuset: str) -> tuple[int, ...]:
+    """Return the numbers in a list of CPUs such as ``0-2,7``; raises ``ValueError`` for anything else."""
+    found: list[int] = []
+    for part in cpuset.split(","):
+        first, dash, last = part.partition("-")
+        found += range(int(first), int(last if dash else first) + 1)
+    return tuple(found)
+
+
+def verified(state: State | None, verdict: dict[str, Any] | None) -> Verified:
+    """Return what a verdict means for the record of a run in this state."""
+    if verdict is None:
+        return "no" if state == "finished" else ""
+    if verdict.get("ok") is not True:
+        return "refused"
+    said = verdict.get("verified", "yes")
+    return said if said in ("yes", "overridden") else "no"

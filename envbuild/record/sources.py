@@ -1,0 +1,112 @@
+"""What is kept of a run beside its record, by content, so that runs can be compared and run again later.
+
+    .envbuild/locks/<sha256>      each lock that a run was made with
+    .envbuild/sources/<sha256>    script, modules and configuration files as the program read them
+
+Both may be deleted at any time: comparisons then tell less. A file is kept once, whatever reads it. Files above 1 MiB
+are not kept, nor those that hold what looks like a secret: the record masks such values, so nothing beside it may
+have them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import atomic_file
+from envbuild.core.redact import holds_secret
+from envbuild.lock.discovery import STATE_FOLDER
+from envbuild.record.model import Record
+
+LIMIT = 1 << 20
+"""Bytes of the largest source that is kept."""
+
+_LOCKS, _SOURCES = "locks", "sources"
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+def keep_lock(project: Path, lock_path: Path) -> None:
+    """Keep a lock; a project that takes no files is no error."""
+    with suppress(OSError):
+        data = lock_path.read_bytes()
+        _keep(project, _LOCKS, sha256_bytes(data), data)
+
+
+def keep_sources(project: Path, record: Record, workspace: Path | None = None) -> None:
+    """Keep what a program read of its project, as far as it still is what the program read.
+
+    Args:
+        project: where to keep it.
+        record: of the run: at its end, or at its start for the script.
+        workspace: the copy of the project that the program works in, if it does.
+    """
+    folder = workspace or project
+    code = [(file.path, file.sha256) for file in record.modules]
+    code += [(record.script.path, record.script.sha256)] if record.script else []
+    settings = [(file.path, file.sha256) for file in record.configs]
+    for files, names_count in ((code, False), (settings, True)):
+        for path, digest in files:
+            inside = not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
+            if digest is not None and inside and not _place(project, _SOURCES, digest).exists():
+                _keep_source(folder / path, project, digest, names_count=names_count)
+
+
+def lock_file(project: Path, sha256: str) -> Path | None:
+    """Return the file of a kept lock; None if it was not kept, or is not what its name says."""
+    return _place(project, _LOCKS, sha256) if _read(project, _LOCKS, sha256) is not None else None
+
+
+def source(project: Path, sha256: str) -> bytes | None:
+    """Return a kept source; None if it was not kept."""
+    return _read(project, _SOURCES, sha256)
+
+
+def _keep_source(path: Path, project: Path, digest: str, *, names_count: bool) -> None:
+    with suppress(OSError):
+        if not path.is_file() or path.stat().st_size > LIMIT:
+            return
+        data = path.read_bytes()
+        if sha256_bytes(data) == digest and not holds_secret(data.decode("utf-8", "replace"), names=names_count):
+            _keep(project, _SOURCES, digest, data)
+
+
+def _keep(project: Path, kind: str, digest: str, data: bytes) -> None:
+    path = _place(project, kind, digest)
+    if path.exists():
+        return
+    _make(project, path.parent)
+    with atomic_file(path, mode=0o600 if kind == _SOURCES else 0o644, sync=False) as stream:
+        stream.write(data)
+    _own(project, (path,))
+
+
+def _make(project: Path, folder: Path) -> None:
+    """Make a folder that belongs to whom the project belongs."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        _own(project, (folder.parent, folder))
+
+
+def _own(project: Path, paths: Iterable[Path]) -> None:
+    if os.geteuid() == 0:
+        owner = project.stat()
+        for path in paths:
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _read(project: Path, kind: str, digest: str) -> bytes | None:
+    try:
+        data = _place(project, kind, digest).read_bytes()
+    except OSError:
+        return None
+    return data if sha256_bytes(data) == digest else None
+
+
+def _place(project: Path, kind: str, digest: str) -> Path:
+    if not _DIGEST.fullmatch(digest):
+        raise ValueError(f"not a SHA-256: {digest!r}")
+    return project / STATE_FOLDER / kind / digest

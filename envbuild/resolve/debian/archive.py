@@ -1,0 +1,273 @@
+"""A suite of a Debian archive: InRelease, checked, and its Packages indexes, checked against InRelease.
+
+What was got is kept below a cache folder, never trusted: an InRelease file is verified each time it is read, and an
+index is named by the SHA-256 that a verified InRelease gives it.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import shutil
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import ELSEWHERE, atomic_write, locked
+from envbuild.core.progress import Progress, Silent
+from envbuild.errors import IntegrityError
+from envbuild.resolve.debian import http
+from envbuild.resolve.debian.index import Index, open_index, write_index
+from envbuild.resolve.debian.release_file import ReleaseFile, check_release, read_release, utc_now
+
+FRESH = 600
+"""Seconds for which an InRelease file is not asked for again; Debian's archive changes four times a day."""
+
+_RELEASE_LIMIT = 16 << 20
+_FILE_LIMIT = 1 << 30
+_KEPT = 30 * 86400
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {
+    ".xz": lzma.decompress,
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    "": bytes,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How to reach archives.
+
+    Attributes:
+        cache: folder for what can be got again.
+        keyrings: further trusted keyring files.
+        refresh: ask the mirror even if the cache is fresh.
+        offline: ask no mirror; what the cache holds must do.
+        get: gets one file; tests put an archive in memory here.
+        progress: told of downloads.
+    """
+
+    cache: Path
+    keyrings: tuple[Path, ...] = ()
+    refresh: bool = False
+    offline: bool = False
+    get: http.Get = http.get
+    progress: Progress = field(default_factory=Silent)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Suite:
+    """One checked suite: its archive, name, the base address that answered, and its release file."""
+
+    archive: str
+    name: str
+    base: str
+    release: ReleaseFile
+
+
+class _Validators(msgspec.Struct):
+    """What a mirror said to recognise its file by."""
+
+    etag: str = ""
+    modified: str = ""
+
+
+@contextmanager
+def cache_errors(cache: Path) -> Iterator[None]:
+    """Turn what the cache's file system refuses, such as a full disk, into an error a person can act on."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise IntegrityError(f"the cache {cache} cannot be used: {reason}", ELSEWHERE) from error
+
+
+def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *, frozen: bool = False) -> Suite:
+    """Get and check a suite's InRelease file from the first base address that answers.
+
+    Args:
+        archive: ``debian`` or ``debian-security``.
+        name: the suite, such as ``bookworm-updates``.
+        bases: addresses of the archive, tried in order.
+        frozen: the addresses are those of a dated snapshot, which never changes and may have expired.
+
+    Raises:
+        IntegrityError: no mirror answers, or what it gives is not what it must be.
+    """
+    failure: IntegrityError | None = None
+    for base in bases:
+        try:
+            release = _load_release(f"{base}/dists/{name}/InRelease", name, access, frozen=frozen)
+            return Suite(archive=archive, name=name, base=base, release=release)
+        except _UnreachableError as error:
+            failure = failure or error
+    raise failure or IntegrityError(f"{archive}: no address of a mirror for {name}")
+
+
+def load_indexes(suite: Suite, architecture: str, access: Access, component: str = "main") -> list[Index]:
+    """Return a suite's package indexes for an architecture; none if the suite does not have it.
+
+    An index of ``all`` is read too where the suite keeps those packages apart (``No-Support-for-Architecture-all``).
+    """
+    fields = suite.release.fields
+    architectures = fields.get("Architectures", "").split()
+    if architecture not in architectures:
+        return []
+    wanted = [architecture]
+    if "all" in architectures and "Packages" not in fields.get("No-Support-for-Architecture-all", "").split():
+        wanted.append("all")
+    return [_load_index(suite, f"{component}/binary-{part}/Packages", access) for part in wanted]
+
+
+def fetch_listed(suite: Suite, name: str, access: Access) -> bytes:
+    """Get a file that the suite's InRelease lists by exactly this name, and check it; packed files stay packed.
+
+    Raises:
+        IntegrityError: not listed, not to be had, or not the bytes that InRelease promises.
+    """
+    listed = suite.release.files(name)
+    if name not in listed:
+        raise IntegrityError(f"{suite.release.source}: expected an entry for {name} in its SHA256 section, found none")
+    digest, size = listed[name]
+    if access.offline:
+        raise IntegrityError(
+            f"{suite.base}/dists/{suite.name}/{name}: expected it in the cache while offline, found nothing",
+            "lock once with network",
+        )
+    urls = [f"{suite.base}/dists/{suite.name}/{name}"]
+    if suite.release.fields.get("Acquire-By-Hash", "") == "yes":
+        # By hash first: the name may already mean a newer file than this InRelease does.
+        urls.insert(0, f"{urls[0].rpartition('/')[0]}/by-hash/SHA256/{digest}")
+    with access.progress.phase(f"{suite.name} {name.rsplit('/', 1)[-1]}", size) as advance:
+        for url in urls:
+            reply = access.get(url, limit=min(size, _FILE_LIMIT), advance=advance)
+            if reply.status == 200:
+                check_bytes(reply.data, digest, size, url)
+                return reply.data
+    raise IntegrityError(
+        f"{urls[-1]}: expected the file that InRelease lists, found HTTP status 404", "use another mirror"
+    )
+
+
+def check_bytes(data: bytes, digest: str, size: int, source: str) -> None:
+    """Compare bytes with what InRelease promises; raises ``IntegrityError``."""
+    if len(data) != size:
+        raise IntegrityError(f"{source}: expected {size} bytes, found {len(data)}", "try again, or use another mirror")
+    if (found := sha256_bytes(data)) != digest:
+        raise IntegrityError(
+            f"{source}: expected SHA-256 {digest}, found {found}", "the file was altered or damaged: use another mirror"
+        )
+
+
+class _UnreachableError(IntegrityError):
+    """No answer, or no such file: another mirror may do."""
+
+
+def _load_release(url: str, suite: str, access: Access, *, frozen: bool) -> ReleaseFile:
+    """Return the cached file while it is fresh, else what the mirror has now."""
+    path = access.cache / "release" / f"{sha256_bytes(url.encode())[:32]}.InRelease"
+    cached = _cached_release(path, url, access)
+    if cached is not None and (access.offline or _fresh(path, access, frozen=frozen)):
+        with suppress(IntegrityError):
+            return _checked(cached, suite, frozen=frozen or access.offline)
+    if access.offline:
+        raise _UnreachableError(
+            f"{url}: expected it in the cache while offline, found nothing", "lock once with network"
+        )
+    return _checked(_get_release(url, path, cached, access), suite, frozen=frozen)
+
+
+def _checked(release: ReleaseFile, suite: str, *, frozen: bool) -> ReleaseFile:
+    check_release(release, suite, now=utc_now(), frozen=frozen)
+    return release
+
+
+def _fresh(path: Path, access: Access, *, frozen: bool) -> bool:
+    """Tell whether the mirror was asked a short time ago; a snapshot never changes."""
+    return not access.refresh and (frozen or 0 <= time.time() - path.stat().st_mtime < FRESH)
+
+
+def _cached_release(path: Path, url: str, access: Access) -> ReleaseFile | None:
+    """Read and verify the cached file; one that is absent or damaged is as good as none."""
+    with suppress(OSError, IntegrityError):
+        return read_release(path.read_bytes(), url, access.keyrings)
+    return None
+
+
+def _get_release(url: str, path: Path, cached: ReleaseFile | None, access: Access) -> ReleaseFile:
+    """Ask the mirror, conditionally if something is cached; what it gives is verified before it is kept."""
+    note = path.with_suffix(".json")
+    validators = _Validators()
+    if cached is not None:
+        with suppress(OSError, msgspec.MsgspecError):
+            validators = msgspec.json.decode(note.read_bytes(), type=_Validators)
+    headers = {"If-None-Match": validators.etag, "If-Modified-Since": validators.modified}
+    try:
+        reply = access.get(url, limit=_RELEASE_LIMIT, headers={key: value for key, value in headers.items() if value})
+    except IntegrityError as error:
+        raise _UnreachableError(error.message, error.hint) from None
+    if reply.status == 304 and cached is not None:
+        path.touch()
+        return cached
+    if reply.status != 200:
+        raise _UnreachableError(
+            f"{url}: expected the suite's InRelease file, found HTTP status {reply.status}",
+            "check the mirror's address, and that it has this release",
+        )
+    release = read_release(reply.data, url, access.keyrings)
+    if cached is not None and cached.date > release.date:
+        # A mirror that lags, or an attacker, must not take the archive back in time.
+        path.touch()
+        return cached
+    found = _Validators(etag=reply.headers.get("etag", ""), modified=reply.headers.get("last-modified", ""))
+    atomic_write(path, reply.data)
+    atomic_write(note, msgspec.json.encode(found))
+    path.touch()
+    return release
+
+
+def _load_index(suite: Suite, name: str, access: Access) -> Index:
+    """Open the parsed form of an index, making it first if need be."""
+    listed = suite.release.files(name, *(f"{name}{packing}" for packing in _UNPACK))
+    if not listed:
+        raise IntegrityError(f"{suite.release.source}: expected an entry for {name} in its SHA256 section, found none")
+    path = access.cache / "index" / f"{next(iter(listed.values()))[0]}.sqlite"
+    if index := open_index(path):
+        return index
+    with locked(path.with_suffix(".lock")):
+        if index := open_index(path):
+            return index
+        write_index(path, _get_index(suite, name, listed, access), f"{suite.base}/dists/{suite.name}/{name}")
+        _forget_old(path.parent)
+    if index := open_index(path):
+        return index
+    raise IntegrityError(f"{path}: expected the index just written, found a damaged file", "check the disk")
+
+
+def _get_index(suite: Suite, name: str, listed: Mapping[str, tuple[str, int]], access: Access) -> bytes:
+    """Get an index in the best packing there is and unpack it; both forms are checked if both are listed."""
+    packing = next(packing for packing in _UNPACK if f"{name}{packing}" in listed)
+    packed = fetch_listed(suite, f"{name}{packing}", access)
+    source = f"{suite.base}/dists/{suite.name}/{name}"
+    try:
+        data = _UNPACK[packing](packed)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise IntegrityError(f"{source}{packing}: expected a file that can be unpacked, found: {error}") from None
+    if name in listed:
+        check_bytes(data, *listed[name], source)
+    return data
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove indexes that nothing has opened for a month, and what killed commands left half-made."""
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _KEPT:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -1,0 +1,260 @@
+"""Operating-system packages: from the names a spec asks for to every Debian package, by version and SHA-256.
+
+    request ─ suites: InRelease, verified ─ Packages, checked ─ candidates ─ closure, as apt would choose ─▶ lock.Os
+
+The base system is what mmdebstrap calls *essential*: every package marked Essential, and what those need.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from envbuild.core.progress import Progress, Silent
+from envbuild.errors import IntegrityError, ResolveError
+from envbuild.lock.model import Os, OsPackage
+from envbuild.lock.model import Suite as LockedSuite
+from envbuild.resolve.debian.archive import Access, Suite, cache_errors, load_indexes, load_suite
+from envbuild.resolve.debian.index import Index
+from envbuild.resolve.debian.marks import mark
+from envbuild.resolve.debian.release_file import environment_keyrings, trusted_certificates
+from envbuild.resolve.debian.releases import Release, find_release
+from envbuild.resolve.debian.search import search
+from envbuild.resolve.debian.sources import AptConfig, archive_bases, check_snapshot, origin, read_apt_config
+from envbuild.resolve.debian.universe import Package, Universe
+
+__all__ = ["OsRequest", "deb_urls", "open_suites", "resolve_os"]
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_ARCHITECTURE = re.compile(r"[a-z0-9][a-z0-9-]+")
+EXCLUDED = {"usrmerge": "an image of envbuild is merged from the start, and its script refuses overlay file systems"}
+"""Packages that are treated as absent, with the reason. What needs ``usrmerge | usr-is-merged`` gets the latter."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OsRequest:
+    """What the operating system must be.
+
+    Attributes:
+        release: such as ``debian-12``.
+        architecture: Debian's name of it, such as ``amd64``.
+        packages: names to install beside the essential ones; order and repetition do not matter.
+        snapshot: UTC time such as ``20260115T000000Z`` to resolve as of, or empty for now.
+        mirror: the spec's mirror, or empty; see ``debian_sources.archive_bases``.
+    """
+
+    release: str
+    architecture: str
+    packages: tuple[str, ...]
+    snapshot: str = ""
+    mirror: str = ""
+
+
+def resolve_os(
+    request: OsRequest,
+    cache: Path,
+    progress: Progress | None = None,
+    *,
+    refresh: bool = False,
+    offline: bool = False,
+    keyrings: Sequence[Path] = (),
+    apt: AptConfig | None = None,
+) -> Os:
+    """Resolve a request to packages, sorted by name.
+
+    Args:
+        cache: folder for release files and parsed indexes; what is in it can be got again.
+        progress: told of downloads.
+        refresh: ask the mirror even if the cache is fresh (ten minutes).
+        offline: ask no mirror; the cache must do.
+        keyrings: further trusted keyring files, beside Debian's and those in ``ENVBUILD_DEBIAN_KEYS``.
+        apt: the machine's apt configuration; read from it if None.
+
+    Raises:
+        ResolveError: unknown release, architecture or package, or no set of packages fits; the message says why.
+        IntegrityError: a download failed, or a signature or digest is not what it must be.
+    """
+    release = find_release(request.release)
+    access = Access(
+        cache=cache,
+        keyrings=(*keyrings, *environment_keyrings()),
+        refresh=refresh,
+        offline=offline,
+        progress=progress or Silent(),
+    )
+    with open_suites(request, release, access, apt or read_apt_config()) as opened:
+        suites = [suite for suite, indexes in opened if indexes]
+        universe = Universe([indexes for _, indexes in opened if indexes], request.architecture, EXCLUDED)
+        chosen = close(universe, request.packages)
+    return Os(
+        release=release.name,
+        architecture=request.architecture,
+        snapshot=request.snapshot,
+        suites=tuple(map(_locked_suite, suites)),
+        packages=tuple(_locked_package(chosen[name], suites) for name in sorted(chosen)),
+    )
+
+
+def close(universe: Universe, packages: Sequence[str]) -> dict[str, Package]:
+    """Return the essential packages, the named ones, and all that they need, as apt would choose it.
+
+    Raises:
+        ResolveError: unknown names (all of them at once), or no set fits.
+    """
+    requested = _known(universe, sorted(set(packages)))
+    roots = list(dict.fromkeys((*universe.essential(), *requested)))
+    return mark(universe, roots) or search(universe, roots)
+
+
+@contextmanager
+def open_suites(
+    request: OsRequest, release: Release, access: Access, apt: AptConfig
+) -> Iterator[list[tuple[Suite, list[Index]]]]:
+    """Get, check and open every suite of a release at once; the indexes are closed at the end of the context.
+
+    Raises:
+        ResolveError: no address is known, or the release does not have the architecture.
+        IntegrityError: as ``load_suite`` and ``load_indexes`` say.
+    """
+    check_snapshot(request.snapshot)
+    if not _ARCHITECTURE.fullmatch(request.architecture):
+        raise ResolveError(f"os architecture: expected a Debian architecture, found {request.architecture!r}")
+    bases = {
+        archive: archive_bases(archive, mirror=request.mirror, snapshot=request.snapshot, apt=apt)
+        for archive in dict(release.suites)
+    }
+
+    def load(archive: str, name: str) -> tuple[Suite, list[Index]]:
+        with cache_errors(access.cache):
+            suite = load_suite(archive, name, bases[archive], access, frozen=bool(request.snapshot))
+            return suite, load_indexes(suite, request.architecture, access)
+
+    trusted_certificates(access.keyrings)  # read once, not once in each thread
+    opened: list[tuple[Suite, list[Index]]] = []
+    try:
+        with ThreadPoolExecutor(max_workers=len(release.suites)) as pool:
+            waiting = [pool.submit(partial(load, *part)) for part in release.suites]
+        opened += [future.result() for future in waiting if not future.exception()]
+        for future in waiting:
+            future.result()
+        first, indexes = opened[0]
+        if not indexes:
+            known = [name for name in first.release.fields.get("Architectures", "").split() if name != "all"]
+            raise ResolveError(
+                f"os architecture: expected one that {release.name} has ({', '.join(known)}), "
+                f"found {request.architecture!r}"
+            )
+        yield opened
+    finally:
+        for _, indexes in opened:
+            for index in indexes:
+                index.close()
+
+
+def deb_urls(os: Os, mirror: str = "", *, apt: AptConfig | None = None) -> dict[str, tuple[str, ...]]:
+    """Return where each package file may be had, by SHA-256, in the order to try: mirrors, then the snapshot service.
+
+    The service is asked for the suites as they were a day after the newest of them was made, when nothing in
+    them can be gone yet, so a lock outlives what mirrors keep.
+
+    Args:
+        os: the locked system.
+        mirror: the spec's mirror, if any.
+        apt: the machine's apt configuration; read from it if None.
+
+    Raises:
+        ResolveError: no address is known at all.
+    """
+    apt = apt or read_apt_config()
+    bases: dict[str, tuple[str, ...]] = {}
+    for archive in dict.fromkeys(package.archive for package in os.packages):
+        found = archive_bases(archive, mirror=mirror, snapshot=os.snapshot, apt=apt)
+        if not os.snapshot:
+            found += () if not mirror else apt.mirrors.get(archive, ())
+            service = origin(archive, apt)
+            found += (service.replace("{snapshot}", _a_day_after(os)),) if service else ()
+        bases[archive] = tuple(dict.fromkeys(found))
+    return {
+        package.sha256: tuple(f"{base}/{package.path}" for base in bases[package.archive]) for package in os.packages
+    }
+
+
+def _a_day_after(os: Os) -> str:
+    dates = [datetime.fromisoformat(suite.date.replace("Z", "+00:00")) for suite in os.suites]
+    newest = max(dates, default=datetime.now(timezone.utc))
+    return (newest + timedelta(days=1)).strftime("%Y%m%dT%H%M%SZ")
+
+
+def _known(universe: Universe, packages: Sequence[str]) -> list[str]:
+    """Return the packages' names, a virtual one replaced by its only provider; raises ``ResolveError``."""
+    known: list[str] = []
+    unknown: list[str] = []
+    for name in packages:
+        if universe.candidate(name) is not None:
+            known.append(name)
+        elif len(providers := sorted({owner.name for _, owner in universe.providers(name)})) == 1:
+            known += providers
+        else:
+            unknown.append(_unknown(universe, name, providers))
+    if unknown:
+        listed = unknown[0] if len(unknown) == 1 else "\n  ".join(["these names do not do", *unknown])
+        raise ResolveError(f"os packages: {listed}", "correct the package names in the spec")
+    return known
+
+
+def _unknown(universe: Universe, name: str, providers: Sequence[str]) -> str:
+    """Tell why a name is no package."""
+    if name in universe.excluded:
+        return f"{name!r} is left out: {universe.excluded[name]}"
+    if providers:
+        return f"{name!r} is virtual; write one of its providers: {', '.join(providers)}"
+    if not _NAME.fullmatch(name):
+        return f"expected a Debian package name, found {name[:60]!r}"
+    near = _near(name, universe)
+    return f"there is no package {name!r}" + (f" — perhaps you meant {' or '.join(near)}" if near else "")
+
+
+def _near(name: str, universe: Universe) -> list[str]:
+    """Return up to three package names that look like ``name``; only those worth a comparison are compared."""
+    from difflib import get_close_matches
+
+    start = name[:3]
+    likely = [
+        other
+        for other in sorted(universe.names())
+        if abs(len(other) - len(name)) <= 4 and (other.startswith(start) or other.endswith(name[-4:]))
+    ]
+    return get_close_matches(name, likely, n=3, cutoff=0.75)
+
+
+def _locked_suite(suite: Suite) -> LockedSuite:
+    date = suite.release.date.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return LockedSuite(archive=suite.archive, name=suite.name, date=date, sha256=suite.release.sha256)
+
+
+def _locked_package(package: Package, suites: Sequence[Suite]) -> OsPackage:
+    """Check the index's word for a package and put it in the lock's form; raises ``IntegrityError``."""
+    record = package.record
+    entry: Mapping[str, object] = {
+        "name": record.name,
+        "version": record.version,
+        "architecture": record.architecture,
+        "archive": suites[package.suite].archive,
+        "path": record.path,
+        "size": record.size,
+        "sha256": record.sha256,
+    }
+    try:
+        return msgspec.convert(entry, OsPackage)
+    except msgspec.ValidationError as error:
+        raise IntegrityError(
+            f"package index of {suites[package.suite].name}: {record.name}: {error}", "use another mirror"
+        ) from None

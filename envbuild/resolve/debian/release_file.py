@@ -1,0 +1,178 @@
+"""InRelease files: whose word they are, what they say, and whether they may still say it.
+
+Source: https://wiki.debian.org/DebianRepository/Format and apt-secure(8).
+"""
+
+from __future__ import annotations
+
+import email.utils
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.package_data import archive_keys
+from envbuild.errors import IntegrityError
+
+if TYPE_CHECKING:
+    from pysequoia import Cert
+
+KEYS_VARIABLE = "ENVBUILD_DEBIAN_KEYS"
+_FUTURE = timedelta(days=1)
+_FIELD = re.compile(r"^([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseFile:
+    """The signed content of an InRelease file.
+
+    Attributes:
+        source: its address, for messages.
+        sha256: of the whole file as it came, signature included.
+        fields: the one-line fields.
+        date: when the archive made it.
+        text: the signed text, of which hashes are read.
+    """
+
+    source: str
+    sha256: str
+    fields: Mapping[str, str]
+    date: datetime
+    text: str = field(repr=False)
+
+    def files(self, *names: str) -> dict[str, tuple[str, int]]:
+        """Return SHA-256 and size in bytes of those of the named files that the SHA256 section lists."""
+        found = {}
+        section = self.text.partition("\nSHA256:")[2]
+        section = re.split(r"^\S", section, maxsplit=1, flags=re.MULTILINE)[0] if section else ""
+        for name in names:
+            if match := re.search(rf"^ ([0-9a-f]{{64}})[ \t]+([0-9]+)[ \t]+{re.escape(name)}[ \t]*$", section, re.M):
+                found[name] = (match[1], int(match[2]))
+        return found
+
+
+def environment_keyrings(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
+    """Return the further keyring files that ``ENVBUILD_DEBIAN_KEYS`` names, separated by colons."""
+    return tuple(Path(part) for part in environ.get(KEYS_VARIABLE, "").split(os.pathsep) if part)
+
+
+def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> ReleaseFile:
+    """Verify an InRelease file and read what was signed of it; nothing outside the signature is looked at.
+
+    Args:
+        data: the file's bytes.
+        source: its address, for messages.
+        keyrings: further files of trusted certificates, beside Debian's own in ``data/keys``.
+
+    Raises:
+        IntegrityError: not signed, not by a trusted key, altered, or without a Date.
+    """
+    if not data.startswith(b"-----BEGIN PGP SIGNED MESSAGE-----"):
+        raise IntegrityError(
+            f"{source}: expected a cleartext signature, found {data[:40]!r}",
+            "check the mirror: this is no InRelease file",
+        )
+    import pysequoia
+
+    certificates = trusted_certificates(tuple(keyrings))
+    asked: list[str] = []
+
+    def store(keys: list[str]) -> list[Cert]:
+        asked.extend(keys)
+        return list(certificates)
+
+    try:
+        signed = pysequoia.verify(bytes=data, store=store)
+        text = bytes(signed.bytes or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise IntegrityError(f"{source}: expected UTF-8 text, found: {error}") from None
+    except Exception as error:
+        raise _bad_signature(source, data, asked, error) from None
+    fields = dict(_FIELD.findall(text))
+    return ReleaseFile(
+        source=source, sha256=sha256_bytes(data), fields=fields, date=_time(fields, "Date", source), text=text
+    )
+
+
+def check_release(release: ReleaseFile, suite: str, *, now: datetime, frozen: bool) -> None:
+    """Check that a release file is the one asked for and still valid.
+
+    Args:
+        suite: the codename asked for, such as ``bookworm-security``.
+        now: the time to judge by.
+        frozen: a dated snapshot was asked for, so that an expiry in the past is meant.
+
+    Raises:
+        IntegrityError: another suite, expired, or from the future.
+    """
+    # Some private archives name only a Suite.
+    found = release.fields.get("Codename") or release.fields.get("Suite", "")
+    if suite not in (found, release.fields.get("Suite", "")):
+        raise IntegrityError(
+            f"{release.source}: Codename: expected {suite}, found {found or 'none'}", "check the mirror's address"
+        )
+    if release.date > now + _FUTURE:
+        raise IntegrityError(
+            f"{release.source}: Date: expected a time before {now:%Y-%m-%d %H:%M} UTC, found {release.fields['Date']}",
+            "check this machine's clock",
+        )
+    if frozen or "Valid-Until" not in release.fields:
+        return
+    if (until := _time(release.fields, "Valid-Until", release.source)) < now:
+        raise IntegrityError(
+            f"{release.source}: Valid-Until: expected a time after {now:%Y-%m-%d %H:%M} UTC, "
+            f"found {until:%Y-%m-%d %H:%M} UTC",
+            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec",
+        )
+
+
+def utc_now() -> datetime:
+    """Return the present time, in UTC."""
+    return datetime.now(timezone.utc)
+
+
+def _time(fields: Mapping[str, str], name: str, source: str) -> datetime:
+    """Read a date field; raises ``IntegrityError``."""
+    value = fields.get(name, "")
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        raise IntegrityError(f"{source}: {name}: expected a date, found {value!r}") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Exception) -> IntegrityError:
+    """Tell a missing key from altered bytes."""
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    keys = ", ".join(key.upper() for key in dict.fromkeys(asked)) or "none"
+    return IntegrityError(
+        f"{source}: expected a good signature by a Debian archive key, found: {reason}; "
+        f"signed by: {keys}; SHA-256 of the file: {sha256_bytes(data)}",
+        f"the file was altered, or its key is not trusted: try another mirror, "
+        f"or for an archive of your own export {KEYS_VARIABLE}=KEYRING",
+    )
+
+
+@lru_cache(maxsize=4)
+def trusted_certificates(keyrings: tuple[Path, ...]) -> tuple[Cert, ...]:
+    """Read Debian's own certificates and those of further keyrings; they get faster by use, so threads share them."""
+    from pysequoia import Cert
+
+    return tuple(certificate for path in (*archive_keys(), *keyrings) for certificate in _read_keyring(path, Cert))
+
+
+def _read_keyring(path: Path, reader: type[Cert]) -> Iterator[Cert]:
+    read: Callable[[bytes], Sequence[Cert]] = reader.split_bytes
+    try:
+        found = read(path.read_bytes())
+    except OSError as error:
+        raise IntegrityError(f"{path}: expected a keyring, found: {error.strerror}", f"check {KEYS_VARIABLE}") from None
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise IntegrityError(f"{path}: expected a keyring, found: {reason}", f"check {KEYS_VARIABLE}") from None
+    yield from found

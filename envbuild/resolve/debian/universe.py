@@ -1,0 +1,182 @@
+"""What can be installed: the candidate of every package over all suites of a release, and who provides what.
+
+One version of each package is installable, the highest (apt pins all three suites alike, at 500); among equal
+versions, that of the earliest suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from envbuild.errors import IntegrityError
+from envbuild.resolve.debian.index import Index, Record
+from envbuild.resolve.debian.relations import Group, Relation, version_key
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Package:
+    """A candidate: its record, the place of its suite among the suites, and its relations.
+
+    Attributes:
+        age: sorts packages by how early apt hears of them.
+        provided: names it provides with the version it provides them as, or with an empty one.
+    """
+
+    record: Record
+    suite: int
+    age: tuple[int, int]
+    requirements: tuple[Group, ...]
+    conflicts: tuple[Relation, ...]
+    provided: tuple[tuple[str, str], ...]
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.record.name
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        return self.record.version
+
+    def __str__(self) -> str:
+        """Name and version, for messages."""
+        return f"{self.name} {self.version}"
+
+
+@dataclass(slots=True)
+class Universe:
+    """Candidates, read on demand.
+
+    Attributes:
+        suites: the indexes of each suite, in the order in which apt would be told of them.
+        architecture: native architecture; packages of ``all`` count as native too.
+        excluded: packages to be treated as absent, each with the reason.
+    """
+
+    suites: Sequence[Sequence[Index]]
+    architecture: str
+    excluded: Mapping[str, str] = field(default_factory=dict)
+    _packages: dict[str, Package | None] = field(default_factory=dict)
+    _providers: dict[str, tuple[tuple[str, Package], ...]] = field(default_factory=dict)
+    _solutions: dict[Relation, tuple[Package, ...]] = field(default_factory=dict)
+
+    def candidate(self, name: str) -> Package | None:
+        """Return the installable version of a package, or None if there is no package of that name."""
+        if name not in self._packages:
+            self._packages[name] = None if name in self.excluded else self._find(name)
+        return self._packages[name]
+
+    def providers(self, name: str) -> tuple[tuple[str, Package], ...]:
+        """Return the candidates that provide a name, each with the version it provides it as."""
+        if name not in self._providers:
+            owners = dict.fromkeys(
+                owner for indexes in self.suites for index in indexes for owner in index.providers(name)
+            )
+            self._providers[name] = tuple(
+                (version, package)
+                for package in filter(None, map(self.candidate, owners))
+                for provided, version in package.provided
+                if provided == name
+            )
+        return self._providers[name]
+
+    def solutions(self, relation: Relation) -> tuple[Package, ...]:
+        """Return every candidate that satisfies a relation, in apt's order of preference.
+
+        The package of that name comes first, then providers: essential ones, important ones, by priority, and
+        last the one apt heard of last (apt-pkg/depcache.cc, CompareProviders).
+        """
+        if relation not in self._solutions:
+            named = self.candidate(relation.name)
+            found = {named.name: named} if named and self.matches(relation, named) else {}
+            for version, package in self.providers(relation.name):
+                if relation.accepts(version) and self.arch_matches(relation, package):
+                    found.setdefault(package.name, package)
+            self._solutions[relation] = tuple(sorted(found.values(), key=lambda item: _preference(relation, item)))
+        return self._solutions[relation]
+
+    def matches(self, relation: Relation, package: Package) -> bool:
+        """Tell whether the package of that name satisfies a relation by itself."""
+        return relation.accepts(package.version) and self.arch_matches(relation, package)
+
+    def arch_matches(self, relation: Relation, package: Package) -> bool:
+        """Tell whether a package's architecture satisfies a relation's qualifier (``name:any``, ``name:amd64``)."""
+        if relation.arch == "any":
+            return package.record.multi_arch == "allowed"
+        return relation.arch in ("", self.architecture)
+
+    def essential(self) -> tuple[str, ...]:
+        """Return the names of all essential packages, sorted."""
+        names = {name for indexes in self.suites for index in indexes for name in index.essential}
+        return tuple(sorted(name for name in names if (found := self.candidate(name)) and found.record.essential))
+
+    def names(self) -> set[str]:
+        """Return the names of all packages."""
+        return {name for indexes in self.suites for index in indexes for name in index.names()}
+
+    def _find(self, name: str) -> Package | None:
+        best: Record | None = None
+        place = 0
+        age: tuple[int, int] | None = None
+        for number, indexes in enumerate(self.suites):
+            for record in (record for index in indexes for record in index.versions(name)):
+                if record.architecture not in (self.architecture, "all"):
+                    continue
+                age = age or (number, record.rank)
+                if best is None or version_key(record.version) > version_key(best.version):
+                    best, place = record, number
+        return _package(best, place, age) if best and age else None
+
+
+def _package(record: Record, suite: int, age: tuple[int, int]) -> Package:
+    """Read a record's relations; raises ``IntegrityError`` for an index that is not well formed."""
+    try:
+        return Package(
+            record=record,
+            suite=suite,
+            age=age,
+            requirements=record.requirements(),
+            conflicts=record.conflicting(),
+            provided=tuple((relation.name, relation.version) for relation in record.provided()),
+        )
+    except ValueError as error:
+        raise IntegrityError(f"package index: {record.name} {record.version}: {error}", "use another mirror") from None
+
+
+def _preference(relation: Relation, package: Package) -> tuple[object, ...]:
+    record = package.record
+    suite, rank = package.age
+    return (
+        record.name != relation.name or relation.arch == "any",
+        not record.essential,
+        not record.important,
+        record.priority,
+        -suite,
+        -rank,
+    )
+
+
+def reachable(roots: Iterable[str], chosen: dict[str, Package]) -> set[str]:
+    """Return the chosen packages that the roots lead to through any relation that is met, wishes included.
+
+    This is what apt keeps of what it marked (MarkAndSweep with its default settings): the rest was chosen for an
+    alternative that was given up.
+    """
+    provided: dict[str, list[str]] = {}
+    for package in chosen.values():
+        for name, _ in package.provided:
+            provided.setdefault(name, []).append(package.name)
+    seen: set[str] = set()
+    waiting = [name for name in roots if name in chosen]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for group in (*chosen[name].requirements, *chosen[name].record.wishes()):
+            for relation in group:
+                waiting += [relation.name] if relation.name in chosen else []
+                waiting += provided.get(relation.name, ())
+    return seen

@@ -1,0 +1,243 @@
+"""From a spec's wish and a host description to the hardware part of a lock: pure, so it works on a machine without GPU.
+
+What the spec says by hand wins over the host description; what neither says is not compared. A lock keeps the values
+of its host: locking again without a description changes none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from envbuild.core import types
+from envbuild.core.suggest import quote
+from envbuild.core.types import Policy
+from envbuild.errors import Problem, SpecError
+from envbuild.host import file, values
+from envbuild.host.facts import HostFacts
+from envbuild.host.values import HostValues
+from envbuild.lock.hardware import POLICIES, Cuda, Gpu, GpuDevice, Hardware
+from envbuild.spec.hardware import GPU_FIELDS, HardwareWish, Wish
+
+GIVE_ONE = (
+    "describe it: envbuild lock --host detect on it, or envbuild probe -o FILE there and lock --host FILE here; "
+    "or write values of your own: {value: …, policy: …}"
+)
+ANOTHER = "change the spec, or describe another host: envbuild probe -o FILE there and lock --host FILE here"
+_KEYS = {"cpu.flags": "cpu-flags"}
+_IDENTITY = ("gpu.model", "gpu.compute-capability", "gpu.mig")
+
+
+def lock_hardware(
+    wish: HardwareWish, host: HostFacts | None, cuda: Cuda | None, old: Hardware | None, *, source: str = "spec.yaml"
+) -> Hardware:
+    """Return what a host must be.
+
+    Args:
+        wish: the spec's section.
+        host: description of the host to lock for; None for none.
+        cuda: NVIDIA's libraries among the wheels; None for none.
+        old: hardware of the lock that is replaced: without ``host`` its host's values are kept. None forgets them.
+        source: what messages call the spec.
+
+    Raises:
+        SpecError: values are left to a host description that is not there or does not know them, or the spec and the
+            description contradict each other; all at once.
+    """
+    known, digest = None, ""
+    if host is not None:
+        known, digest = values.of_host(host), file.digest(host)
+    elif old is not None and old.host:
+        known, digest = values.of_lock(old), old.host
+    join = _Join(wish=wish, known=known)
+    if wish.detect and known is None:
+        join.problem("", "is detect, but no host is described")
+    gpu = join.gpu(cuda)
+    hardware = Hardware(
+        kernel=join.kernel(),
+        cpu=join.cpu(),
+        cpu_flags=tuple(sorted(join.take("cpu.flags", (), known.flags if known else ()))),
+        fingerprint=wish.fingerprint,
+        host=digest,
+        by_hand=_by_hand(wish, known, gpu) if known else (),
+        gpu=gpu,
+    )
+    if join.problems:
+        raise SpecError(source, list(join.problems.values()), GIVE_ONE if host is None else ANOTHER)
+    hardware = msgspec.structs.replace(hardware, policy=_policies(hardware, join.policies))
+    return _checked(hardware, source)
+
+
+@dataclass(kw_only=True)
+class _Join:
+    """Joins what is said with what is known; collects problems and policies by field."""
+
+    wish: HardwareWish
+    known: HostValues | None
+    problems: dict[str, Problem] = field(default_factory=dict)
+    policies: dict[str, str] = field(default_factory=dict)
+
+    def problem(self, name: str, message: str) -> None:
+        """Add a problem; the first one of a field stays."""
+        path = f"hardware.{_KEYS.get(name, name)}".rstrip(".")
+        self.problems.setdefault(name, Problem(path=path, message=message))
+
+    def take(self, name: str, nothing: Any, host: Any) -> Any:
+        """Return a field's value: by hand, else the host's, else ``nothing``; remembers its policy.
+
+        Args:
+            name: in ``POLICIES``.
+            nothing: what stands for unknown.
+            host: what the host description has, perhaps ``nothing``.
+        """
+        said = self.wish.fields.get(name, Wish())
+        if said.policy:
+            self.policies[name] = said.policy
+        if said.value is not None:
+            return said.value
+        if self.known is not None and name in self.known.lost:
+            if said.policy != "any":
+                self.problem(name, "was in the spec when this lock was made, so what the host has there is not known")
+            return nothing
+        if self.known is None or host == nothing:
+            if said.policy not in ("", "any"):
+                self.problem(name, f"{quote(said.policy)} takes the host's value, but {self.why_unknown(name)}")
+            return nothing
+        return host
+
+    def why_unknown(self, name: str) -> str:
+        """Say why a field has no value of the host's."""
+        if self.known is None:
+            return "no host is described"
+        if name.startswith("gpu.") and not self.known.devices:
+            return f"the host described {self.known.no_gpu}"
+        return "the host description does not know it"
+
+    def kernel(self) -> str:
+        """Return the range of kernels."""
+        if self.wish.kernel:
+            return self.wish.kernel.removeprefix("any")
+        if self.known is not None and "kernel" in self.known.lost:
+            self.problem("kernel", "was in the spec when this lock was made, so what the host has there is not known")
+            return ""
+        return self.known.kernel if self.known else ""
+
+    def cpu(self) -> str:
+        """Return the CPU's level."""
+        return str(self.take("cpu", "any", self.known.cpu if self.known else "any"))
+
+    def gpu(self, cuda: Cuda | None) -> Gpu | None:
+        """Return what the GPUs must be; None for no GPU."""
+        wish, known = self.wish, self.known
+        if wish.gpu == "none":
+            return None
+        devices: tuple[GpuDevice, ...] = known.devices if known else ()
+        if wish.gpu == "detect" and not devices:
+            why = f"the host described {known.no_gpu}" if known else "no host is described"
+            self.problem("gpu", f"is detect, but {why}")
+        elif wish.detect and known and known.broken and not devices:
+            self.problem("", f"is detect, but the host described {known.no_gpu}; write {{gpu: none}} if it needs none")
+        if wish.devices:
+            devices = self.by_hand()
+        elif wish.gpu == "some" or (devices and (cuda or wish.detect or wish.gpu == "detect")):
+            devices = self.kinds(devices)
+        elif cuda is None:
+            return None
+        else:
+            self.policies["gpu.count"] = "at least"
+            devices = (GpuDevice(),)
+        driver = self.take("gpu.driver", "", known.driver if known else "")
+        if not driver and cuda is not None and "gpu.driver" not in wish.fields:
+            driver, self.policies["gpu.driver"] = cuda.driver, "at least"
+        return Gpu(driver=driver, exclusive=wish.exclusive, devices=devices)
+
+    def by_hand(self) -> tuple[GpuDevice, ...]:
+        """Return the kinds of GPU that the spec lists."""
+        for device in self.wish.devices:
+            self.policies |= {name: said.policy for name, said in device.items() if said.policy}
+        return values.grouped(
+            GpuDevice(**_attributes({name: said.value for name, said in device.items()}))
+            for device in self.wish.devices
+        )
+
+    def kinds(self, found: tuple[GpuDevice, ...]) -> tuple[GpuDevice, ...]:
+        """Return the host's kinds of GPU that the spec means, with what it says about them."""
+        said = {name: wish.value for name, wish in self.wish.fields.items() if wish.value is not None}
+        meant = found
+        for name in _IDENTITY:
+            if name in said and found:
+                meant = tuple(kind for kind in meant if getattr(kind, _attribute(name)) in ("", said[name]))
+                if not meant:
+                    self.problem(name, f"is {quote(str(said[name]))}, but the host described has {_has(found, name)}")
+                    meant = found
+        fields = [f"gpu.{key}" for key in GPU_FIELDS if key != "count"]
+        kinds = values.grouped(
+            msgspec.structs.replace(kind, **_attributes({name: self.device_field(name, kind) for name in fields}))
+            for kind in meant or (GpuDevice(),)
+        )
+        count = self.take("gpu.count", 0, sum(kind.count for kind in meant))
+        if self.known is not None and self.known.closed and "gpu.count" not in said:
+            # It has no facts; whether it counts, only a person can say.
+            them = ", ".join(self.known.closed)
+            self.problem("gpu.count", f"is left to the host, but a GPU there cannot be opened: {them}")
+        if count in (0, sum(kind.count for kind in kinds)):
+            return kinds
+        if len(kinds) > 1:
+            self.problem("gpu.count", f"is {count}, but of which kind? {values.many(kinds)}; list them in devices")
+        return tuple(msgspec.structs.replace(kind, count=count) for kind in kinds[:1])
+
+    def device_field(self, name: str, kind: GpuDevice) -> Any:
+        """Return a field of one kind of GPU as ``take`` does."""
+        return self.take(name, getattr(GpuDevice(), _attribute(name)), getattr(kind, _attribute(name)))
+
+
+def _by_hand(wish: HardwareWish, known: HostValues, gpu: Gpu | None) -> tuple[str, ...]:
+    """Name the fields that the host did not decide; ``gpu``: it has none, so nothing about GPUs is its."""
+    names = {name for name, said in wish.fields.items() if said.value is not None}
+    names |= {"kernel"} if wish.kernel else set()
+    names |= {"gpu.devices"} if wish.devices else set()
+    if gpu and not known.devices and "gpu.devices" not in known.lost:
+        names = {name for name in names if not name.startswith("gpu.")} | {"gpu"}
+    return tuple(sorted(names))
+
+
+def _policies(hardware: Hardware, said: Mapping[str, str]) -> dict[str, Policy]:
+    """Return the policies that are not the default, of fields that have a value."""
+    have = {"cpu": hardware.cpu != "any", "cpu.flags": bool(hardware.cpu_flags)}
+    if hardware.gpu:
+        have |= {"gpu.driver": bool(hardware.gpu.driver), "gpu.count": True}
+        for name in POLICIES.keys() - have.keys():
+            nothing = getattr(GpuDevice(), _attribute(name))
+            have[name] = any(getattr(kind, _attribute(name)) != nothing for kind in hardware.gpu.devices)
+    return {name: word for name, word in sorted(said.items()) if have.get(name) and word != POLICIES[name]}
+
+
+def _checked(hardware: Hardware, source: str) -> Hardware:
+    """Refuse facts of a host description that a lock cannot hold, with their field."""
+    table = {"hardware": types.without_defaults(hardware)}
+    try:
+        msgspec.convert(table["hardware"], Hardware)
+    except msgspec.ValidationError as error:
+        path, _, sentence = types.explain(error, table["hardware"]).partition(": ")
+        place = path.replace("tool.envbuild", "hardware", 1)
+        problem = Problem(path=place, message=f"{sentence} in the host description")
+        raise SpecError(source, [problem], "correct the host description, or write the field into the spec") from None
+    return hardware
+
+
+def _attributes(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {_attribute(name): value for name, value in fields.items()}
+
+
+def _attribute(name: str) -> str:
+    return name.removeprefix("gpu.").replace("-", "_")
+
+
+def _has(kinds: Iterable[GpuDevice], name: str) -> str:
+    """Say what GPUs have in a field."""
+    if name == "gpu.model":
+        return values.many(kinds)
+    return ", ".join(sorted({getattr(kind, _attribute(name)) for kind in kinds}))

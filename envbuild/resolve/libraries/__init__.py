@@ -1,0 +1,1 @@
+"""Shared libraries: what the objects in wheels need, and what provides it."""

@@ -1,0 +1,255 @@
+"""Shared libraries: whether wheels and OS layer together provide everything that the objects in wheels need."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from envbuild.core import package_data
+from envbuild.core.digest import sha256_file
+from envbuild.core.types import Value
+from envbuild.errors import BuildError, IntegrityError
+from envbuild.lock.model import Lock, PythonPackage
+from envbuild.resolve.libraries.wheels import Object, WheelLibraries, known_libraries, scan_unpacked, scan_wheel
+
+__all__ = [
+    "Missing",
+    "Object",
+    "WheelLibraries",
+    "added_os_packages",
+    "checker",
+    "deb_sonames",
+    "known_libraries",
+    "missing_libraries",
+    "package_for",
+    "scan_unpacked",
+    "scan_wheel",
+    "sonames_in",
+]
+
+# Folders that the dynamic linker looks into without being told: ld.so(8), and Debian's /etc/ld.so.conf.d.
+_LIBRARY = re.compile(
+    r"(?:\.?/)?(?:usr/(?:local/)?)?lib(?:32|64|x32)?/(?:[a-z0-9_]+-linux-gnu[a-z0-9_]*/)?([^/]+\.so(?:\.[^/]*)?)"
+)
+
+
+Unpacked = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
+"""By SHA-256 of a wheel: the file that holds it unpacked, and offset and size there of each ELF object."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Missing:
+    """A library that nothing provides.
+
+    Attributes:
+        wheel: file name of the wheel.
+        file: path in the wheel of the first object that needs it.
+        soname: what it asks for.
+    """
+
+    wheel: str
+    file: str
+    soname: str
+
+
+class Exemption(Value, frozen=True, kw_only=True, rename=None):
+    """A need that is no error: patterns of the name, the wheel and the file, and why."""
+
+    soname: str
+    why: str
+    wheel: str = "*"
+    file: str = "*"
+
+
+class Table(Value, frozen=True, kw_only=True, rename=None):
+    """The data file: exemptions, Debian packages by soname, and what known distributions need."""
+
+    assumed: tuple[str, ...]
+    baseline: tuple[str, ...]
+    known: dict[str, tuple[str, ...]]
+    debian: dict[str, str | dict[str, str]]
+    exempt: tuple[Exemption, ...]
+
+
+@cache
+def table() -> Table:
+    """Return the checked contents of the data file."""
+    return msgspec.toml.decode(package_data.data("libraries.toml"), type=Table)
+
+
+def package_for(soname: str, release: str) -> str:
+    """Return the Debian package that ships a library, or an empty string if the table does not know it.
+
+    Args:
+        release: such as ``debian-12``.
+    """
+    entry = table().debian.get(soname, "")
+    return entry if isinstance(entry, str) else entry.get(release, "")
+
+
+def added_os_packages(
+    packages: Sequence[PythonPackage], release: str = "debian-12", libraries: Iterable[WheelLibraries] = ()
+) -> dict[str, str]:
+    """Return the OS packages that wheels need, by name, each with the reason in words.
+
+    Args:
+        packages: the wheels of a lock; none at all: what any wheel with compiled code would need.
+        release: such as ``debian-12``.
+        libraries: what is known of the wheels' objects. It adds packages, but changes no reason that stands without
+            it, since a lock must not depend on which wheels happen to be at hand.
+    """
+    compiled = {p.name: p.version for p in packages if not p.wheel.name.endswith("-any.whl")}
+    if packages and not compiled:
+        return {}
+    reasons: dict[str, str] = {}
+    for key, sonames in table().known.items():
+        name, _, since = key.partition(">=")
+        if name in compiled and _since(compiled[name], since):
+            for soname in sonames:
+                reasons.setdefault(package_for(soname, release), f"needed by {name} ({soname})")
+    for soname in table().baseline:
+        reasons.setdefault(package_for(soname, release), f"manylinux baseline ({soname})")
+    for lack in missing_libraries(libraries, table().assumed):
+        name = lack.wheel.split("-", 1)[0].replace("_", "-").lower()
+        reasons.setdefault(package_for(lack.soname, release), f"needed by {name} ({lack.soname})")
+    reasons.pop("", None)
+    return dict(sorted(reasons.items()))
+
+
+def _since(version: str, first: str) -> bool:
+    """Tell whether a version is not below another; an empty one is below all."""
+    from packaging.version import Version
+
+    return not first or Version(version) >= Version(first)
+
+
+def missing_libraries(
+    wheels: Iterable[WheelLibraries], os_sonames: Iterable[str], architecture: str = "amd64"
+) -> list[Missing]:
+    """Return what neither wheels nor the OS layer provide, sorted, once per wheel and name.
+
+    A library of any wheel counts for all wheels, since packages load each other's libraries by path (NVIDIA's do).
+    Programs, objects of other architectures and the exemptions of the data file are left alone.
+
+    Args:
+        os_sonames: library names of the OS layer, as ``sonames_in`` gives them.
+        architecture: Debian's name of the target's architecture.
+    """
+    wheels = list(wheels)
+    there = frozenset(os_sonames).union(*(wheel.provides for wheel in wheels))
+    found: dict[tuple[str, str], Missing] = {}
+    for wheel in wheels:
+        for item in wheel.objects:
+            if item.program or item.machine != architecture:
+                continue
+            for soname in item.needed:
+                if soname.rsplit("/", 1)[-1] not in there and not _exempt(soname, wheel.wheel, item.file):
+                    lack = Missing(wheel=wheel.wheel, file=item.file, soname=soname)
+                    found.setdefault((wheel.wheel, soname), lack)
+    return [found[key] for key in sorted(found)]
+
+
+def checker(
+    lock: Lock, cache_dir: Path, find_package: Callable[[str], Sequence[str]] | None = None
+) -> Callable[[Path, Sequence[Path], Unpacked], None]:
+    """Return the check of a lock's image: called with the OS layer's tar, the wheels, and where they lie unpacked.
+
+    It raises ``BuildError`` if an object in a wheel needs a library that neither wheels nor OS layer have.
+
+    Args:
+        cache_dir: folder that keeps what was found in wheels.
+        find_package: names the Debian packages that ship a library which the built-in table does not know.
+    """
+    names = {package.wheel.sha256: package.wheel.name for package in lock.packages}
+
+    def check(os_layer: Path, wheels: Sequence[Path], unpacked: Unpacked) -> None:
+        with tarfile.open(os_layer) as archive:
+            there = sonames_in(entry.name for entry in archive if not entry.isdir())
+        scanned = []
+        for path in wheels:
+            digest = f"{path.parent.name}{path.name}"
+            digest = digest if digest in names else sha256_file(path)
+            name = names.get(digest, path.name)
+            if digest in unpacked:
+                scanned.append(scan_unpacked(*unpacked[digest], digest, cache_dir, name))
+            else:
+                scanned.append(scan_wheel(path, digest, cache_dir, name))
+        lacks = missing_libraries(scanned, there, lock.os.architecture)
+        if lacks:
+            raise _missing_error(lacks, lock, find_package)
+
+    return check
+
+
+def _missing_error(
+    lacks: Sequence[Missing], lock: Lock, find_package: Callable[[str], Sequence[str]] | None
+) -> BuildError:
+    """Name each library, who needs it, and the packages to add."""
+    packages: list[str] = []
+    lines = []
+    for lack in lacks:
+        package = package_for(lack.soname, lock.os.release)
+        if not package and find_package is not None:
+            package = next(iter(find_package(lack.soname)), "")
+        if package and package not in packages:
+            packages.append(package)
+        shipped = f", which {package} ships" if package else ", which no known package ships"
+        lines.append(f"  {lack.wheel}: {lack.file} needs {lack.soname}{shipped}")
+    count = len(lacks)
+    hint = f"add to the spec and lock again:  packages: [{', '.join(packages)}]" if packages else ""
+    if lock.os.image and packages:
+        hint = f"install them in the base image, and lock its new digest: {', '.join(packages)}"
+    other = "put the libraries into a wheel of your own, or use another wheel of these packages"
+    head = f"{count} shared librar{'y is' if count == 1 else 'ies are'} missing from the image"
+    return BuildError("\n".join([head, *lines]), hint or other)
+
+
+def sonames_in(paths: Iterable[str]) -> set[str]:
+    """Return the libraries that the dynamic linker finds by name, of the paths of an OS layer or package."""
+    return {match[1] for path in paths if (match := _LIBRARY.fullmatch(path))}
+
+
+def deb_sonames(path: Path) -> set[str]:
+    """Return the library names that a .deb ships. deb(5), ar(5).
+
+    Raises:
+        IntegrityError: not a readable Debian package.
+    """
+    try:
+        with path.open("rb") as stream:
+            for name, size in _ar_members(stream):
+                if name.startswith("data.tar"):
+                    packed = io.BytesIO(stream.read(size))
+                    with tarfile.open(fileobj=packed, mode="r:*") as data:
+                        return sonames_in(member.name for member in data if member.isfile() or member.issym())
+                stream.seek(size + size % 2, io.SEEK_CUR)
+    except (OSError, EOFError, ValueError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
+        raise IntegrityError(f"{path.name}: not a readable Debian package: {error}") from None
+    raise IntegrityError(f"{path.name}: not a readable Debian package: no data archive")
+
+
+def _ar_members(stream: BinaryIO) -> Iterator[tuple[str, int]]:
+    """Yield name and size of each member; the caller reads or skips its bytes."""
+    if stream.read(8) != b"!<arch>\n":
+        raise ValueError("no ar archive")
+    while len(head := stream.read(60)) == 60:
+        yield head[:16].decode("ascii").strip().rstrip("/"), int(head[48:58])
+
+
+def _exempt(soname: str, wheel: str, file: str) -> bool:
+    """Tell whether the data file says that a need is no error."""
+    return any(
+        fnmatchcase(soname, rule.soname) and fnmatchcase(wheel, rule.wheel) and fnmatchcase(file, rule.file)
+        for rule in table().exempt
+    )

@@ -1,0 +1,261 @@
+"""Python requirements to exact wheels for a target, whatever the host runs.
+
+uv answers in one process; what it leaves out (sizes, at most indexes) is asked for once and kept. pip-tools can
+decide the versions instead, or check them. No address gets into a lock: where each wheel was found is given
+separately, for fetching.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from envbuild.core.progress import Progress, Silent
+from envbuild.core.suggest import perhaps, quote
+from envbuild.errors import IntegrityError, ResolveError
+from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.net.config import NetworkConfig, network_config
+from envbuild.resolve.python import indexes, pip_tools, sizes, uv
+from envbuild.resolve.python.wheels import Candidate, Target, choose
+
+RESOLVERS = ("uv", "pip-tools")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PythonRequest:
+    """What to resolve.
+
+    Attributes:
+        target: interpreter and platform.
+        requirements: PEP 508 lines.
+        files: requirements files.
+        constraints: PEP 508 lines that only limit versions of what is asked for anyway.
+        wheels: folders with wheels of one's own.
+        folder: relative paths start here; usually the spec's folder.
+        existing: packages of the lock there is; their versions are kept where the requirements allow it.
+        upgrade: forget ``existing``.
+        upgrade_packages: names to move, with whatever that forces.
+    """
+
+    target: Target
+    requirements: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    constraints: tuple[str, ...] = ()
+    wheels: tuple[Path, ...] = ()
+    folder: Path = Path()
+    existing: tuple[PythonPackage, ...] = ()
+    upgrade: bool = False
+    upgrade_packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResolvedPython:
+    """The answer.
+
+    Attributes:
+        packages: sorted by name.
+        locations: addresses or absolute paths by SHA-256, in the order to try; never part of a lock.
+        notes: sentences worth telling: configuration left out, an index without digests, a yanked release.
+    """
+
+    packages: tuple[PythonPackage, ...] = ()
+    locations: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def resolve_python(
+    request: PythonRequest,
+    *,
+    cache_dir: Path,
+    resolver: str = "uv",
+    cross_check: bool = False,
+    progress: Progress | None = None,
+    environ: Mapping[str, str] = os.environ,
+    network: NetworkConfig | None = None,
+) -> ResolvedPython:
+    """Resolve requirements to one wheel per package.
+
+    Args:
+        cache_dir: folder for what can be asked again: sizes, environments for pip-tools.
+        resolver: ``uv`` or ``pip-tools``.
+        cross_check: let the other resolver start from the same pins and refuse if it moves, adds or drops one.
+        environ: the process environment, which holds part of the user's configuration of uv and pip.
+        network: how to reach files; read from ``environ`` if absent.
+
+    Raises:
+        ResolveError: nothing satisfies the requirements, a package has no wheel for the target, or resolvers differ.
+        IntegrityError: an index or file cannot be read.
+    """
+    progress = progress or Silent()
+    if not request.requirements and not request.files:
+        return ResolvedPython()
+    places = indexes.configured(environ, request.folder, request.wheels)
+    question = _question(request)
+    with progress.phase("python", unit="packages"):
+        if resolver == "uv":
+            answer = uv.ask(question, request.target, places, environ)
+        elif resolver == "pip-tools":
+            answer = _ask_pip_tools(request, question, places, cache_dir, environ)
+        else:
+            raise ResolveError(f"unknown resolver {quote(resolver)}: expected {' or '.join(RESOLVERS)}")
+        kept = {} if request.upgrade else {p.wheel.name: p.wheel.sha256 for p in request.existing}
+        chosen = choose(answer.offered, request.target, kept)
+        if cross_check:
+            _cross_check(request, question, chosen, resolver, places, cache_dir, environ)
+    _check_names(request.upgrade_packages, chosen)
+    known = {p.wheel.sha256: p.wheel.size for p in request.existing}
+    full, notes = sizes.complete(chosen, cache_dir, network or network_config(environ), progress, known)
+    return ResolvedPython(
+        packages=tuple(map(_package, full)),
+        locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full},
+        notes=(*places.notes, *answer.warnings, *notes),
+    )
+
+
+def wheel_urls(
+    packages: Sequence[PythonPackage],
+    target: Target,
+    *,
+    wheels: Sequence[Path] = (),
+    folder: Path = Path(),
+    environ: Mapping[str, str] = os.environ,
+) -> dict[str, tuple[str, ...]]:
+    """Return where the wheels of a lock are found now, by SHA-256: addresses or absolute paths, in the order to try.
+
+    Asks the configured indexes for exactly these versions, without following dependencies.
+
+    Raises:
+        IntegrityError: an index cannot be read, or no longer has a version or a file.
+    """
+    if not packages:
+        return {}
+    pins = tuple(f"{package.name}=={package.version}" for package in packages)
+    question = uv.Question(lines=pins, folder=folder, dependencies=False)
+    try:
+        answer = uv.ask(question, target, _anywhere(indexes.configured(environ, folder, wheels)), environ)
+    except ResolveError as error:
+        raise IntegrityError(
+            f"the configured indexes do not have the locked wheels: {error.message}",
+            "configure the index that the lock was made with, or lock again: envbuild lock --upgrade",
+        ) from None
+    found: dict[str, tuple[str, ...]] = {}
+    for package in packages:
+        offered = answer.offered.get(package.name, ())
+        places = dict.fromkeys(c.location for c in offered if c.sha256 == package.wheel.sha256)
+        if not places:
+            raise IntegrityError(
+                f"no configured index has {package.wheel.name} with sha256 {package.wheel.sha256}",
+                "configure the index that the lock was made with, or lock again: envbuild lock --upgrade",
+            )
+        found[package.wheel.sha256] = tuple(places)
+    return found
+
+
+def _question(request: PythonRequest) -> uv.Question:
+    """Turn a request into what resolvers are asked."""
+    return uv.Question(
+        lines=request.requirements,
+        files=tuple(request.folder / path for path in request.files),
+        constraints=request.constraints,
+        folder=request.folder,
+        preferred=() if request.upgrade else request.existing,
+        upgrade=None if request.upgrade else request.upgrade_packages,
+    )
+
+
+def _ask_pip_tools(
+    request: PythonRequest,
+    question: uv.Question,
+    places: indexes.Indexes,
+    cache_dir: Path,
+    environ: Mapping[str, str],
+) -> uv.Answer:
+    """Let pip-tools decide the versions, then find their wheels, whose digests both must know."""
+    pins = pip_tools.compile_pins(question, request.target, _folders(request), cache_dir, environ)
+    lines = tuple(f"{name}=={version}" for name, version in pins.versions.items())
+    again = uv.Question(lines=lines, folder=request.folder, dependencies=False)
+    answer = uv.ask(again, request.target, _anywhere(places), environ)
+    offered = {
+        name: [c for c in candidates if not c.sha256 or c.sha256 in pins.hashes.get(name, frozenset())]
+        for name, candidates in answer.offered.items()
+    }
+    if strange := sorted(name for name, candidates in offered.items() if not candidates):
+        raise ResolveError(f"uv and pip-tools were given different files for: {', '.join(strange)}")
+    return replace(answer, offered=offered)
+
+
+def _anywhere(places: indexes.Indexes) -> indexes.Indexes:
+    """Look into every index alike: safe where digests are known already, so that nothing is chosen, only found."""
+    return replace(places, environment={**places.environment, "UV_INDEX_STRATEGY": "unsafe-best-match"})
+
+
+def _cross_check(
+    request: PythonRequest,
+    question: uv.Question,
+    chosen: Sequence[Candidate],
+    resolver: str,
+    places: indexes.Indexes,
+    cache_dir: Path,
+    environ: Mapping[str, str],
+) -> None:
+    """Ask the other resolver, starting from these pins; raises ``ResolveError`` if it ends elsewhere."""
+    ours = {c.package: c.version for c in chosen}
+    start = replace(question, preferred=tuple(map(_pin, chosen)), upgrade=())
+    other = next(name for name in RESOLVERS if name != resolver)
+    if other == "uv":
+        answer = uv.ask(start, request.target, places, environ)
+        theirs = {c.package: c.version for c in choose(answer.offered, request.target)}
+    else:
+        theirs = dict(
+            pip_tools.compile_pins(start, request.target, _folders(request), cache_dir, environ, hashes=False).versions
+        )
+    differing = [
+        f"{name}: {resolver} {ours.get(name, 'none')}, {other} {theirs.get(name, 'none')}"
+        for name in sorted({*ours, *theirs})
+        if ours.get(name) != theirs.get(name)
+    ]
+    if differing:
+        raise ResolveError(
+            f"{resolver} and {other} disagree on {len(differing)} of {len(ours)} packages: {'; '.join(differing)}",
+            "pin these packages in the spec, then lock again",
+        )
+
+
+def _check_names(names: Sequence[str], chosen: Sequence[Candidate]) -> None:
+    """Raise ``ResolveError`` for a name to upgrade that is no part of the resolution."""
+    from packaging.utils import canonicalize_name
+
+    have = [candidate.package for candidate in chosen]
+    for name in names:
+        if canonicalize_name(name) not in have:
+            raise ResolveError(
+                f"--upgrade-package: no package {quote(name)} is locked{perhaps(name, have)}",
+                "name a package of the lock; a new one is named in the spec's requirements",
+            )
+
+
+def _folders(request: PythonRequest) -> list[Path]:
+    """Return the folders of wheels, absolute."""
+    return [(request.folder / path).absolute() for path in request.wheels]
+
+
+def _locations(chosen: Candidate, offered: Sequence[Candidate]) -> tuple[str, ...]:
+    """Return every place that has the chosen bytes, the chosen place first."""
+    same = (c.location for c in offered if c.sha256 == chosen.sha256)
+    return tuple(dict.fromkeys((chosen.location, *same)))
+
+
+def _pin(candidate: Candidate) -> PythonPackage:
+    """Return a package of which only name and version matter."""
+    wheel = Wheel(name=candidate.file, size=0, sha256="0" * 64)
+    return PythonPackage(name=candidate.package, version=candidate.version, wheel=wheel)
+
+
+def _package(candidate: Candidate) -> PythonPackage:
+    """Turn a completed candidate into its entry in the lock."""
+    if candidate.size is None:  # pragma: no cover - sizes.complete promises it
+        raise IntegrityError(f"{candidate.file}: size unknown")
+    wheel = Wheel(name=candidate.file, size=candidate.size, sha256=candidate.sha256)
+    return PythonPackage(name=candidate.package, version=candidate.version, wheel=wheel)

@@ -1,0 +1,177 @@
+"""uv as a process: requirements in, a PEP 751 file with every fitting wheel out.
+
+Only uv's command line is relied on (``uv pip compile``), and of its output only what PEP 751 defines.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from envbuild.errors import EnvbuildError, ResolveError
+from envbuild.lock.model import PythonPackage
+from envbuild.resolve.python.explain import failure
+from envbuild.resolve.python.indexes import Indexes
+from envbuild.resolve.python.wheels import Candidate, Target, read_pylock
+
+_GLIBCS = (17, 28, *range(31, 41))
+"""Minor numbers of the C library that ``--python-platform`` knows."""
+_FROM = re.compile(r"^ *# from (https?://\S+)$", re.MULTILINE)
+_UNWANTED = ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What uv is asked.
+
+    Attributes:
+        lines: requirements, one each.
+        files: requirements files.
+        constraints: requirements that only limit versions of what is asked for anyway, one each.
+        folder: relative paths in requirements start here, and so does uv's search for its configuration.
+        preferred: packages whose version is kept where the requirements allow it.
+        upgrade: names to move whatever is preferred; None: everything.
+        dependencies: whether to follow dependencies.
+    """
+
+    lines: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
+    constraints: tuple[str, ...] = ()
+    folder: Path = Path()
+    preferred: tuple[PythonPackage, ...] = ()
+    upgrade: tuple[str, ...] | None = ()
+    dependencies: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What uv found: the wheels offered for each package, and its warnings."""
+
+    offered: Mapping[str, Sequence[Candidate]]
+    warnings: tuple[str, ...] = ()
+
+
+def ask(question: Question, target: Target, indexes: Indexes, environ: Mapping[str, str]) -> Answer:
+    """Resolve with uv; one process.
+
+    Raises:
+        ResolveError: no set of versions fits, a package has no wheel, or uv is missing.
+        IntegrityError: an index cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="envbuild-uv-") as name:
+        output, constraints = Path(name) / "pylock.toml", Path(name) / "constraints.txt"
+        if question.preferred and question.upgrade is not None:
+            output.write_text(_preferences(question.preferred, target), encoding="utf-8")
+        arguments = [*_arguments(question, target), "--format", "pylock.toml", "--output-file", str(output)]
+        if question.constraints:
+            constraints.write_text("".join(f"{line}\n" for line in question.constraints), encoding="utf-8")
+            arguments += ["--constraints", str(constraints)]
+        done = _compile(question, arguments, indexes, environ)
+        if done.returncode:
+            raise _failure(done.stderr, target)
+        warnings = tuple(line.removeprefix("warning: ") for line in done.stderr.splitlines() if _warns(line))
+        return Answer(offered=read_pylock(output.read_bytes(), output.parent), warnings=warnings)
+
+
+def index_of(project: str, target: Target, indexes: Indexes, environ: Mapping[str, str]) -> str:
+    """Return the address of the package index that has a project, as this machine is configured.
+
+    Raises:
+        ResolveError: no index has it, since it comes from a folder, say, or does not exist.
+    """
+    question = Question(lines=(project,), dependencies=False, upgrade=None)
+    done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)
+    if done.returncode:
+        raise _failure(done.stderr, target)
+    found = _FROM.search(done.stdout)
+    if not found:
+        raise ResolveError(f"{project} comes from no package index here")
+    return found[1]
+
+
+def _compile(
+    question: Question, arguments: Sequence[str], indexes: Indexes, environ: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run uv."""
+    return subprocess.run(
+        [find_uv(), *arguments, *indexes.arguments],
+        input="".join(f"{line}\n" for line in question.lines),
+        env=_environment(environ, indexes),
+        cwd=question.folder,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+
+
+@cache
+def find_uv() -> str:
+    """Return the path of uv: the one installed beside envbuild, else the one on PATH; raises ``ResolveError``."""
+    import shutil
+
+    try:
+        import uv
+
+        return os.fsdecode(uv.find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        if found := shutil.which("uv"):
+            return found
+    raise ResolveError("uv is missing", f"install it beside envbuild: {sys.executable} -m pip install uv")
+
+
+def platform(target: Target) -> str:
+    """Return uv's name of the platform: the newest one that uv knows and the target accepts."""
+    glibc = max((known for known in _GLIBCS if known <= target.glibc), default=_GLIBCS[0])
+    return f"{target.machine}-manylinux_2_{glibc}"
+
+
+def _arguments(question: Question, target: Target) -> list[str]:
+    """Return uv's arguments; the interpreter named is only a helper, the versions given are the target's."""
+    arguments = ["pip", "compile", "--python", sys.executable, "--no-python-downloads", "--color", "never"]
+    arguments += ["--python-version", target.python, "--python-platform", platform(target)]
+    arguments += ["--only-binary", ":all:"]
+    if question.upgrade is None:
+        arguments.append("--upgrade")
+    for name in question.upgrade or ():
+        arguments += ["--upgrade-package", name]
+    if not question.dependencies:
+        arguments.append("--no-deps")
+    arguments += [str(path.absolute()) for path in question.files]
+    if question.lines:
+        arguments.append("-")
+    return arguments
+
+
+def _environment(environ: Mapping[str, str], indexes: Indexes) -> dict[str, str]:
+    """Return uv's environment: the user's, without what would choose another interpreter or folder."""
+    kept = {name: value for name, value in environ.items() if name not in _UNWANTED}
+    return {**kept, **indexes.environment, "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+
+
+def _preferences(packages: Sequence[PythonPackage], target: Target) -> str:
+    """Render the least PEP 751 file that tells uv which versions to prefer; names and versions are safe as they are."""
+    head = f'lock-version = "1.0"\ncreated-by = "envbuild"\nrequires-python = ">={target.feature}"\n'
+    return head + "".join(f'[[packages]]\nname = "{p.name}"\nversion = "{p.version}"\n' for p in packages)
+
+
+def _warns(line: str) -> bool:
+    """Tell whether a line of uv is a warning that concerns the lock."""
+    return line.startswith("warning: ") and "UV_INDEX_STRATEGY" not in line and "experimental" not in line
+
+
+def _failure(stderr: str, target: Target) -> EnvbuildError:
+    """Return the error for uv's failure."""
+    if "unexpected argument" in stderr or "invalid value" in stderr:
+        return ResolveError(
+            f"this uv does not take the arguments it was given: {' '.join(stderr.split())}",
+            f"install a newer one: {sys.executable} -m pip install -U uv",
+        )
+    return failure(stderr, target)

@@ -1,0 +1,75 @@
+"""What a run changed in its project: the state of all files before, compared with their state after."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from envbuild.core.digest import sha256_bytes, sha256_file
+from envbuild.record.model import Output
+
+SKIPPED = frozenset(
+    [
+        *(".envbuild", ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".ipynb_checkpoints"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox", ".nox"),
+    ]
+)
+"""Folders of tools, at any depth: never results."""
+
+FileState = tuple[int, int, int, int]
+"""Size in bytes, modification and change time in nanoseconds, inode."""
+
+
+def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
+    """Return the state of every file and link below ``root`` by relative path; links are not followed.
+
+    Args:
+        root: the project.
+        skipped: relative paths to leave out, such as read-only inputs.
+    """
+    states: dict[str, FileState] = {}
+    left = [""]
+    while left:
+        folder = left.pop()
+        try:
+            entries = os.scandir(os.path.join(root, folder))  # noqa: PTH118 - one string per file counts here
+        except OSError:
+            continue
+        with entries:
+            for entry in entries:
+                path = f"{folder}{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in SKIPPED and path not in skipped:
+                        left.append(f"{path}/")
+                elif path not in skipped and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                    status = entry.stat(follow_symlinks=False)
+                    states[path] = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return states
+
+
+def changes(
+    root: Path, before: Mapping[str, FileState], after: Mapping[str, FileState]
+) -> tuple[tuple[Output, ...], tuple[str, ...]]:
+    """Return the files created or changed, with digests, and the paths deleted, both sorted."""
+    outputs = tuple(
+        Output(
+            path=path,
+            change="changed" if path in before else "created",
+            size=after[path][0],
+            sha256=_digest(root / path),
+        )
+        for path in sorted(after)
+        if before.get(path) != after[path]
+    )
+    return outputs, tuple(sorted(before.keys() - after.keys()))
+
+
+def _digest(path: Path) -> str | None:
+    """Digest a file's bytes or a link's target; None if it cannot be read."""
+    try:
+        if path.is_symlink():
+            return sha256_bytes(os.fsencode(os.readlink(path)))  # noqa: PTH115 - the name as it is
+        return sha256_file(path)
+    except OSError:
+        return None

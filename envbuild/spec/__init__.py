@@ -1,0 +1,1 @@
+"""The spec: what a person wants, from ``spec.yaml`` to checked values."""

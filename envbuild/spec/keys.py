@@ -1,0 +1,265 @@
+"""The keys of a spec: one table that parser, JSON Schema and reference are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envbuild.core import types
+from envbuild.spec import environment, validators
+from envbuild.spec.fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
+from envbuild.spec.hardware_keys import hardware_table
+from envbuild.spec.package_fields import FilePath, Folder, Requirement
+
+PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
+"""The one Python of each release (python3 in Debian 12 and 13)."""
+
+
+def _os_table() -> Table:
+    releases = {"debian-12": "Debian 12 (bookworm), Python 3.11", "debian-13": "Debian 13 (trixie), Python 3.13"}
+    short = {"bookworm": "debian-12", "trixie": "debian-13", "debian:12": "debian-12", "debian:13": "debian-13"}
+    return Table(
+        alone="release",
+        expected="a release such as debian-12, or a mapping with release",
+        elsewhere={
+            "arch": "architecture",
+            "url": "mirror",
+            "date": "snapshot",
+            "from": "image",
+            "packages": "packages",
+        },
+        fields={
+            "release": Field(
+                kind=Choice(values=releases, short=short),
+                doc="The Debian release.",
+                default="debian-12",
+                examples=("debian-13",),
+            ),
+            "architecture": Field(
+                kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM: can be locked, not yet built"}),
+                doc="The Debian architecture.",
+                default="amd64",
+                examples=("arm64",),
+            ),
+            "mirror": Field(
+                kind=Text(expected="an address", check=validators.mirror, rules={"pattern": "^(https?|file)://"}),
+                doc="Mirror to take Debian packages from.",
+                default=None,
+                default_doc="the machine's apt configuration",
+                examples=("https://mirror.example.invalid/debian",),
+            ),
+            "snapshot": Field(
+                kind=Text(expected="a time in UTC", check=validators.snapshot),
+                doc="Take packages as the archive had them at this time (UTC).",
+                default=None,
+                default_doc="the archive as it is at lock time",
+                examples=("2026-07-11", "20260711T000000Z"),
+            ),
+            "image": Field(
+                kind=Text(
+                    expected="an image by digest", check=validators.image, rules={"pattern": "@sha256:[0-9a-f]{64}$"}
+                ),
+                doc="Base image to start from instead of Debian packages, by digest. It must hold glibc and Python.",
+                default=None,
+                default_doc="none: the system is built from packages",
+                examples=(f"debian@sha256:{'0123456789abcdef' * 4}",),
+            ),
+        },
+    )
+
+
+def _determinism_table() -> Table:
+    return Table(
+        expected="a mapping with seed, threads, level or strict",
+        fields={
+            "seed": Field(
+                kind=Whole(low=0, high=2**32 - 1),
+                doc="Root seed of Python, NumPy and the framework, and PYTHONHASHSEED.",
+                default=42,
+                examples=(7,),
+            ),
+            "threads": Field(
+                kind=Whole(low=1, high=1024),
+                doc="Threads of numerical libraries. Results depend on it; the host needs as many CPUs.",
+                default=2,
+                examples=(4,),
+            ),
+            "level": Field(
+                kind=Choice(
+                    values={
+                        "seeds": "seeds only",
+                        "ops": "seeds and deterministic operations",
+                        "portable": "also the instructions of `hardware.cpu`, so that better CPUs give equal bits",
+                    }
+                ),
+                doc="How much is pinned.",
+                default="ops",
+                examples=("seeds",),
+            ),
+            "strict": Field(
+                kind=Flag(),
+                doc="Refuse to start when a switch cannot be set and read back; false: warn.",
+                default=True,
+                examples=(False,),
+            ),
+        },
+    )
+
+
+def _run_table() -> Table:
+    networks = {"none": "no network", "bridge": "the engine's default network", "host": "the host's network"}
+    return Table(
+        expected="a mapping with network or workspace",
+        fields={
+            "network": Field(
+                kind=Choice(values=networks), doc="Network of a run.", default="none", examples=("bridge",)
+            ),
+            "workspace": Field(
+                kind=Choice(values={"rw": "the program may write to its folder", "ro": "it may only read"}),
+                doc="How the working folder is mounted.",
+                default="rw",
+                examples=("ro",),
+            ),
+        },
+    )
+
+
+def _system_fields() -> dict[str, Field]:
+    return {
+        "name": Field(
+            kind=Text(
+                expected="a name",
+                check=validators.name,
+                rules={"pattern": validators.schema_pattern(types.LockName)},
+            ),
+            doc="Names the lock (pylock.NAME.toml) and the image.",
+            examples=("digits",),
+        ),
+        "os": Field(kind=_os_table(), doc="The operating system.", default="debian-12", examples=("debian-13",)),
+        "packages": Field(
+            kind=ListOf(
+                item=Text(expected="a package name", check=validators.package),
+                expected="a list of Debian packages",
+            ),
+            doc="Extra Debian packages: a name, or name=version for exactly that version.",
+            default=[],
+            examples=(["git", "ffmpeg"],),
+        ),
+    }
+
+
+def _python_fields() -> dict[str, Field]:
+    pythons = sorted(PYTHONS.values())
+    return {
+        "python": Field(
+            kind=Text(
+                expected="a Python release such as 3.11",
+                check=validators.python,
+                rules={
+                    "anyOf": [
+                        {"enum": [*pythons, *map(float, pythons)]},
+                        {"type": "string", "pattern": r"^3\.[0-9]{1,2}$"},
+                    ]
+                },
+                loose=("number",),
+            ),
+            doc="Feature release of Python; the operating system's own.",
+            default=None,
+            default_doc="the operating system's own: 3.11 on debian-12, 3.13 on debian-13; what a base image has",
+            examples=("3.11",),
+        ),
+        "requirements": Field(
+            kind=ListOf(
+                item=Requirement(),
+                alone=FilePath(alone=True),
+                expected="a list of requirements, or the path of a requirements file",
+            ),
+            doc="What to install from Python package indexes: PEP 508 lines, files as -r PATH, or one file's path.",
+            default=[],
+            examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
+        ),
+        "wheels": Field(
+            kind=ListOf(item=Folder(), expected="a list of folders"),
+            doc="Folders with wheels of your own, searched beside the indexes.",
+            default=[],
+            examples=(["wheels"],),
+        ),
+        "cuda": Field(
+            kind=Text(
+                expected="none, auto or a version such as 12.5",
+                check=validators.cuda,
+                rules={"pattern": r"^(none|auto|[0-9]{1,2}(\.[0-9]{1,2})?)$"},
+                loose=("number",),
+            ),
+            doc="CUDA libraries among the wheels: `none` asked for, `auto` for the framework's own, or a version.",
+            default="none",
+            examples=("auto", "12.5", "13"),
+        ),
+        "cudnn": Field(
+            kind=Text(expected="a version such as 9.3", check=validators.cudnn, loose=("number",)),
+            doc="Version of cuDNN, as many parts as matter; only with cuda.",
+            default=None,
+            default_doc="the framework's own",
+            examples=("9.3",),
+        ),
+    }
+
+
+def _run_fields() -> dict[str, Field]:
+    return {
+        "hardware": Field(
+            kind=hardware_table(),
+            doc="What a host must be for a run to start.",
+            default={},
+            examples=({"kernel": ">=5.10", "cpu": "x86-64-v3"}, "detect"),
+        ),
+        "determinism": Field(
+            kind=_determinism_table(),
+            doc="What is pinned so that results repeat.",
+            default={},
+            examples=({"seed": 7, "threads": 4},),
+        ),
+        "inputs": Field(
+            kind=ListOf(item=Text(expected="a relative path", check=validators.relative), expected="a list of paths"),
+            doc="Data files and folders inside the spec's folder; their digests are locked.",
+            default=[],
+            examples=(["data"],),
+        ),
+        "env": Field(
+            kind=MapOf(
+                key=environment.refuse,
+                value=Text(expected='a text ("" for empty)', check=validators.plain, loose=("number", "boolean")),
+                expected="a mapping of names to texts",
+                rules={"propertyNames": {"pattern": validators.schema_pattern(types.EnvName)}},
+            ),
+            doc="Environment variables of the image, values taken as typed.",
+            default={},
+            examples=({"KERAS_BACKEND": "tensorflow"},),
+        ),
+        "run": Field(kind=_run_table(), doc="Defaults of envbuild run.", default={}, examples=({"network": "bridge"},)),
+    }
+
+
+def _root() -> Table:
+    fields = {**_system_fields(), **_python_fields(), **_run_fields()}
+    elsewhere = {
+        leaf: f"{key}.{leaf}"
+        for key, spec in fields.items()
+        if isinstance(spec.kind, Table)
+        for leaf in spec.kind.fields
+    }
+    elsewhere |= {
+        "environment": "env",
+        "dependencies": "requirements",
+        "pip": "requirements",
+        "apt": "packages",
+        "base": "os.image",
+        "data": "inputs",
+        "arch": "os.architecture",
+        "gpus": "hardware.gpu",
+        "driver": "hardware.gpu.driver",
+        "model": "hardware.gpu.model",
+    }
+    return Table(fields=fields, expected="a mapping of keys such as name and requirements", elsewhere=elsewhere)
+
+
+ROOT = _root()

@@ -1,0 +1,244 @@
+"""The spec: what a person wants, read from ``spec.yaml``.
+
+Forgiving to write, strict to read: five lines suffice, and whatever is wrong is told all at once, with field path and
+line. The keys are explained in docs/spec.md; their table is in spec_keys.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from envbuild.core.digest import sha256_json
+from envbuild.core.suggest import quote
+from envbuild.core.types import LockName, Value
+from envbuild.errors import Problem, SpecError
+from envbuild.lock.discovery import near_spec
+from envbuild.lock.model import Determinism, RunOptions
+from envbuild.spec.hardware import HardwareWish, Wish, hardware_wish
+from envbuild.spec.keys import PYTHONS, ROOT
+from envbuild.spec.package_fields import File
+from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
+
+DETERMINISM = Determinism(seed=42, threads=2, level="ops", strict=True)
+"""What is pinned unless a spec says otherwise."""
+
+CheckEnv = Callable[[Mapping[str, str], str], Iterable[Problem]]
+
+_HINT = "every key, with its values and defaults: envbuild schema"
+
+
+class Os(Value, frozen=True, kw_only=True):
+    """The operating system wanted.
+
+    Attributes:
+        release: ``debian-12`` or ``debian-13``.
+        architecture: Debian architecture.
+        mirror: address of a Debian mirror; empty: the machine's apt configuration.
+        snapshot: time to take the archive at, ``20260711T000000Z``; empty: now.
+        image: base image by digest instead of packages; empty: none. Then ``release`` says nothing.
+    """
+
+    release: str = "debian-12"
+    architecture: str = "amd64"
+    mirror: str = ""
+    snapshot: str = ""
+    image: str = ""
+
+
+class Package(Value, frozen=True, kw_only=True):
+    """A Debian package wanted; ``version`` is empty for any."""
+
+    name: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        """Return it as a spec writes it."""
+        return f"{self.name}={self.version}" if self.version else self.name
+
+
+class Spec(Value, frozen=True, kw_only=True):
+    """A valid spec.
+
+    Attributes:
+        requirements: PEP 508 lines, normalised.
+        requirement_files: requirements files, relative to the spec's folder.
+        wheels: folders of wheels, relative to the spec's folder or absolute.
+        inputs: data paths, relative to the spec's folder.
+        env: environment variables of the image.
+        python: feature release; empty: the only one that the base image has.
+        cuda: ``none``, ``auto``, or a version of one or two parts.
+        cudnn: version of one to four parts; empty: the framework's own.
+    """
+
+    name: LockName
+    os: Os = Os()
+    packages: tuple[Package, ...] = ()
+    python: str = PYTHONS["debian-12"]
+    requirements: tuple[str, ...] = ()
+    requirement_files: tuple[str, ...] = ()
+    wheels: tuple[str, ...] = ()
+    cuda: str = "none"
+    cudnn: str = ""
+    hardware: HardwareWish = HardwareWish()
+    determinism: Determinism = DETERMINISM
+    inputs: tuple[str, ...] = ()
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    run: RunOptions = RunOptions()
+
+
+def load_spec(path: Path, *, check_env: CheckEnv | None = None) -> Spec:
+    """Read a spec file, and check that the files it names are there.
+
+    Args:
+        path: the file; paths in it are relative to its folder.
+        check_env: finds harmful values among environment variables; given those and their field path.
+
+    Raises:
+        SpecError: with every problem found.
+    """
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(4 * MAX_LENGTH + 1)
+    except OSError as error:
+        problem = Problem(path="", message=f"cannot be read: {error.strerror}")
+        raise SpecError(str(path), [problem], _way_to_a_spec(path, error)) from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        problem = Problem(path="", message=f"not UTF-8 text: byte 0x{data[error.start]:02x}", line=line)
+        raise SpecError(str(path), [problem], "save the file as UTF-8") from None
+    return _parse(text, str(path), Report(base=path.parent), check_env)
+
+
+def parse_spec(text: str, source: str = "spec.yaml", *, check_env: CheckEnv | None = None) -> Spec:
+    """Parse a spec as ``load_spec`` does, without looking at the files it names.
+
+    Args:
+        text: YAML.
+        source: what messages call it.
+        check_env: as for ``load_spec``.
+
+    Raises:
+        SpecError: with every problem found.
+    """
+    return _parse(text, source, Report(), check_env)
+
+
+def spec_digest(spec: Spec) -> str:
+    """Return the SHA-256 of what a spec means: layout, comments and spelled-out defaults make no difference.
+
+    Empty values are left out, so that a key added by a later version does not make old locks stale.
+    """
+    return sha256_json(_without_empty(msgspec.to_builtins(spec)))
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (2020-12) of a spec, for editors."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "envbuild spec",
+        "description": "What envbuild locks, builds and runs.",
+        **ROOT.schema(),
+    }
+
+
+def _way_to_a_spec(path: Path, error: OSError) -> str:
+    """Say what to do about a spec that cannot be read: a second project is not wanted where there is one."""
+    if path.is_dir():
+        return f"name the spec in it: {path / 'spec.yaml'}" if (path / "spec.yaml").is_file() else "name a file"
+    if not isinstance(error, FileNotFoundError):
+        return "check what it is and who may read it"
+    if found := near_spec(path.parent.resolve()):
+        return f"name the spec that is there: {found}"
+    return "write a starter spec: envbuild init" if path.parent.is_dir() else f"correct the path: no {path.parent}"
+
+
+def _parse(text: str, source: str, report: Report, check_env: CheckEnv | None) -> Spec:
+    node = read_yaml(text, report)
+    values: Any = {} if node is None else ROOT.read(node, "", report)
+    if isinstance(values, dict):
+        values = _complete(values, report)
+        env = {name: value for name, value in values.get("env", {}).items() if isinstance(value, str)}
+        for problem in check_env(env, "env") if check_env is not None else ():
+            report.add(problem.path, problem.message)
+    if report.problems:
+        raise SpecError(source, sorted(report.problems, key=lambda problem: problem.line), _HINT)
+    return _build(values)
+
+
+def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Check what concerns more than one key, and fill in the default Python."""
+    system = values.get("os", {})
+    if "cudnn" in values and values.get("cuda", "none") == "none" and not _wrong("cuda", report):
+        report.add("cudnn", "cuDNN comes with CUDA, but cuda is none — write cuda: auto, or leave cudnn out")
+    if _wrong("os", report):
+        return values
+    python = _python_over_image(values, report) if system.get("image") else _python_of_release(values, report)
+    hardware = values.get("hardware", {})
+    level = hardware.get("cpu", Wish()).value if isinstance(hardware, dict) else None
+    if level not in (None, "any") and system.get("architecture", "amd64") != "amd64":
+        report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
+    determinism = values.get("determinism")
+    portable = isinstance(determinism, dict) and determinism.get("level") == "portable"
+    if portable and system.get("architecture", "amd64") != "amd64":
+        found = system["architecture"]
+        report.add("determinism.level", f"portable is for amd64, but os.architecture is {found} — write ops")
+    return {**values, "python": python}
+
+
+def _wrong(key: str, report: Report) -> bool:
+    """Tell whether something was wrong below a top-level key."""
+    return any(problem.path.split(".")[0] == key for problem in report.problems)
+
+
+def _python_of_release(values: dict[str, Any], report: Report) -> str:
+    """Return the feature release of Python, which must be the Debian release's own."""
+    release = values.get("os", {}).get("release", "debian-12")
+    own = PYTHONS[release]
+    python: str = values.get("python", own)
+    if python != own:
+        other = next((name for name, version in PYTHONS.items() if version == python), "")
+        way = f"write {own}, or os: {other}" if other else f"write {own}, or leave python out"
+        report.add("python", f"{release} has Python {own}, found {quote(python)} — {way}")
+    return python
+
+
+def _python_over_image(values: dict[str, Any], report: Report) -> str:
+    """Return the feature release of Python; empty: what the image has. Refuse what only packages can have."""
+    for key in ("mirror", "snapshot"):
+        if values["os"].get(key):
+            report.add(f"os.{key}", "says where Debian packages come from, but os.image takes none — leave one out")
+    if values.get("packages"):
+        way = "install them in that image and name its new digest, or leave os.image out"
+        report.add("packages", f"nothing is installed into a base image — {way}")
+    return str(values.get("python", ""))
+
+
+def _build(values: dict[str, Any]) -> Spec:
+    """Turn checked values into the frozen spec."""
+    entries = values.pop("requirements", ())
+    packages = [entry.partition("=") for entry in values.pop("packages", ())]
+    return Spec(
+        os=Os(**values.pop("os", {})),
+        packages=tuple(Package(name=name, version=version) for name, _, version in packages),
+        requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
+        requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
+        hardware=hardware_wish(values.pop("hardware", {})),
+        determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
+        run=RunOptions(**values.pop("run", {})),
+        **values,
+    )
+
+
+def _without_empty(table: dict[str, Any]) -> dict[str, Any]:
+    """Leave out empty fields; what a person puts under ``env`` stays as it is."""
+    kept = {
+        key: _without_empty(value) if isinstance(value, dict) and key != "env" else value
+        for key, value in table.items()
+    }
+    return {key: value for key, value in kept.items() if value not in ("", [], {}, ())}

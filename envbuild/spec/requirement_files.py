@@ -1,0 +1,93 @@
+"""Which files a requirements file includes: all of them decide a resolution, so all of them are digested.
+
+Format: https://pip.pypa.io/en/stable/reference/requirements-file-format/ (``-r``, ``-c``, comments, continued lines).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from envbuild.core.suggest import quote
+from envbuild.errors import Problem, SpecError
+
+_INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*?)\s*")
+_LONG = re.compile(r"--(?:requirement|constraint)s?[A-Za-z-]")
+
+
+def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[str, ...]:
+    """Return requirements files with all that they include, directly or not, each once and sorted.
+
+    Args:
+        base: folder that ``files`` and the result are relative to.
+        files: POSIX paths.
+        source: what messages call the file that names them.
+
+    Raises:
+        SpecError: an included file cannot be read; all of them at once. Addresses are left to the resolver.
+    """
+    found: set[str] = set()
+    problems: list[Problem] = []
+    pending = [(path, "") for path in files]
+    while pending:
+        path, origin = pending.pop()
+        if path in found:
+            continue
+        found.add(path)
+        try:
+            text = (base / path).read_text(encoding="utf-8-sig")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text, or not a file name"
+            message = f"{origin}cannot read {quote(path)}: {reason}"
+            problems.append(Problem(path="requirements", message=message))
+            continue
+        for number, target in _includes(text):
+            inner = os.path.normpath((Path(path).parent / target).as_posix())
+            pending.append((inner, f"{path} line {number}: "))
+    if problems:
+        raise SpecError(source, problems, "correct the path, or remove the line")
+    return tuple(sorted(found))
+
+
+def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[str, ...]:
+    """Return the lines of requirements files and all they include that name a package, without options and comments.
+
+    Args:
+        base, files, source: as for ``included``.
+
+    Raises:
+        SpecError: as ``included`` does.
+    """
+    found = []
+    for path in included(base, files, source):
+        for _, line in _lines((base / path).read_text(encoding="utf-8-sig")):
+            text = re.sub(r"(^|\s)#.*$", "", line)
+            text = re.split(r"\s--?[A-Za-z]", text)[0].strip()
+            if text and not text.startswith("-"):
+                found.append(text)
+    return tuple(found)
+
+
+def _includes(text: str) -> Iterator[tuple[int, str]]:
+    """Yield 1-based line and path of each file that a requirements file includes."""
+    for number, line in _lines(text):
+        if _LONG.match(line):
+            continue
+        match = _INCLUDE.fullmatch(re.sub(r"(^|\s)#.*$", "", line).strip())
+        if match and "://" not in match["path"]:
+            yield number, match["path"].strip("\"'")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield logical lines with the number of the line that each starts on; a backslash continues a line."""
+    start, parts = 1, []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.endswith("\\") and not line.lstrip().startswith("#"):
+            parts.append(line[:-1])
+            continue
+        yield start, "".join([*parts, line])
+        start, parts = number + 1, []
+    if parts:
+        yield start, "".join(parts)

@@ -1,0 +1,93 @@
+"""The starter spec of ``envbuild init``: guessed from what a folder holds, and commented."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from envbuild.spec.detect import Guess, look
+
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._<>=!~*+-]*(\[[A-Za-z0-9._-]+\][A-Za-z0-9._<>=!~*+-]*)?")
+
+
+def starter_spec(folder: Path) -> str:
+    """Return the text of a spec for the project in ``folder``; ``parse_spec`` accepts it.
+
+    Reads ``requirements*.txt``, ``pyproject.toml``, ``.python-version`` and the imports of Python files; runs nothing.
+    """
+    return starter_text(look(folder))
+
+
+def starter_text(guess: Guess) -> str:
+    """Return the text of a spec for what was found in a project."""
+    parts = [
+        "# What this project needs. envbuild lock pins all of it to the byte; envbuild schema lists every key.",
+        f"name: {guess.name}",
+        "",
+        _system(guess),
+        "",
+        _requirements(guess),
+        "",
+        "# Debian packages that your code needs; libraries that wheels need are found and added.",
+        "# packages: [git, ffmpeg]",
+        "",
+        _inputs(guess.data),
+        "",
+        "# Seeds and deterministic operations are set for every run; these are the defaults.",
+        "determinism:",
+        "  seed: 42",
+        "  threads: 2    # results depend on it; a host needs at least as many CPUs",
+        "",
+        "# NVIDIA's libraries for the framework: auto, or a version such as 12.6.",
+        "# cuda: auto",
+        "",
+        "# Hosts that a run may start on. For this machine, with its GPUs and driver: hardware: detect",
+        "# hardware:",
+        '#   kernel: ">=5.10"',
+        "#   cpu: x86-64-v3",
+        "#   gpu: {model: NVIDIA H200, count: 1}",
+        "",
+        "# Environment variables of the image.",
+        "# env:",
+        "#   KERAS_BACKEND: tensorflow",
+        "",
+        "# A run has no network and may write to its folder, unless you say otherwise.",
+        "# run:",
+        "#   network: bridge",
+        "#   workspace: ro",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _system(guess: Guess) -> str:
+    lines = [f"os: {guess.release}"]
+    comment = f"    # {guess.python_reason}" if guess.python_reason else ""
+    lines.append(f'python: "{guess.python}"{comment}')
+    return "\n".join(lines)
+
+
+def _requirements(guess: Guess) -> str:
+    lines = [f"# {guess.requirements_reason}"]
+    if guess.requirements:
+        lines += ["requirements:", *(f"  - {_scalar(line)}" for line in guess.requirements)]
+    else:
+        lines += ["requirements: []"]
+    if guess.unknown:
+        lines.append("# Imported too; what are they called on the package index?")
+        lines += [f"#  - {name}" for name in guess.unknown]
+    lines += [f"# {note}" for note in guess.notes]
+    return "\n".join(lines)
+
+
+def _inputs(data: Sequence[str]) -> str:
+    shown = ", ".join(_scalar(path) for path in data) or "data"
+    return f"# Data whose digest is locked with the environment.\n# inputs: [{shown}]"
+
+
+def _scalar(text: str) -> str:
+    """Write a text so that YAML reads it back as it is; a JSON string is a YAML string."""
+    if _PLAIN.fullmatch(text) or (text.startswith("-r ") and _PLAIN.fullmatch(text[3:])):
+        return text
+    return json.dumps(text, ensure_ascii=False)

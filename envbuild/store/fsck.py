@@ -1,0 +1,79 @@
+"""The check: every byte of a store is read, on all cores, and what is damaged is removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from envbuild.core.fs import claimed
+from envbuild.core.progress import Advance
+from envbuild.errors import IntegrityError
+from envbuild.store.inventory import Thing
+from envbuild.store.objects import Store
+
+IsSound = Callable[[Path, Advance], bool]
+"""Reads a layer's folder and tells whether it has the bytes it was made with."""
+
+
+def check(
+    store: Store, things: Sequence[Thing], is_sound: IsSound, advance: Advance, jobs: int | None = None
+) -> list[Thing]:
+    """Read things and compare them with their digests; returns the damaged ones, which are removed.
+
+    Derived things without a digest are compared by the sizes of their files.
+
+    Args:
+        jobs: how many are read at once; as many as there are cores by default.
+
+    Raises:
+        IntegrityError: something cannot be read or, damaged, not be removed.
+    """
+
+    def one(thing: Thing) -> bool:
+        try:
+            if "/" not in thing.name:
+                return store.inspect(thing.name, advance) != "damaged"
+            return _check_derived(store, thing, is_sound, advance)
+        except OSError as error:
+            raise IntegrityError(f"cannot check {error.filename or thing.path}: {error.strerror}") from error
+
+    work = sorted((thing for thing in things if checkable(thing)), key=lambda thing: -thing.size)
+    with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)), thread_name_prefix="check") as pool:
+        try:
+            return [thing for thing, sound in zip(work, pool.map(one, work), strict=True) if not sound]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def checkable(thing: Thing) -> bool:
+    """Whether a thing has anything to be compared with."""
+    kind, _, _ = thing.name.rpartition("/")
+    return not kind or thing.kind in ("layers", "bytecode")
+
+
+def _check_derived(store: Store, thing: Thing, is_sound: IsSound, advance: Advance) -> bool:
+    """Check one derived thing; a damaged one is removed unless it has been made again meanwhile."""
+    kind, _, key = thing.name.rpartition("/")
+    folder = Path(thing.path)
+    try:
+        before = folder.stat()
+    except FileNotFoundError:
+        return True
+    whole = store.derived(kind, key) is not None
+    if whole and (thing.kind != "layers" or is_sound(folder, advance)):
+        return True
+    lock = folder.with_name(f".{key}.lock")
+    with claimed(lock):
+        with suppress(FileNotFoundError):
+            if not os.path.samestat(before, folder.stat()):
+                whole = True
+            else:
+                shutil.rmtree(folder)
+                whole = False
+        lock.unlink(missing_ok=True)
+    return whole

@@ -1,0 +1,194 @@
+"""Collection: what no lock needs and nobody has used for long goes, beside running commands.
+
+What goes is decided from the register and from ages; that decides only how useful the store stays. That nothing
+in use is taken is the leases' business (``envbuild.leases``), which no age and no clock can override.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild.core.digest import SHA256
+from envbuild.core.fs import ELSEWHERE
+from envbuild.core.progress import Advance
+from envbuild.errors import IntegrityError
+from envbuild.store.inventory import Thing
+from envbuild.store.leases import collecting
+from envbuild.store.objects import REFUSED, Store
+from envbuild.store.roots import DAY, FOLDER, Holder
+
+_TRASH = "trash"
+_BATCH = 256
+"""Things moved away while others wait; moving takes microseconds each, whatever the size."""
+_NOTED = frozenset({"notes", "indexes", "parts"})
+"""Kinds that no lock holds and no lease names."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """What may go.
+
+    Attributes:
+        needed: names of all that locks need.
+        oldest: what was used since then stays, in seconds since the epoch.
+        largest: bytes the store may keep; to get there, things go that are younger than ``oldest`` too.
+        now: seconds since the epoch.
+    """
+
+    needed: frozenset[str]
+    oldest: float
+    now: float
+    largest: int | None = None
+
+
+def chosen(things: Collection[Thing], rules: Rules) -> list[Thing]:
+    """Choose what goes, the longest unused first; says nothing about what is in use.
+
+    Parts, indexes and notes stay for a day at least: commands use them without a lease.
+    """
+    idle = sorted((thing for thing in things if thing.name not in rules.needed), key=lambda thing: thing.used)
+    day = rules.now - DAY
+    left = sum(thing.size for thing in things)
+    going = []
+    for thing in idle:
+        noted = thing.kind in _NOTED
+        if noted and (thing.used >= day or _about(thing) in rules.needed):
+            continue
+        # A part grown by no one for a day belongs to a command that was killed.
+        old = thing.used < rules.oldest or thing.kind == "parts"
+        if old or (rules.largest is not None and left > rules.largest):
+            going.append(thing)
+            left -= thing.size
+    return going
+
+
+def collect(store: Store, going: Sequence[Thing], advance: Advance = lambda amount: None) -> list[Thing]:
+    """Remove what was chosen, but for what is in use or was used since; returns what went.
+
+    Raises:
+        IntegrityError: the store cannot be written.
+    """
+    try:
+        trash = store.root / _TRASH
+        trash.mkdir(parents=True, exist_ok=True)
+        _empty(trash)
+        gone: list[Thing] = []
+        for begin in range(0, len(going), _BATCH):
+            batch = going[begin : begin + _BATCH]
+            with collecting(store.root) as used:
+                moved = [thing for thing in batch if thing.name not in used and _take(thing, trash)]
+            gone += moved
+            _empty(trash)
+            advance(sum(thing.size for thing in batch))
+        with suppress(OSError):
+            trash.rmdir()
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        raise IntegrityError(f"the store {store.root} cannot be written: {error.strerror}", ELSEWHERE) from error
+    return gone
+
+
+def forget_locks(holders: Collection[Holder], oldest: float) -> list[Holder]:
+    """Drop the entries of locks that are gone and were not used since ``oldest``; returns them."""
+    found = [holder for holder in holders if holder.state == "gone" and holder.entry.used < oldest]
+    for holder in found:
+        with suppress(OSError):
+            holder.file.unlink()
+    return found
+
+
+def sweep(store: Store, now: float | None = None) -> int:
+    """Remove what killed commands left: half-made derived things, temporary files; returns its bytes.
+
+    A half-made thing is claimed as its maker would, so that one at work is never disturbed. Temporary files of other
+    kinds live for a moment; one that is a day old has no owner.
+    """
+    day = (time.time() if now is None else now) - DAY
+    freed = 0
+    for kind in _folders(store.root / "derived"):
+        for half in sorted(kind.glob(".*.tmp")):
+            key = half.name[1:-4]
+            if SHA256.fullmatch(key):
+                freed += _sweep_half(half, half.with_name(f".{key}.lock"))
+        for lock in sorted(kind.glob(".*.lock")):
+            freed += _sweep_half(lock.with_name(f"{lock.name[:-5]}.tmp"), lock)
+    for folder in (store.root / FOLDER, store.root / "derived"):
+        for path in sorted(folder.rglob(".*.tmp")):
+            with suppress(OSError):
+                found = path.lstat()
+                if path.is_file() and found.st_mtime < day:
+                    path.unlink()
+                    freed += found.st_size
+    return freed
+
+
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder; 0 if it is not there."""
+    with suppress(OSError):
+        if not path.is_dir():
+            return path.lstat().st_size
+        return sum(size_of(entry) for entry in path.iterdir())
+    return 0
+
+
+def _about(thing: Thing) -> str:
+    """Return the object that a note or part is about."""
+    return Path(thing.name).name.removesuffix(".json")
+
+
+def _take(thing: Thing, trash: Path) -> bool:
+    """Move a thing out of the store unless it is gone or was used since it was chosen."""
+    path = Path(thing.path)
+    if thing.kind == "parts":
+        return _take_part(path, thing.used)
+    with suppress(FileNotFoundError):
+        found = path.stat()
+        used = max(found.st_mtime, found.st_atime) if thing.kind == "indexes" else found.st_mtime
+        if used <= thing.used:
+            path.rename(trash / f"{os.getpid()}-{time.monotonic_ns()}")
+            return True
+    return False
+
+
+def _take_part(path: Path, used: float) -> bool:
+    """Remove a part unless a command is at work on it."""
+    with suppress(OSError), path.open("r+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(stream.fileno()), path.stat()) and path.stat().st_mtime <= used:
+            path.unlink()
+            return True
+    return False
+
+
+def _sweep_half(half: Path, lock: Path) -> int:
+    """Remove a half-made folder and its lock file unless someone is at work on it."""
+    with suppress(OSError), os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(stream.fileno()), lock.stat()):
+            size = size_of(half)
+            shutil.rmtree(half, ignore_errors=True)
+            lock.unlink()
+            return size
+    return 0
+
+
+def _empty(trash: Path) -> None:
+    """Delete what was moved away, by this command or by one that was killed."""
+    for path in sorted(trash.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _folders(folder: Path) -> Iterator[Path]:
+    with suppress(OSError):
+        yield from sorted(path for path in folder.iterdir() if path.is_dir())

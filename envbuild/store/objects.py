@@ -1,0 +1,296 @@
+"""The store: files named by their SHA-256, checked on the way in, shared by all projects of a user.
+
+    <root>/sha256/ab/cdef…        objects, read-only
+    <root>/part/abcdef…           objects on their way in; held by an advisory lock, resumed after an interruption
+    <root>/derived/<kind>/<key>/  what can be made again from objects, each folder whole or absent
+    <root>/leases/, <root>/locks/ who uses what: see ``envbuild.leases`` and ``envbuild.store.roots``
+
+An object appears by a rename after its last byte was written, hashed and synced. Any number of commands may
+share a store; one that is killed leaves at most a part, which the next command goes on with.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_stream
+from envbuild.core.fs import ELSEWHERE, atomic_write, claimed, is_named
+from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
+from envbuild.store import leases
+from envbuild.store.partial import Part, copy_into
+
+_KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
+_SIZES = ".sizes.json"
+Condition = Literal["sound", "damaged", "absent"]
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+
+
+def default_root(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return ``$ENVBUILD_STORE``, else ``$XDG_CACHE_HOME/envbuild``, else ``~/.cache/envbuild``, absolute.
+
+    A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification says.
+
+    Raises:
+        UsageError: none is set and there is no home folder.
+    """
+    if chosen := environ.get("ENVBUILD_STORE"):
+        return Path(chosen).expanduser().absolute()
+    cache = Path(environ.get("XDG_CACHE_HOME") or ".")
+    if cache.is_absolute():
+        return cache / "envbuild"
+    try:
+        return Path("~/.cache/envbuild").expanduser()
+    except RuntimeError:
+        raise UsageError(
+            "cannot tell where the store is: there is no home folder", "set ENVBUILD_STORE to a folder"
+        ) from None
+
+
+class WrongBytesError(IntegrityError):
+    """Bytes are not those that were promised."""
+
+
+class Store:
+    """A store below ``root``; the folder is made when the first object comes in."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = default_root() if root is None else root.absolute()
+
+    def path(self, sha256: str) -> Path:
+        """Return where the object is, or would be; raises ``ValueError`` if that is no SHA-256."""
+        if not SHA256.fullmatch(sha256):
+            raise ValueError(f"not a lower-case hexadecimal SHA-256: {sha256!r}")
+        return self.root / "sha256" / sha256[:2] / sha256[2:]
+
+    def has(self, sha256: str, size: int | None = None) -> bool:
+        """Whether the object is there, and of ``size`` bytes if given; its bytes are not read (see ``verify``).
+
+        No collection removes an object that was asked for, as long as this process lives.
+        """
+        path = self.path(sha256)
+        leases.use(self.root, sha256)
+        try:
+            found = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return size is None or found.st_size == size
+
+    def verify(self, sha256: str) -> bool:
+        """Read the object and compare; a damaged one is removed. False if it is not there (any more)."""
+        return self.inspect(sha256) == "sound"
+
+    def inspect(self, sha256: str, advance: Callable[[int], None] = lambda amount: None) -> Condition:
+        """Read the object and tell in which condition it was found; a damaged one is removed.
+
+        Args:
+            advance: told of bytes read.
+
+        Raises:
+            OSError: it cannot be read or, damaged, not be removed.
+        """
+        path = self.path(sha256)
+        try:
+            with path.open("rb", buffering=0) as stream:
+                if sha256_stream(stream, advance) == sha256:
+                    return "sound"
+                with claimed(self._part_path(sha256)) as part:  # nobody puts the right bytes there meanwhile
+                    if is_named(stream, path):
+                        path.unlink()
+                    if part.seek(0, os.SEEK_END) == 0:
+                        self._part_path(sha256).unlink()
+                return "damaged"
+        except (FileNotFoundError, NotADirectoryError):
+            return "absent"
+
+    def add_bytes(self, data: bytes) -> str:
+        """Store ``data`` and return its SHA-256."""
+        sha256 = sha256_bytes(data)
+        if not self.has(sha256, len(data)):
+            with self.writer(sha256, len(data)) as part:
+                part.write(data)
+        return sha256
+
+    def add_file(self, path: Path, sha256: str) -> Path:
+        """Store a copy of ``path`` (sharing its blocks where the file system can) and return the object's path.
+
+        Never a hard link: whoever edits their file later would edit the store.
+
+        Raises:
+            IntegrityError: unreadable, or its bytes are not ``sha256``.
+        """
+        if not self.has(sha256):
+            try:
+                source = path.open("rb")
+            except OSError as error:
+                raise IntegrityError(f"cannot read {path}: {error.strerror}", "check the path") from None
+            with source, self.writer(sha256, name=str(path)) as part:
+                copy_into(part, source)
+        return self.path(sha256)
+
+    @contextmanager
+    def writer(self, sha256: str, size: int | None = None, *, name: str = "") -> Iterator[Part]:
+        """Give a part to fill from its start; it becomes the object when the block ends and the bytes are right.
+
+        Args:
+            size: expected number of bytes, if known.
+            name: what to call it in an error; its digest if empty.
+
+        Raises:
+            IntegrityError: other bytes than promised, or the store cannot be written. Nothing is left behind.
+        """
+        with self.claim(sha256) as part:
+            part.restart()
+            try:
+                with self.explained(NO_SPACE):
+                    yield part
+                self.publish(part, sha256, size, name=name)
+            except BaseException:
+                part.restart()
+                raise
+
+    @contextmanager
+    def claim(self, sha256: str, check: Callable[[], None] = lambda: None) -> Iterator[Part]:
+        """Give the exclusive right to bring an object in, waiting for another command that is at it.
+
+        After a wait the object may be there: ask ``has``. A part left empty is removed at the end, any other is kept
+        for ``Part.resume``.
+
+        Args:
+            check: called several times a second while waiting; raise from it to give up.
+
+        Raises:
+            IntegrityError: the store cannot be written.
+        """
+        path = self._part_path(sha256)
+        with ExitStack() as stack:
+            with self.explained(REFUSED):
+                self.path(sha256).parent.mkdir(parents=True, exist_ok=True)
+                leases.use(self.root, sha256)
+                stream = stack.enter_context(claimed(path, check))
+            try:
+                yield Part(stream)
+            finally:
+                if is_named(stream, path) and path.stat().st_size == 0:
+                    path.unlink()
+
+    def publish(self, part: Part, sha256: str, size: int | None = None, *, name: str = "") -> None:
+        """Turn a claimed part into the object.
+
+        Raises:
+            WrongBytesError: its size or digest is not as promised; the part is emptied.
+            IntegrityError: the store cannot be written.
+        """
+        if (size is not None and part.size != size) or part.sha256 != sha256:
+            expected = f"sha256 {sha256}" + ("" if size is None else f" ({size} bytes)")
+            found = f"sha256 {part.sha256} ({part.size} bytes)"
+            part.restart()
+            raise WrongBytesError(f"{name or sha256} has other bytes than promised: expected {expected}, found {found}")
+        with self.explained(REFUSED):
+            part.sync()
+            self._part_path(sha256).replace(self.path(sha256))
+            part.protect()  # after the rename: a read-only part could not be taken over by the next command
+
+    def cache_dir(self, kind: str) -> Path:
+        """Return (made if need be) the folder of one kind of derived things; all of it may be deleted."""
+        if not _KIND.fullmatch(kind):
+            raise ValueError(f"not a kind of derived things: {kind!r}")
+        folder = self.root / "derived" / kind
+        with self.explained(REFUSED):
+            folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def derived(self, kind: str, key: str) -> Path | None:
+        """Return the folder that ``derive`` made for ``key``, or None.
+
+        A folder whose files have other sizes than they were made with (a power cut) counts as absent.
+        """
+        folder = self.cache_dir(kind) / _key(key)
+        leases.use(self.root, f"{kind}/{key}")
+        with suppress(OSError, ValueError):
+            if json.loads((folder / _SIZES).read_bytes()) == _sizes(folder):
+                return folder
+        return None
+
+    def derive(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+        """Return the folder for ``key``, calling ``make`` with an empty folder to fill if there is none yet.
+
+        One command at a time makes a key; others wait and get its folder. What a killed ``make`` left is dropped.
+
+        Args:
+            key: SHA-256 of everything the content depends on.
+
+        Raises:
+            BuildError: no space left. Whatever ``make`` raises passes through; nothing is left behind.
+        """
+        if folder := self.derived(kind, key):
+            return folder
+        folder = self.cache_dir(kind) / _key(key)
+        fresh, lock = folder.with_name(f".{key}.tmp"), folder.with_name(f".{key}.lock")
+        with claimed(lock):
+            try:
+                if self.derived(kind, key) is None:
+                    self.forget(kind, key)
+                    shutil.rmtree(fresh, ignore_errors=True)
+                    with self.explained(NO_SPACE, BuildError):
+                        fresh.mkdir()
+                        make(fresh)
+                        atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)))
+                    fresh.replace(folder)
+            finally:
+                shutil.rmtree(fresh, ignore_errors=True)
+                lock.unlink(missing_ok=True)
+        return folder
+
+    def part_size(self, sha256: str) -> int:
+        """Return how many bytes of an object have come in so far."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return self._part_path(sha256).stat().st_size
+        return 0
+
+    def free_bytes(self) -> int | None:
+        """Return how many bytes the store's file system can still take, or None if it does not say."""
+        folder = self.root
+        while not folder.exists():
+            folder = folder.parent
+        found = os.statvfs(folder)
+        return found.f_frsize * (found.f_bfree if os.geteuid() == 0 else found.f_bavail) if found.f_blocks else None
+
+    def forget(self, kind: str, key: str) -> None:
+        """Remove what ``derive`` made for ``key``, such as a folder found damaged."""
+        shutil.rmtree(self.cache_dir(kind) / _key(key), ignore_errors=True)
+
+    def _part_path(self, sha256: str) -> Path:
+        return self.root / "part" / sha256
+
+    @contextmanager
+    def explained(self, reasons: frozenset[int], kind: type[EnvbuildError] = IntegrityError) -> Iterator[None]:
+        """Turn what the store's file system refuses into an error a person can act on; other errors pass."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in reasons:
+                raise
+            verb = "has no space left" if error.errno in NO_SPACE else f"cannot be written: {error.strerror}"
+            raise kind(f"the store {self.root} {verb}", ELSEWHERE) from error
+
+
+def _key(key: str) -> str:
+    if not SHA256.fullmatch(key):
+        raise ValueError(f"not a key of derived things: {key!r}")
+    return key
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Size in bytes of each regular file below a folder, but for the list itself."""
+    files = {str(path.relative_to(folder)): path.lstat() for path in sorted(folder.rglob("*"))}
+    return {name: found.st_size for name, found in files.items() if stat.S_ISREG(found.st_mode) and name != _SIZES}

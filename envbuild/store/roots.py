@@ -1,0 +1,170 @@
+"""The register: which locks use a store, and which of its things each one needs.
+
+    <root>/locks/<sha256 of the lock's path>.json
+
+One small file a lock, replaced as a whole, and only if the lock has changed or a day has passed. At the same time the
+things a lock needs get a new time stamp: a file's age in the store is the time since a lock needed it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from envbuild.core.digest import SHA256, sha256_bytes
+from envbuild.core.fs import atomic_write
+from envbuild.errors import EnvbuildError
+from envbuild.lock.model import Lock, loads
+from envbuild.store.objects import Store
+
+FOLDER = "locks"
+DAY = 24 * 3600
+_LARGEST = 64 << 20
+
+State = Literal["current", "changed", "gone"]
+
+
+class File(msgspec.Struct, frozen=True, array_like=True):
+    """A file of a lock: SHA-256, name, bytes."""
+
+    sha256: str
+    name: str
+    size: int
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One lock.
+
+    Attributes:
+        path: where it lies, absolute.
+        name: the lock's name.
+        sha256: of its file.
+        used: seconds since the epoch when a command last used it, true to a day.
+        files: all it names.
+        derived: ``<kind>/<key>`` of what its last build used.
+    """
+
+    path: str
+    name: str
+    sha256: str
+    used: float
+    files: tuple[File, ...]
+    derived: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> Path:
+        """The lock's file, as this process's locale writes its name."""
+        return Path(os.fsdecode(self.path.encode()))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Names of all things, as leases have them."""
+        return frozenset([*(file.sha256 for file in self.files), *self.derived])
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A lock and what has become of its file: as it was, changed since, or gone. A file that cannot be read counts as
+    it was."""
+
+    entry: Entry
+    state: State
+    file: Path
+
+
+def note_lock(store: Store, path: Path, lock: Lock, derived: Collection[str] = (), *, now: float | None = None) -> None:
+    """Write down that a lock uses the store; does nothing if that is known, or where the store cannot be written.
+
+    Args:
+        path: the lock's file.
+        derived: ``<kind>/<key>`` of what a build used; empty keeps what an earlier build used.
+        now: seconds since the epoch.
+    """
+    now = time.time() if now is None else now
+    place = path.resolve()
+    target = store.root / FOLDER / f"{sha256_bytes(os.fsencode(place))}.json"
+    with suppress(OSError):
+        digest = sha256_bytes(place.read_bytes())
+        old = _read(target)
+        same = old is not None and old.sha256 == digest
+        known = old.derived if old is not None and same else ()
+        if not set(derived).issubset(known):
+            known, same = tuple(sorted(derived)), False
+        if old is not None and same and abs(now - old.used) < DAY:
+            return
+        entry = entry_of(place, lock, sha256=digest, used=now, derived=known)
+        atomic_write(target, msgspec.json.encode(entry))
+        for name in sorted(entry.needs):
+            touch(store, name, now)
+
+
+def entry_of(path: Path, lock: Lock, *, sha256: str = "", used: float = 0.0, derived: Sequence[str] = ()) -> Entry:
+    """Describe a lock as the register does."""
+    from envbuild.store.fetch import lock_items  # late: a build with nothing to do needs none of it
+
+    files = tuple(File(item.sha256, item.name, item.size) for item in lock_items(lock))
+    place = os.fsencode(path).decode(errors="backslashreplace")  # whatever the locale makes of a name
+    return Entry(path=place, name=lock.name, sha256=sha256, used=used, files=files, derived=tuple(derived))
+
+
+def touch(store: Store, name: str, now: float) -> None:
+    """Give a thing a new time stamp, if it is there and this user's."""
+    with suppress(OSError):
+        os.utime(thing_path(store, name), (now, now))
+
+
+def thing_path(store: Store, name: str) -> Path:
+    """Return where a thing lies, by the name that leases and the register have for it."""
+    kind, _, key = name.rpartition("/")
+    return store.root / "derived" / kind / key if kind else store.path(name)
+
+
+def holders(store: Store) -> list[Holder]:
+    """Read the register, latest use first; entries that make no sense are left out."""
+    found = []
+    for path in sorted((store.root / FOLDER).glob("*.json")):
+        entry = _read(path)
+        if entry is not None:
+            found.append(Holder(entry=entry, state=_state(entry), file=path))
+    return sorted(found, key=lambda holder: (-holder.entry.used, holder.entry.path))
+
+
+def needed(found: Iterable[Holder], oldest: float) -> frozenset[str]:
+    """Return the names of all that locks need: those that are as they were, and others used since ``oldest``.
+
+    A lock that has changed also needs what it says now, fetched or not.
+    """
+    names: set[str] = set()
+    for holder in found:
+        if holder.state == "current" or holder.entry.used >= oldest:
+            names |= holder.entry.needs
+        if holder.state == "changed":
+            with suppress(OSError, EnvbuildError):
+                path = holder.entry.place
+                names |= entry_of(path, loads(path.read_bytes(), path.name)).needs
+    return frozenset(names)
+
+
+def _state(entry: Entry) -> State:
+    try:
+        path = entry.place
+        if path.stat().st_size > _LARGEST:
+            return "changed"
+        return "current" if sha256_bytes(path.read_bytes()) == entry.sha256 else "changed"
+    except (FileNotFoundError, NotADirectoryError):
+        return "gone"
+    except OSError:
+        return "current"
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return entry if all(SHA256.fullmatch(file.sha256) for file in entry.files) else None

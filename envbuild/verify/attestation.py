@@ -1,0 +1,203 @@
+"""What a verification proved, as a small file beside the lock: an in-toto Statement (v1) in JSON.
+
+https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. Subjects are the lock, the image (by the digest
+of its config) and the script; the predicate says how often it was run, where, and what came out each time. Docs:
+docs/verify.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from envbuild.core.suggest import script_in
+from envbuild.errors import LockError
+from envbuild.host.facts import HostFacts
+from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified
+
+STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
+PREDICATE: Literal["urn:envbuild:verification:1"] = "urn:envbuild:verification:1"
+
+
+class _Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the parts. Unknown keys are ignored."""
+
+
+class Digest(_Value, frozen=True, kw_only=True):
+    """A digest as in-toto writes it."""
+
+    sha256: Sha256
+
+
+class Subject(_Value, frozen=True, kw_only=True):
+    """A thing that the statement is about."""
+
+    name: str
+    digest: Digest
+
+
+class Result(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that every run left.
+
+    Attributes:
+        sha256: of its bytes; None if only its content is equal.
+        content: digest of what it holds, for saved models (docs/records.md).
+    """
+
+    path: str
+    sha256: Sha256 | None = None
+    content: str = ""
+
+
+class Host(_Value, frozen=True, kw_only=True):
+    """Where it was proved."""
+
+    kernel: str
+    machine: str
+    libc: str = ""
+    cpu: str = ""
+    level: str = ""
+    gpus: tuple[str, ...] = ()
+    driver: str = ""
+
+
+class Proof(_Value, frozen=True, kw_only=True):
+    """The predicate.
+
+    Attributes:
+        runs: how many there were, all with equal results; ``ids`` are their records.
+        recipe: digest of what was chosen for them (docs/records.md).
+        command: argument vector, secrets masked.
+        compared: what was equal, a phrase each.
+        files: digests of the project's own modules and configurations that were read.
+        inputs: BLAKE3 of the manifest of each declared input.
+        ignored: outputs that were not compared, as asked.
+        trace: digest of the step trace; empty if there is none.
+        verified: what the guard said of the host: ``yes``, or ``overridden``, ``no`` (docs/records.md).
+    """
+
+    runs: Annotated[int, Meta(ge=1)]
+    ids: tuple[RunId, ...]
+    recipe: str
+    command: tuple[str, ...]
+    compared: tuple[str, ...]
+    outputs: tuple[Result, ...]
+    files: dict[str, Sha256] = {}
+    inputs: dict[str, Sha256] = {}
+    ignored: tuple[str, ...] = ()
+    trace: str = ""
+    verified: Verified = ""
+    host: Host
+    envbuild: str
+    date: Time
+
+
+class Statement(_Value, frozen=True, kw_only=True):
+    """The whole file."""
+
+    kind: Literal["https://in-toto.io/Statement/v1"] = msgspec.field(name="_type", default=STATEMENT)
+    subject: tuple[Subject, ...]
+    predicate_type: Literal["urn:envbuild:verification:1"] = msgspec.field(name="predicateType", default=PREDICATE)
+    predicate: Proof
+
+    def digest(self, name: str) -> str:
+        """Return the digest of a subject; empty if it is not among them."""
+        return next((each.digest.sha256 for each in self.subject if each.name == name), "")
+
+
+def path_of(lock_path: Path) -> Path:
+    """Name the attestation beside a lock."""
+    return lock_path.with_suffix(".verified.json")
+
+
+def state(
+    records: Sequence[Record],
+    *,
+    lock_name: str,
+    compared: Sequence[str],
+    ignored: Sequence[str],
+    trace: str,
+    version: str,
+    date: str,
+) -> Statement:
+    """Make the statement that runs had equal results.
+
+    Args:
+        records: of all runs.
+        lock_name: the image's name.
+        compared: what was equal, a phrase each.
+        ignored: outputs that were not compared.
+        trace: digest of their step trace.
+        version: of envbuild.
+        date: UTC with milliseconds.
+    """
+    first = records[0]
+    subjects = [
+        Subject(name=first.lock.file, digest=Digest(sha256=first.lock.sha256)),
+        Subject(name=image_name(lock_name), digest=Digest(sha256=first.image)),
+    ]
+    if first.script is not None:
+        subjects.append(Subject(name=first.script.path, digest=Digest(sha256=first.script.sha256)))
+    proof = Proof(
+        runs=len(records),
+        ids=tuple(record.id for record in records),
+        recipe=first.recipe,
+        command=first.command,
+        compared=tuple(compared),
+        outputs=tuple(_result(output, records) for output in first.outputs if output.path not in ignored),
+        files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
+        inputs=dict(first.inputs),
+        ignored=tuple(ignored),
+        trace=trace,
+        verified=first.verified,
+        host=host_of(first.host),
+        envbuild=version,
+        date=date,
+    )
+    return Statement(subject=tuple(subjects), predicate=proof)
+
+
+def image_name(lock_name: str) -> str:
+    """Name an image among the subjects."""
+    return f"image of {lock_name}"
+
+
+def host_of(facts: HostFacts | None) -> Host:
+    """Return what of a machine matters to a proof."""
+    if facts is None:
+        return Host(kernel="", machine="")
+    return Host(
+        kernel=facts.kernel,
+        machine=facts.machine,
+        libc=facts.libc,
+        cpu=facts.cpu.model,
+        level=facts.cpu.level,
+        gpus=tuple(device.name for device in facts.gpu.devices),
+        driver=facts.gpu.driver,
+    )
+
+
+def dumps(statement: Statement) -> bytes:
+    """Render a statement as indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(statement), indent=2) + b"\n"
+
+
+def load(path: Path) -> Statement:
+    """Read an attestation; raises ``LockError`` if there is none, or it is damaged or another kind of statement."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Statement)
+    except OSError:
+        hint = f"make one: envbuild verify {script_in(path.parent)}"
+        raise LockError(f"there is no attestation {path}", hint) from None
+    except msgspec.MsgspecError as error:
+        raise LockError(f"{path} is no attestation of envbuild: {error}", "make it again: envbuild verify") from None
+
+
+def _result(output: Output, records: Sequence[Record]) -> Result:
+    """Describe a file; its bytes only if they were equal in all runs."""
+    digests = {each.sha256 for record in records for each in record.outputs if each.path == output.path}
+    return Result(path=output.path, sha256=output.sha256 if len(digests) == 1 else None, content=output.content)
