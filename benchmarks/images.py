@@ -16,7 +16,7 @@ from benchmarks.cases import ENVBUILD, EXAMPLE, call
 from benchmarks.measure import Case
 from envbuild.core.digest import sha256_file
 from envbuild.image.os.deb import open_deb
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.store.objects import Store
 
 _WRITE = (
@@ -30,7 +30,7 @@ _WRITE = (
 _LAYER = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from envbuild.lock import model as lock\n"
+    "from envbuild.lockfile import model as lock\n"
     "from envbuild.engine.docker.adapter import connect\n"
     "from envbuild.image.os.rootfs import build_os_layer\n"
     "from envbuild.core.progress import Silent\n"

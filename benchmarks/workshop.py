@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cases import BIN, ENVBUILD, REPOSITORY, call
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.store.fetch import Item, lock_items
 from envbuild.store.objects import Store
 from tests.support.second_engine import where_it_is

@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from envbuild.determinism import policy  # noqa: E402
-from envbuild.lock.model import Determinism  # noqa: E402
+from envbuild.lockfile.model import Determinism  # noqa: E402
 from envbuild.trace import compare  # noqa: E402
 from tests.support.environments import environment  # noqa: E402
 from tests.support.runtime import Tree, make_lock, make_tree  # noqa: E402

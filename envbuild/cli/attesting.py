@@ -14,14 +14,14 @@ from envbuild.cli.console import Console, plural
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import atomic_write
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.verify import attestation
+from envbuild.verification import attestation
 
 if TYPE_CHECKING:
     from envbuild.operations.load_lock import Opened
     from envbuild.record.model import Record
-    from envbuild.run.request import RunRequest
-    from envbuild.verify.attestation import Statement
-    from envbuild.verify.judge import Ran, Verdict
+    from envbuild.runs.request import RunRequest
+    from envbuild.verification.attestation import Statement
+    from envbuild.verification.judge import Ran, Verdict
 
 NAMESPACE = "envbuild"
 """What signatures are for, as ``ssh-keygen -Y`` has it: one made for another purpose does not count."""

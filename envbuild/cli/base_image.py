@@ -16,8 +16,8 @@ from envbuild.cli.debian_system import MACHINES
 from envbuild.core.digest import sha256_json
 from envbuild.errors import EngineError, IntegrityError, ResolveError
 from envbuild.image.os.base import Facts, read_facts
-from envbuild.lock import layout
-from envbuild.lock import model as locks
+from envbuild.lockfile import layout
+from envbuild.lockfile import model as locks
 from envbuild.spec.environment import refuse
 from envbuild.spec.model import Spec
 from envbuild.store.objects import Store

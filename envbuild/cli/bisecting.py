@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.console import Console
 from envbuild.core.redact import MASK
-from envbuild.diff import Difference
-from envbuild.diff.bisect import Answer, search
-from envbuild.diff.toggles import Plan, Setting, plan
+from envbuild.difference.bisect import Answer, search
+from envbuild.difference.finding import Difference
+from envbuild.difference.toggles import Plan, Setting, plan
 from envbuild.errors import EnvbuildError, UsageError
-from envbuild.lock import model as locks
-from envbuild.lock.discovery import STATE_FOLDER
-from envbuild.lock.layout import WORKSPACE
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.diff_evidence import Side, Texts, evidence, lock_path
 from envbuild.record import history
 from envbuild.record.model import Record
 
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
-    from envbuild.run.project_copy import Plan as Copy
+    from envbuild.runs.project_copy import Plan as Copy
 
 _TAIL = 2000
 
@@ -62,7 +62,7 @@ def bisect(a: Side, b: Side, difference: Difference, console: Console, *, offlin
 
 def _answered(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Record], console: Console) -> Answer:
     """Make the runs that the search asks for, and say of each what it gave."""
-    from envbuild.diff.results import outcome
+    from envbuild.difference.results import outcome
 
     steps = search(planned, a, b)
     step = next(steps)
@@ -132,7 +132,7 @@ class _Bench:
 
     def __enter__(self) -> _Bench:
         """Look at the project, and make the folder."""
-        from envbuild.run.project_copy import check_size, plan_copy
+        from envbuild.runs.project_copy import check_size, plan_copy
 
         self._inputs = tuple(path.strip("/") for path in self._a.record.inputs)
         self._copy: Copy = plan_copy(self._a.project, self._inputs)
@@ -143,14 +143,14 @@ class _Bench:
 
     def __exit__(self, *error: object) -> None:
         """Remove everything."""
-        from envbuild.run.project_copy import remove_copy
+        from envbuild.runs.project_copy import remove_copy
 
         remove_copy(self._folder)
 
     def run(self, setting: Setting) -> Record:
         """Run one setting in a fresh copy."""
-        from envbuild.run.execute import run
-        from envbuild.run.project_copy import make_copy, remove_copy
+        from envbuild.runs.execute import run
+        from envbuild.runs.project_copy import make_copy, remove_copy
 
         image = self._image(setting)
         self._number += 1
@@ -164,8 +164,8 @@ class _Bench:
             remove_copy(copy)
 
     def _request(self, setting: Setting, image: _Image, copy: Path) -> Any:
-        from envbuild.run import options as parse
-        from envbuild.run.request import RunRequest
+        from envbuild.runs import options as parse
+        from envbuild.runs.request import RunRequest
 
         options = setting.options
         below = setting.directory.removeprefix(WORKSPACE).strip("/")

@@ -22,7 +22,7 @@ from envbuild.image.identity import (
     read_identity,
     write_identity,
 )
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.export import parse_target
 from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.store import leases

@@ -11,7 +11,7 @@ from typing import Any
 
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.errors import UsageError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
 from envbuild.store.inventory import KINDS, Thing, inventory, kinds_of
 from envbuild.store.leases import collecting

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console, plural
 from envbuild.errors import NotReproducibleError
-from envbuild.verify.cost import Arm, Control, Unit, conclusion, noise, rows, savers, saves, units
+from envbuild.verification.cost import Arm, Control, Unit, conclusion, noise, rows, savers, saves, units
 
 if TYPE_CHECKING:
-    from envbuild.lock.model import Lock
+    from envbuild.lockfile.model import Lock
     from envbuild.record.model import Record
-    from envbuild.run.repeat import Repeat, Repeated
-    from envbuild.run.request import RunEngine
-    from envbuild.verify.judge import Ran
+    from envbuild.runs.repeat import Repeat, Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.judge import Ran
 
 ALL, SEEDS, NONE = "all on", "level: seeds", "none (--no-controls)"
 
@@ -41,7 +41,7 @@ class Bench:
     def run(self, name: str, without: Sequence[str] = (), *, controls: bool = True) -> Record:
         """Run once."""
         from envbuild.operations.verify_session import ran_of
-        from envbuild.run.repeat import repeat
+        from envbuild.runs.repeat import repeat
 
         found: list[Ran] = []
 
@@ -57,7 +57,7 @@ class Bench:
 
     def arm(self, name: str, without: Sequence[str] = ()) -> Arm:
         """Return what was measured of one way."""
-        from envbuild.verify.judge import judge
+        from envbuild.verification.judge import judge
 
         runs = self.ran[name]
         return Arm(

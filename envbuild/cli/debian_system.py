@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.errors import ResolveError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.spec.model import Spec
 from envbuild.store.objects import Store
 

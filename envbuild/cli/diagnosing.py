@@ -13,10 +13,10 @@ from envbuild.operations.first_difference import first_difference, traces_of
 
 if TYPE_CHECKING:
     from envbuild.operations.verify_session import Session
-    from envbuild.run.repeat import Repeated
-    from envbuild.run.request import RunEngine
-    from envbuild.verify.causes import Clues
-    from envbuild.verify.first import First
+    from envbuild.runs.repeat import Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.causes import Clues
+    from envbuild.verification.first import First
 
 
 def with_values(
@@ -48,8 +48,8 @@ def with_diagnosis(session: Session, clues: Clues, engine: RunEngine, console: C
     """Run once more, memory filled and draws of entropy watched, where that may tell more than is known already."""
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
-    from envbuild.verify.causes import suspects
-    from envbuild.verify.diagnosis import diagnosed, worthwhile
+    from envbuild.verification.causes import suspects
+    from envbuild.verification.diagnosis import diagnosed, worthwhile
 
     if not worthwhile(clues, suspects(clues)):
         return clues, []
@@ -74,7 +74,7 @@ def _more(
     session: Session, count: int, variables: Mapping[str, str], engine: RunEngine, console: Console, label: str
 ) -> list[Repeated]:
     """Run again in copies that are thrown away."""
-    from envbuild.run.repeat import repeat
+    from envbuild.runs.repeat import repeat
 
     plan = session.plan
     request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})

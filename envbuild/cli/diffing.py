@@ -14,9 +14,10 @@ import msgspec
 from envbuild.cli.console import Console, plural
 from envbuild.core.suggest import script_in
 from envbuild.core.text import plain
-from envbuild.diff import Difference, Finding, compare
+from envbuild.difference.compare import compare
+from envbuild.difference.finding import Difference, Finding
 from envbuild.errors import NotReproducibleError, UsageError
-from envbuild.lock.discovery import STATE_FOLDER, project_of
+from envbuild.lockfile.discovery import STATE_FOLDER, project_of
 from envbuild.operations.diff_evidence import Side, evidence
 from envbuild.operations.first_difference import first_difference
 from envbuild.record import history
@@ -24,7 +25,7 @@ from envbuild.record.model import Record, RecordError, loads
 from envbuild.record.select_runs import earlier_of, newest_two
 
 if TYPE_CHECKING:
-    from envbuild.verify.first import First
+    from envbuild.verification.first import First
 
 _SHORT = 10
 _ROWS = 14
@@ -135,7 +136,7 @@ def screen(difference: Difference, a: Record, b: Record, first: First | None = N
     yield "B", b.id[:_SHORT], _started(b), _command(b)
     yield from _results(difference)
     if first is not None:
-        from envbuild.verify.text import numbers
+        from envbuild.verification.text import numbers
 
         yield "first", first.sentence if not first.process else f"{first.process}: {first.sentence}"
         if told := numbers(first):

@@ -13,7 +13,7 @@ from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.lock.model import Lock
+    from envbuild.lockfile.model import Lock
     from envbuild.store.fetch import FetchResult, Item
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.console import Console, human_bytes, plural, print_error
 from envbuild.errors import HostMismatchError
-from envbuild.lock.model import Input, Lock
+from envbuild.lockfile.model import Input, Lock
 
 if TYPE_CHECKING:
     from envbuild.inputs.compare import Comparison

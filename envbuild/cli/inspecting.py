@@ -11,7 +11,7 @@ from envbuild.cli.demanding import Checked, check_all
 from envbuild.cli.pulling import read_lock
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import IntegrityError, UsageError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing.trust import trust
 

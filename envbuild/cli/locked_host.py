@@ -12,8 +12,8 @@ from envbuild.core.types import without_defaults
 from envbuild.errors import UsageError
 from envbuild.host import file, values
 from envbuild.host.facts import HostFacts
-from envbuild.lock import model as locks
-from envbuild.lock.hardware import POLICIES, Cuda, Gpu, Hardware
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.hardware import POLICIES, Cuda, Gpu, Hardware
 from envbuild.resolve.hardware import lock_hardware
 from envbuild.spec.hardware import HardwareWish
 from envbuild.spec.model import Spec

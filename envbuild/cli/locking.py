@@ -11,8 +11,8 @@ from envbuild.cli.inputs import moved_inputs
 from envbuild.cli.json_output import json_error_output
 from envbuild.core.fs import atomic_write
 from envbuild.errors import LockError, UsageError
-from envbuild.lock import layout
-from envbuild.lock import model as locks
+from envbuild.lockfile import layout
+from envbuild.lockfile import model as locks
 from envbuild.operations.lock_files import dockerfile_of, earlier_locks, existing_lock
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.spec.model import Spec, load_spec

@@ -10,13 +10,13 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.operations.first_difference import first_difference
-from envbuild.verify.causes import Cause, Clues, Operation, TextDifference
+from envbuild.verification.causes import Cause, Clues, Operation, TextDifference
 
 if TYPE_CHECKING:
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
-    from envbuild.run.repeat import Repeated
-    from envbuild.verify.judge import Verdict
+    from envbuild.runs.repeat import Repeated
+    from envbuild.verification.judge import Verdict
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
@@ -76,7 +76,7 @@ def _last_words(*pair: Repeated) -> Iterator[str]:
 
 def _findings(a: Record, b: Record) -> Iterator[Cause]:
     """Yield what differs between the records though the runs were started alike."""
-    from envbuild.diff import compare
+    from envbuild.difference.compare import compare
 
     one, other = (msgspec.structs.replace(r, options=msgspec.structs.replace(r.options, cpuset="")) for r in (a, b))
     for finding in compare(one, other).causes:

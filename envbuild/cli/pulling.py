@@ -16,8 +16,8 @@ from envbuild.cli.demanding import demand, published_reference
 from envbuild.core.digest import canonical_json
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
 from envbuild.image.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
-from envbuild.lock import layout
-from envbuild.lock import model as locks
+from envbuild.lockfile import layout
+from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
 from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.registry.reference import Reference, parse_reference

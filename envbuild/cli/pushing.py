@@ -10,7 +10,7 @@ from envbuild.cli.building import BuildOptions, assemble_image, recipe_of
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.errors import UsageError
 from envbuild.image.identity import Identity, check_reproduced, make_identity, read_identity, write_identity
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import Places, write_published
 from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.registry.reference import Reference, parse_reference

@@ -17,7 +17,7 @@ from envbuild.cli.results import described as results
 from envbuild.core.suggest import script_in
 from envbuild.core.text import plain
 from envbuild.host.facts import HostFacts
-from envbuild.lock.discovery import project_of
+from envbuild.lockfile.discovery import project_of
 from envbuild.record import history
 from envbuild.record.model import Options, Record, record_schema
 from envbuild.record.summary import doubt

@@ -11,12 +11,13 @@ from pathlib import Path
 from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.diffing import chosen, find_side
 from envbuild.core.fs import atomic_write
-from envbuild.diff import compare
+from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
-from envbuild.lock.discovery import project_of
+from envbuild.lockfile.discovery import project_of
 from envbuild.operations.diff_evidence import Side, evidence, kept_lock
 from envbuild.record import history as recorded
-from envbuild.report import Distance, Run, render
+from envbuild.reports.page import render
+from envbuild.reports.values import Distance, Run
 from envbuild.trace.compare import Divergence, Trace, distance_by_step, first_of_runs, read_run
 from envbuild.trace.file import TraceError
 

@@ -13,8 +13,8 @@ import msgspec
 from envbuild.cli import base_image, debian_system, locked_host
 from envbuild.cli.console import Console
 from envbuild.core.fs import atomic_write
-from envbuild.lock import layout
-from envbuild.lock import model as locks
+from envbuild.lockfile import layout
+from envbuild.lockfile import model as locks
 from envbuild.operations import locked_cuda
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
 from envbuild.spec.model import Spec

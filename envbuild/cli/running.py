@@ -15,14 +15,14 @@ from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs,
 from envbuild.cli.programs import Verb, check_program, misplaced, search_start
 from envbuild.errors import EngineError, HostMismatchError, UsageError
 from envbuild.image.identity import is_recorded, read_identity
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.load_lock import open_lock
 from envbuild.record.summary import summary
 
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
     from envbuild.engine.protocol import ContainerRunner
-    from envbuild.run.request import RunRequest
+    from envbuild.runs.request import RunRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +55,7 @@ TRACE_VALUES = 256 << 20
 
 def run_program(options: RunOptions, console: Console) -> int:
     """Run what the options name in the locked image; returns the program's exit code."""
-    from envbuild.run.execute import run
+    from envbuild.runs.execute import run
 
     request, engine = prepared(options, console)
     with host_said_first(request.lock, options, engine):
@@ -69,7 +69,7 @@ def run_program(options: RunOptions, console: Console) -> int:
 def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerEngine]:
     """Make all ready for a run: lock, inputs, engine and image, which is built first if need be."""
     from envbuild.engine.docker.adapter import connect
-    from envbuild.run.request import RunRequest
+    from envbuild.runs.request import RunRequest
 
     arguments = () if _wants_shell(options) else check_program(options.command, options.verb)
     chosen = _chosen(options)
@@ -147,7 +147,7 @@ def _wants_shell(options: RunOptions) -> bool:
 
 def _chosen(options: RunOptions) -> dict[str, Any]:
     """Read the options that say how to run, before anything is done."""
-    from envbuild.run import options as parse
+    from envbuild.runs import options as parse
 
     return {
         "environment": parse.parse_environment(options.environment, os.environ),
@@ -177,7 +177,7 @@ def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
 
 def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> None:
     """Raise ``HostMismatchError`` before an image of gigabytes is built for a machine that plainly cannot run it."""
-    from envbuild.run.container import wants_missing_gpus
+    from envbuild.runs.container import wants_missing_gpus
 
     as_locked = options.guard and not options.allow and options.gpus is None
     if as_locked and wants_missing_gpus(lock, engine):

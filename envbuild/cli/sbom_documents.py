@@ -19,7 +19,7 @@ from envbuild.errors import BuildError, IntegrityError, UsageError
 from envbuild.image.identity import Identity, image_tag, read_identity
 from envbuild.image.os.deb import open_deb
 from envbuild.image.plan.model import plan
-from envbuild.lock.model import Lock, OsPackage
+from envbuild.lockfile.model import Lock, OsPackage
 from envbuild.operations.load_lock import open_lock
 from envbuild.resolve.debian.relations import Group, parse_relations
 from envbuild.sbom import cyclonedx, spdx

@@ -17,7 +17,7 @@ from envbuild.cli.demanding import cosign_for
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.identity import Identity, identity_path, image_tag, read_identity
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
 from envbuild.operations.load_lock import Opened, open_lock
 from envbuild.registry.reference import Reference

@@ -12,9 +12,9 @@ from envbuild.cli import locked_host
 from envbuild.cli.console import Console
 from envbuild.cli.fetching import fetch_some
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.lock import model as locks
-from envbuild.lock.changes import cves, markdown, moves
-from envbuild.lock.model import OsPackage
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.changes import cves, markdown, moves
+from envbuild.lockfile.model import OsPackage
 from envbuild.operations.load_lock import Opened
 from envbuild.store.objects import Store
 

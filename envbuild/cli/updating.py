@@ -10,7 +10,7 @@ from envbuild.cli.console import Console, human_bytes, plural
 from envbuild.cli.inputs import moved_inputs
 from envbuild.core.fs import atomic_write
 from envbuild.errors import LockError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.lock_files import dockerfile_of
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.spec.model import Spec, load_spec

@@ -17,11 +17,11 @@ from envbuild.operations.verify_session import Session, ran_of
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner
-    from envbuild.run.repeat import Repeat, Repeated
-    from envbuild.run.request import RunEngine, RunRequest
-    from envbuild.verify.causes import Cause
-    from envbuild.verify.first import First
-    from envbuild.verify.judge import Verdict
+    from envbuild.runs.repeat import Repeat, Repeated
+    from envbuild.runs.request import RunEngine, RunRequest
+    from envbuild.verification.causes import Cause
+    from envbuild.verification.first import First
+    from envbuild.verification.judge import Verdict
 
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
@@ -81,7 +81,7 @@ def verify_program(options: VerifyOptions, console: Console) -> int:
     Raises:
         UsageError: the options do not fit together, or the project is too large to copy.
     """
-    from envbuild.run.repeat import clear
+    from envbuild.runs.repeat import clear
 
     _check(options)
     request, engine = prepared(options.run, Console(quiet=console.quiet, verbose=console.verbose, beside=True))
@@ -122,8 +122,8 @@ def _check(options: VerifyOptions) -> None:
 def _plan(request: RunRequest, options: VerifyOptions, engine: ContainerRunner) -> Repeat:
     """Decide where and how many at once; refuses projects that are too large to copy."""
     from envbuild.record import history
-    from envbuild.run.project_copy import check_size, plan_copy
-    from envbuild.run.repeat import Repeat, scratch_folder, slots_for, visible_cpus
+    from envbuild.runs.project_copy import check_size, plan_copy
+    from envbuild.runs.repeat import Repeat, scratch_folder, slots_for, visible_cpus
 
     identity = history.new_id()
     jobs = 1 if options.in_place else options.jobs
@@ -140,7 +140,7 @@ def _plan(request: RunRequest, options: VerifyOptions, engine: ContainerRunner) 
 
 def _run_all(session: Session, engine: RunEngine, console: Console) -> None:
     """Run as often as asked, or until one fails; copies with results seen before are removed at once."""
-    from envbuild.run.repeat import repeat
+    from envbuild.runs.repeat import repeat
 
     slots = len(session.plan.slots)
     with console.phase("run", total=session.asked, unit="runs") as advance:
@@ -164,8 +164,8 @@ def _ended(found: Repeated) -> str:
 def _proved(session: Session, verdict: Verdict, options: VerifyOptions, console: Console) -> int:
     """Keep what was proved beside the lock, and say so."""
     from envbuild.cli.attesting import attest
-    from envbuild.run.repeat import forget_values
-    from envbuild.verify import text
+    from envbuild.runs.repeat import forget_values
+    from envbuild.verification import text
 
     if not verdict.compared:
         raise UsageError(
@@ -211,8 +211,8 @@ def _parted(session: Session, verdict: Verdict, options: VerifyOptions, engine: 
     from envbuild.cli.attesting import withdraw
     from envbuild.cli.diagnosing import with_diagnosis, with_values
     from envbuild.cli.parting import keep_outputs, look_closer
-    from envbuild.verify import text
-    from envbuild.verify.causes import suspects
+    from envbuild.verification import text
+    from envbuild.verification.causes import suspects
 
     clues, notes = look_closer(session, verdict, options.in_place)
     withdrawn = withdraw(session.plan.request, session.runs[0].record)

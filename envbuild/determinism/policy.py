@@ -15,8 +15,8 @@ import msgspec
 from envbuild.core import package_data
 from envbuild.core.types import Value
 from envbuild.errors import Problem
-from envbuild.lock.hardware import Cuda
-from envbuild.lock.model import Determinism, PythonPackage
+from envbuild.lockfile.hardware import Cuda
+from envbuild.lockfile.model import Determinism, PythonPackage
 
 LEVELS = ("", "seeds", "ops", "portable")
 """How much is pinned, rising; a row without a level applies always."""

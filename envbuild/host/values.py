@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from envbuild.host.facts import GpuFacts, HostFacts, HostGpu
-from envbuild.lock.hardware import GpuDevice, Hardware
+from envbuild.lockfile.hardware import GpuDevice, Hardware
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,7 +31,7 @@ from envbuild.image.plan.model import Plan, bytecode_key
 from envbuild.image.python.environment import WheelFile, pack_wheels
 from envbuild.image.runtime_layer import BYTECODE, make_runtime, runtime_key, runtime_modules
 from envbuild.image.tar.layer import Layer
-from envbuild.lock.model import Lock, Wheel
+from envbuild.lockfile.model import Lock, Wheel
 
 _THREADS = 3
 _INPUTS = "inputs.tar"

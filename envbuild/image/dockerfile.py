@@ -31,8 +31,8 @@ from envbuild.image.plan.model import plan as image_plan
 from envbuild.image.python import wheel
 from envbuild.image.python.environment import Made, pack_tree
 from envbuild.image.runtime import files as runtime
-from envbuild.lock import layout
-from envbuild.lock.model import Lock, lock_digest
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock, lock_digest
 
 _TEMPLATE = "Dockerfile.j2"
 _TOOLS = (Path(wheel.__file__), Path(compiler.__file__))

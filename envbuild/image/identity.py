@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from envbuild.core.fs import atomic_write
 from envbuild.errors import NotReproducibleError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ImageInfo

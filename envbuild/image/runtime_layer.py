@@ -12,8 +12,8 @@ from envbuild.image.plan.model import Plan, bytecode_key
 from envbuild.image.python.environment import Made, pack_tree
 from envbuild.image.runtime import files as runtime
 from envbuild.image.tar.layer import Layer
-from envbuild.lock import layout
-from envbuild.lock.model import Lock
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock
 
 BYTECODE = "bytecode.tar"
 """What a kept group's folder holds."""

@@ -13,7 +13,7 @@ from envbuild.inputs.diff import TreeDiff, compare_trees, plural
 from envbuild.inputs.digest import Tree, seal_inputs, trees
 from envbuild.inputs.manifest import ManifestError
 from envbuild.inputs.state import FOLDER, State
-from envbuild.lock.model import Input
+from envbuild.lockfile.model import Input
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -20,7 +20,7 @@ from envbuild.inputs.manifest import FILE, LINK, PENDING, Draft
 from envbuild.inputs.statcache import StatCache, stat_key
 from envbuild.inputs.state import State
 from envbuild.inputs.walk import Found, Problems, Root, find_roots, walk
-from envbuild.lock.model import Input
+from envbuild.lockfile.model import Input
 
 
 @dataclass(kw_only=True, slots=True)

@@ -21,7 +21,7 @@ from blake3 import blake3
 from envbuild.core.fs import atomic_file, atomic_write
 from envbuild.inputs.manifest import Draft
 from envbuild.inputs.statcache import StatCache
-from envbuild.lock.discovery import STATE_FOLDER
+from envbuild.lockfile.discovery import STATE_FOLDER
 
 FOLDER = f"{STATE_FOLDER}/inputs"
 

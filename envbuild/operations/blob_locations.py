@@ -11,7 +11,7 @@ from typing import Any
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.store.objects import Store
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes, sha256_file
-from envbuild.diff import Evidence, Tree
+from envbuild.difference.finding import Evidence, Tree
 from envbuild.errors import LockError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.record import history, sources
 from envbuild.record.model import Record
-from envbuild.run import fingerprint
+from envbuild.runs import fingerprint
 
 _GIT_SECONDS = 10
 

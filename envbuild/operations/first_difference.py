@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from envbuild.record.model import Record
     from envbuild.trace.compare import Trace
-    from envbuild.verify.first import First
+    from envbuild.verification.first import First
 
 
 def traces_of(project: Path, record: Record) -> tuple[Trace, ...]:
@@ -37,7 +37,7 @@ def first_difference(
     """
     from envbuild.errors import EnvbuildError
     from envbuild.trace import compare
-    from envbuild.verify.first import first_of
+    from envbuild.verification.first import first_of
 
     try:
         before, after = (traces_of(*each) for each in (one, other))

@@ -13,8 +13,8 @@ from pathlib import Path
 from envbuild import __version__
 from envbuild.core.digest import sha256_file, sha256_json
 from envbuild.core.fs import atomic_write
-from envbuild.lock.discovery import STATE_FOLDER
-from envbuild.lock.model import Lock
+from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.lockfile.model import Lock
 
 WHEELS = "/*.whl"
 """What a folder of wheels is called among a lock's inputs, after its name."""

@@ -12,7 +12,7 @@ import msgspec
 from envbuild.errors import HostMismatchError
 from envbuild.host.facts import HostFacts
 from envbuild.image.runtime.files import expectations
-from envbuild.lock.model import Lock
+from envbuild.lockfile.model import Lock
 from envbuild.runtime.guard import checks, gate, table
 from envbuild.runtime.guard.check import Check, plain
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import LockError, SpecError, UsageError
-from envbuild.lock import layout
-from envbuild.lock import model as locks
-from envbuild.lock.discovery import find_lock
+from envbuild.lockfile import layout
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.discovery import find_lock
 from envbuild.operations.freshness import known_fresh, remember_fresh
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from envbuild.errors import LockError, SpecError, UsageError
-from envbuild.lock import model as locks
-from envbuild.lock.discovery import locks_in
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.discovery import locks_in
 from envbuild.spec.model import Spec, load_spec
 
 _HEAD = re.compile(rb"# Written by envbuild from (pylock\.[a-z0-9_-]{1,64}\.toml);")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from envbuild.errors import ResolveError
-from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock.model import PythonPackage
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.cuda import compatibility as resolve_cuda
 from envbuild.resolve.cuda import plan as cuda_plan
 from envbuild.spec.hardware import HardwareWish, Wish

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from envbuild.run.repeat import Repeat, Repeated
-    from envbuild.verify.judge import Ran, Verdict
+    from envbuild.runs.repeat import Repeat, Repeated
+    from envbuild.verification.judge import Ran, Verdict
 
 
 @dataclass(kw_only=True)
@@ -38,7 +38,7 @@ class Session:
 
     def judge(self) -> Verdict:
         """Judge the runs so far."""
-        from envbuild.verify.judge import judge
+        from envbuild.verification.judge import judge
 
         return judge(self.runs, self.asked, self.ignore)
 
@@ -55,7 +55,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
     from envbuild.trace import compare
-    from envbuild.verify.judge import Ran
+    from envbuild.verification.judge import Ran
 
     try:
         traces = compare.read_run(history.run_folder(project, found.record.id) / "process")

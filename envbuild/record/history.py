@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envbuild.core.fs import atomic_file, atomic_write
-from envbuild.lock.discovery import STATE_FOLDER
+from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record.compare_outputs import compare, same_tensors
 from envbuild.record.model import Record, RecordError, dumps, loads
 

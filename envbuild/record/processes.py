@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):

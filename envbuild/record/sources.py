@@ -19,7 +19,7 @@ from pathlib import Path
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import atomic_file
 from envbuild.core.redact import holds_secret
-from envbuild.lock.discovery import STATE_FOLDER
+from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record.model import Record
 
 LIMIT = 1 << 20

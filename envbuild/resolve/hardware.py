@@ -19,7 +19,7 @@ from envbuild.errors import Problem, SpecError
 from envbuild.host import file, values
 from envbuild.host.facts import HostFacts
 from envbuild.host.values import HostValues
-from envbuild.lock.hardware import POLICIES, Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.hardware import POLICIES, Cuda, Gpu, GpuDevice, Hardware
 from envbuild.spec.hardware import GPU_FIELDS, HardwareWish, Wish
 
 GIVE_ONE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from envbuild.lock.model import Lock, OsPackage, PythonPackage, lock_digest
+from envbuild.lockfile.model import Lock, OsPackage, PythonPackage, lock_digest
 from envbuild.sbom import graph
 from envbuild.sbom.values import Bill, Component, Evidence, Image
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from envbuild.lock.model import Lock, OsPackage
+from envbuild.lockfile.model import Lock, OsPackage
 from envbuild.sbom.values import Evidence
 
 _NAME = re.compile(r"[-_.]+")

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from envbuild.core.digest import canonical_json, sha256_bytes
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 
 CREATED = datetime.fromtimestamp(layout.EPOCH, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 """The constant date of every file in an image: a clock would make equal bills differ."""

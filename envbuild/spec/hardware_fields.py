@@ -9,7 +9,7 @@ from typing import Any
 
 from envbuild.core.suggest import either, nearest, quote
 from envbuild.errors import Problem
-from envbuild.lock.hardware import POLICIES
+from envbuild.lockfile.hardware import POLICIES
 from envbuild.spec.fields import MISSING, Choice, Field, Kind, ListOf, Schema, Table, wrong
 from envbuild.spec.hardware import Wish
 from envbuild.spec.yaml import Items, Node, Report, Scalar

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from envbuild.core import types
-from envbuild.lock.hardware import POLICIES
+from envbuild.lockfile.hardware import POLICIES
 from envbuild.spec import validators
 from envbuild.spec.fields import Choice, Field, Flag, Kind, ListOf, Table, Text, Whole
 from envbuild.spec.hardware import GPU_FIELDS

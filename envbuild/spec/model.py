@@ -16,8 +16,8 @@ from envbuild.core.digest import sha256_json
 from envbuild.core.suggest import quote
 from envbuild.core.types import LockName, Value
 from envbuild.errors import Problem, SpecError
-from envbuild.lock.discovery import near_spec
-from envbuild.lock.model import Determinism, RunOptions
+from envbuild.lockfile.discovery import near_spec
+from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.hardware import HardwareWish, Wish, hardware_wish
 from envbuild.spec.keys import PYTHONS, ROOT
 from envbuild.spec.package_fields import File

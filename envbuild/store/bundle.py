@@ -14,7 +14,7 @@ from typing import Any
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError
-from envbuild.lock.model import Lock, dumps, lock_digest
+from envbuild.lockfile.model import Lock, dumps, lock_digest
 from envbuild.store.fetch import lock_items
 from envbuild.store.objects import Store
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from envbuild.core.fs import ELSEWHERE
 from envbuild.core.progress import Progress
 from envbuild.errors import EnvbuildError, IntegrityError
-from envbuild.lock.model import Lock
+from envbuild.lockfile.model import Lock
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import Http
 from envbuild.store.download import Download, Item, UnavailableError

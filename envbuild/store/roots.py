@@ -20,7 +20,7 @@ import msgspec
 from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.core.fs import atomic_write
 from envbuild.errors import EnvbuildError
-from envbuild.lock.model import Lock, loads
+from envbuild.lockfile.model import Lock, loads
 from envbuild.store.objects import Store
 
 FOLDER = "locks"

@@ -19,7 +19,7 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.fs import atomic_file, atomic_write, clone
 from envbuild.core.progress import Progress
 from envbuild.errors import IntegrityError
-from envbuild.lock.model import Lock, dumps
+from envbuild.lockfile.model import Lock, dumps
 from envbuild.store.objects import Store
 
 

@@ -14,8 +14,8 @@ import msgspec
 
 from envbuild.errors import HostMismatchError, NotReproducibleError
 from envbuild.image.identity import check_reproduced, image_tag, read_identity
-from envbuild.lock import model as locks
-from envbuild.lock.model import Lock
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.model import Lock
 from scripts.pipeline.builders import NAMES, Builder
 from scripts.pipeline.console import envbuild, forget_image, say
 from scripts.pipeline.subject import ROOT, Subject

@@ -12,7 +12,7 @@ from typing import Any
 
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 
 ROOT = Path(__file__).parents[2]
 LOCKFILES = ROOT / "lockfiles"

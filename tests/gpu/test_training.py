@@ -100,7 +100,7 @@ def test_runs_are_equal(facts: dict[str, Any], figure: Figure, tmp_path: Path, n
 def assert_equal_runs(figure: Figure, root: Path, name: str, packages: Path) -> None:
     """Run one training several times over a folder of packages."""
     pytest.importorskip("msgspec", reason="envbuild's own requirements are not installed")
-    from envbuild.lock.model import Determinism
+    from envbuild.lockfile.model import Determinism
     from envbuild.runtime.guard import gate
     from envbuild.trace import compare
     from tests.support.runtime import make_lock, make_tree

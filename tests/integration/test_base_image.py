@@ -15,7 +15,7 @@ from envbuild.engine.docker.adapter import connect
 from envbuild.image.assemble import assemble
 from envbuild.image.os.rootfs import build_os_layer
 from envbuild.image.plan.model import plan
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.store.objects import Store
 from tests.support.cli import Project
 from tests.support.images import differences, docker_build

@@ -20,7 +20,7 @@ import pytest
 from envbuild.core.digest import sha256_file
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.step import STEP_LABEL
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.store.objects import Store
 from tests.support.cli import Project, alter, finish
 from tests.support.images import forget_images

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock import layout
-from envbuild.lock import model as locks
+from envbuild.lockfile import layout
+from envbuild.lockfile import model as locks
 from tests.support.archives import BASE, keyring, stanza, write_release
 from tests.support.cli import Done, Project, finish
 from tests.support.indexes import make_index

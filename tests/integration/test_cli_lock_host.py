@@ -10,7 +10,7 @@ import pytest
 from envbuild.host import file
 from envbuild.host.facts import Cpu, HostFacts
 from envbuild.host.probe import probe_host
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from tests.support.archives import BASE, keyring, stanza, write_release
 from tests.support.cli import Project
 from tests.support.hosts import gpu, host

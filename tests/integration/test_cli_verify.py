@@ -220,9 +220,9 @@ def test_a_run_goes_without_a_variable(project: Project) -> None:
     """What is left out is gone from the program's environment, and the guard still compares everything else."""
     project.write("t.py", "import os\nopen('o', 'w').write(str(os.environ.get('OMP_NUM_THREADS')))\n")
     from envbuild.engine.docker.adapter import connect
-    from envbuild.lock import model as locks
-    from envbuild.run.execute import run
-    from envbuild.run.request import RunRequest
+    from envbuild.lockfile import model as locks
+    from envbuild.runs.execute import run
+    from envbuild.runs.request import RunRequest
 
     path = project.folder / "pylock.clitest.toml"
     identity = json.loads((project.folder / "pylock.clitest.image.json").read_bytes())

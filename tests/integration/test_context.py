@@ -18,7 +18,7 @@ from envbuild.image.assemble import Built, assemble
 from envbuild.image.dockerfile import render, write_context
 from envbuild.image.os.rootfs import build_os_layer
 from envbuild.image.plan.model import plan
-from envbuild.lock.model import Hardware, Lock, PythonPackage, Wheel
+from envbuild.lockfile.model import Hardware, Lock, PythonPackage, Wheel
 from envbuild.store.objects import Store
 from tests.support.images import assembled_tree, differences, docker_build
 from tests.support.oslocks import os_lock, real_os, shared_store

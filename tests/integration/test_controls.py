@@ -19,7 +19,7 @@ import pytest
 
 from envbuild.determinism import policy
 from envbuild.image.runtime import files
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from envbuild.runtime.guard import gate
 from envbuild.runtime.guard.variables import HARD
 from tests.support.environments import environment

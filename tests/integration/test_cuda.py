@@ -13,7 +13,7 @@ import pytest
 from envbuild.core import package_data
 from envbuild.determinism.policy import frameworks_of
 from envbuild.errors import ResolveError
-from envbuild.lock.hardware import Gpu, GpuDevice, Hardware
+from envbuild.lockfile.hardware import Gpu, GpuDevice, Hardware
 from envbuild.resolve.cuda.compatibility import check_compatible, cuda_of
 from envbuild.resolve.cuda.plan import plan_cuda
 from envbuild.resolve.python.pins import PythonRequest, resolve_python

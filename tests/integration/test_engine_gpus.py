@@ -16,7 +16,7 @@ from envbuild.engine.docker.gpus import INSTALL, GpuWays, device_requests
 from envbuild.engine.docker.images import import_tar
 from envbuild.engine.docker.run import run_container
 from envbuild.engine.protocol import ContainerRun, Gpus, GpusRefusedError
-from envbuild.lock.hardware import Cuda
+from envbuild.lockfile.hardware import Cuda
 from tests.support.rootfs import write_rootfs
 from tests.support.second_engine import HOOK_LOG, described_gpus
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.lock import layout
-from envbuild.lock.model import Lock, dumps
-from envbuild.run import fingerprint
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock, dumps
+from envbuild.runs import fingerprint
 from envbuild.runtime.guard import fingerprint_check
 from tests.support.environments import environment
 from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock

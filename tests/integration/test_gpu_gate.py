@@ -19,9 +19,9 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.image.runtime import files
-from envbuild.lock import layout
-from envbuild.lock.hardware import Cuda, Hardware
-from envbuild.lock.model import Lock
+from envbuild.lockfile import layout
+from envbuild.lockfile.hardware import Cuda, Hardware
+from envbuild.lockfile.model import Lock
 from envbuild.runtime import fastjson
 from tests.support import gpus
 from tests.support.gpu_cases import MATCHES, MISMATCHES, ONE, TWO, Case, gpu_of

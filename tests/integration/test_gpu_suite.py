@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.lock.hardware import POLICIES
+from envbuild.lockfile.hardware import POLICIES
 from tests.gpu import machine as suite
 from tests.support import gpus
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from envbuild.image.runtime import files
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock
 
 pytestmark = pytest.mark.engine

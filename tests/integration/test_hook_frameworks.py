@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.hardware import Cuda
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.hardware import Cuda
+from envbuild.lockfile.model import Determinism
 from tests.support.runtime import Tree, make_lock, make_tree
 
 CUDA = Cuda(version="12.9", cudnn="8.9.7.29", nccl="2.27.3", driver="525.60.13")

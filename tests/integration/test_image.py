@@ -26,7 +26,7 @@ from envbuild.image.oci import layout
 from envbuild.image.os.rootfs import build_os_layer
 from envbuild.image.plan.model import plan
 from envbuild.image.tar.layer import Layer
-from envbuild.lock.model import Lock, PythonPackage, Wheel
+from envbuild.lockfile.model import Lock, PythonPackage, Wheel
 from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 from tests.support.oslocks import os_lock, real_os, shared_store

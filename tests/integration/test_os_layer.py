@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from envbuild.errors import BuildError
-from envbuild.lock.model import Os
+from envbuild.lockfile.model import Os
 from tests.support.oslocks import build_with, real_os, shared_store
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -27,7 +27,7 @@ import sys, msgspec
 from pathlib import Path
 from envbuild.engine.docker.adapter import connect
 from envbuild.image.os.rootfs import build_os_layer
-from envbuild.lock.model import Os
+from envbuild.lockfile.model import Os
 from envbuild.core.progress import Silent
 from envbuild.store.objects import Store
 os = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Os)

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from packaging.pylock import Pylock
 
-from envbuild.lock import model as locks
-from envbuild.lock.model import Lock
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.model import Lock
 from envbuild.resolve.python.pins import PythonRequest, resolve_python
 from envbuild.resolve.python.wheels import Target
 from tests.support.indexes import make_index

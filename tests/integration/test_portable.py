@@ -12,7 +12,7 @@ import pytest
 
 from envbuild.determinism import policy
 from envbuild.image.runtime import files
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from envbuild.runtime.guard import gate
 from tests.support.emulator import emulator
 from tests.support.environments import environment

@@ -15,7 +15,7 @@ import pytest
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.lock.model import PythonPackage
+from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.python import uv
 from envbuild.resolve.python.indexes import configured
 from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, wheel_urls

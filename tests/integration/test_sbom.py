@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from envbuild.lock.model import Lock, load
+from envbuild.lockfile.model import Lock, load
 from tests.support.cli import Project
 from tests.support.environments import environment
 from tests.support.wheels import make_wheel

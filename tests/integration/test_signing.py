@@ -16,7 +16,7 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.progress import Silent
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.net.config import NetworkConfig
 from envbuild.registry.credentials import Credentials
 from envbuild.registry.reference import parse_reference

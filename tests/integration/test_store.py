@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from envbuild.core.digest import sha256_file
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.store import leases
 from envbuild.store.bundle import files_of
 from envbuild.store.gc import Rules, chosen, collect

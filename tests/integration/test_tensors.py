@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Output
-from envbuild.run.results import metrics
+from envbuild.runs.results import metrics
 from tests.support.environments import environment
 from tests.support.runtime import Tree, make_lock, make_tree
 

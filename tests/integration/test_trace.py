@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from envbuild.trace import compare
 from envbuild.trace.compare import Divergence, Trace
 from tests.support.environments import environment

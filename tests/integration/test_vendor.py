@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.core.progress import Silent
-from envbuild.lock.model import Lock, Python
+from envbuild.lockfile.model import Lock, Python
 from envbuild.store.objects import Store
 from envbuild.store.vendor import vendor
 from tests.support.locks import small_lock

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
 from tests.support import gpus
 from tests.support.gpus import (
     GPU_IS_LOST,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envbuild.lock.hardware import POLICIES
+from envbuild.lockfile.hardware import POLICIES
 from envbuild.runtime.guard import gpu_words
 
 DRIVER = "580.159.04"

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.image.runtime import files
-from envbuild.lock import layout
-from envbuild.lock.model import Lock
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock
 from tests.support.rootfs import write_rootfs
 from tests.support.runtime import VERSION, make_lock
 

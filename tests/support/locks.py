@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.lock.model import Determinism, Hardware, Lock, Os, OsPackage, Python, PythonPackage, Wheel
+from envbuild.lockfile.model import Determinism, Hardware, Lock, Os, OsPackage, Python, PythonPackage, Wheel
 
 
 def small_lock(

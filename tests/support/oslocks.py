@@ -13,7 +13,7 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.progress import Silent
 from envbuild.engine.docker.adapter import connect
 from envbuild.image.os.rootfs import build_os_layer
-from envbuild.lock.model import Lock, Os, OsPackage
+from envbuild.lockfile.model import Lock, Os, OsPackage
 from envbuild.net.config import network_config
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
 from envbuild.store.fetch import fetch, lock_items

@@ -12,8 +12,8 @@ from typing import Any
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.image.runtime import files
-from envbuild.lock import layout
-from envbuild.lock.model import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
 from envbuild.runtime import fastjson
 from envbuild.runtime.guard import gate
 

@@ -22,8 +22,8 @@ from envbuild.image.assemble import Built, Objects, assemble
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.plan.model import plan
 from envbuild.image.tar.layer import Layer
-from envbuild.lock import layout
-from envbuild.lock.model import Lock
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock
 from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 from tests.support.steps import LocalSteps, write_os_layer

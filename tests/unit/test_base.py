@@ -11,7 +11,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os.base import Facts, base_layer, read_facts
-from envbuild.lock.model import Os
+from envbuild.lockfile.model import Os
 from tests.support.base import GLIBC, base_tar
 
 

@@ -15,7 +15,7 @@ from envbuild.cli.running import trace_variables
 from envbuild.operations.first_difference import first_difference
 from envbuild.record import history
 from envbuild.record.model import Record
-from envbuild.verify.causes import Clues
+from envbuild.verification.causes import Clues
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace

@@ -16,7 +16,7 @@ from envbuild.cli.diffing import diff_runs
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.inputs.digest import digest_inputs
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.record import history, sources
 from envbuild.record.model import LockFacts, Record, Script, dumps
 from envbuild.record.processes import ReadFile

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.cli import fetching
-from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.store.objects import Store
 from tests.support.runtime import make_lock
 

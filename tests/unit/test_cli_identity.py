@@ -18,7 +18,7 @@ from envbuild.image.identity import (
     read_identity,
     write_identity,
 )
-from envbuild.lock.model import lock_digest
+from envbuild.lockfile.model import lock_digest
 from tests.support.locks import small_lock
 
 CONFIG, MANIFEST, OTHER = "a" * 64, "b" * 64, "c" * 64

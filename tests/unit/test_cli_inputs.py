@@ -16,7 +16,7 @@ from envbuild.cli.updating import update_inputs
 from envbuild.errors import HostMismatchError, LockError, SpecError
 from envbuild.image.dockerfile import render
 from envbuild.inputs.digest import digest_inputs
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.load_lock import open_lock
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
 from envbuild.spec.model import load_spec

@@ -15,8 +15,8 @@ from envbuild.cli.locking import differences
 from envbuild.errors import SpecError, UsageError
 from envbuild.host import file, probe
 from envbuild.host.facts import HostFacts
-from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock.model import Lock
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.model import Lock
 from envbuild.spec.model import parse_spec
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock

@@ -13,7 +13,7 @@ from envbuild.cli.programs import misplaced
 from envbuild.cli.running import RunOptions, host_said_first
 from envbuild.cli.verifying import _missing_module
 from envbuild.errors import EngineError, UsageError
-from envbuild.verify import attestation
+from envbuild.verification import attestation
 from tests.support.records import record
 from tests.support.runtime import make_lock
 

@@ -13,7 +13,7 @@ import pytest
 from envbuild import cli
 from envbuild.cli.locking import differences
 from envbuild.image.dockerfile import render
-from envbuild.lock.model import Lock, dumps, loads
+from envbuild.lockfile.model import Lock, dumps, loads
 from envbuild.operations.load_lock import open_lock
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.spec.model import load_spec

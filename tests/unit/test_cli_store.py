@@ -12,7 +12,7 @@ from envbuild.cli.app import invoke
 from envbuild.cli.collecting import parse_age, parse_size
 from envbuild.cli.storing import ago
 from envbuild.errors import UsageError
-from envbuild.lock.model import dumps
+from envbuild.lockfile.model import dumps
 from envbuild.store import leases
 from envbuild.store.objects import Store
 from envbuild.store.roots import note_lock

@@ -16,13 +16,13 @@ from envbuild.cli.console import Console
 from envbuild.cli.verifying import VerifyOptions
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.load_lock import Opened
 from envbuild.record.model import LockFacts, Options, Script
-from envbuild.run.request import RunRequest
-from envbuild.verify import attestation, cost
-from envbuild.verify.cost import Arm, Control, Unit
-from envbuild.verify.judge import Ran, judge
+from envbuild.runs.request import RunRequest
+from envbuild.verification import attestation, cost
+from envbuild.verification.cost import Arm, Control, Unit
+from envbuild.verification.judge import Ran, judge
 from tests.support.records import record, sha
 from tests.support.runtime import make_lock
 

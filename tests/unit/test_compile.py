@@ -17,7 +17,7 @@ import pytest
 
 from envbuild.image.bytecode import compile as module
 from envbuild.image.bytecode.compile import compile_tree, unpack
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 
 SITE = "opt/env/lib/python3.11/site-packages"
 CPU = str(min(os.sched_getaffinity(0)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import ResolveError
-from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.resolve.cuda import table
 from envbuild.resolve.cuda.compatibility import brings_cuda, check_compatible, cuda_of, without_cuda
 from envbuild.resolve.cuda.support import has_kernels

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import ResolveError
-from envbuild.lock.hardware import Gpu, GpuDevice
+from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.resolve.cuda import table
 from envbuild.resolve.cuda.plan import NVML, CudaRequest, plan_cuda
 from tests.support.cuda import TABLE

@@ -10,7 +10,7 @@ import pytest
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.lock.model import Os
+from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
 from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, keyring, stanza, write_release

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError
-from envbuild.lock.model import Os
+from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.closure import OsRequest, resolve_os
 from envbuild.resolve.debian.contents import package_for_library, provides_sonames
 from envbuild.resolve.debian.sources import AptConfig

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild.diff import NOT_COMPARED, Evidence, Tree, compare
+from envbuild.difference.compare import NOT_COMPARED, compare
+from envbuild.difference.finding import Evidence, Tree
 from envbuild.record.model import Git, LockFacts, Output, Record, Script
 from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.diff import Evidence
-from envbuild.diff.arguments import chunks, joined
-from envbuild.diff.bisect import Answer, search
-from envbuild.diff.toggles import Plan, Setting, plan
+from envbuild.difference.arguments import chunks, joined
+from envbuild.difference.bisect import Answer, search
+from envbuild.difference.finding import Evidence
+from envbuild.difference.toggles import Plan, Setting, plan
 from envbuild.record.model import LockFacts, Record, Script
 from envbuild.record.processes import ReadFile
 from tests.support.hosts import host

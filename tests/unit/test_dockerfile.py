@@ -13,8 +13,8 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.image.dockerfile import Stored, render, write_context
-from envbuild.lock import layout
-from envbuild.lock.model import Hardware, Lock, Os
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Hardware, Lock, Os
 from tests.support.debs import deb_bytes, deb_control
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes

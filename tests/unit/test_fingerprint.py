@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from envbuild.errors import LockError
-from envbuild.lock.hardware import Hardware
-from envbuild.lock.model import Lock
-from envbuild.run import fingerprint
+from envbuild.lockfile.hardware import Hardware
+from envbuild.lockfile.model import Lock
+from envbuild.runs import fingerprint
 from tests.support.runtime import make_lock
 
 LOCK = make_lock(hardware=Hardware(kernel=">=3.10", fingerprint=True))

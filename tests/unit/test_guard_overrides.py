@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.hardware import POLICIES
+from envbuild.lockfile.hardware import POLICIES
 from envbuild.runtime.guard import checks, fingerprint_check, gate, overrides, variables
 from envbuild.runtime.guard.check import Check
 from tests.support.gpu_facts import H200, expect, facts, found

@@ -16,7 +16,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.errors import IntegrityError
 from envbuild.image.layer_cache import TAR, is_sound, make_layer
 from envbuild.image.tar.layer import Layer
-from envbuild.lock.model import Lock, dumps
+from envbuild.lockfile.model import Lock, dumps
 from envbuild.store import leases, roots
 from envbuild.store.fsck import check
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep

@@ -11,7 +11,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.lock.model import Lock, dumps, lock_digest
+from envbuild.lockfile.model import Lock, dumps, lock_digest
 from envbuild.store import leases
 from envbuild.store.bundle import LOCK, Artifact, artifact_of, files_of, piece_of, read_artifact, tag_of
 from envbuild.store.bundle_folder import Folder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envbuild.errors import HostMismatchError
-from envbuild.lock.hardware import Gpu, GpuDevice
-from envbuild.lock.model import Determinism, Hardware
+from envbuild.lockfile.hardware import Gpu, GpuDevice
+from envbuild.lockfile.model import Determinism, Hardware
 from envbuild.operations import host_check
 from envbuild.runtime.guard import gpu_ask, probe
 from tests.support.gpu_facts import H200, T4, facts, found

@@ -11,9 +11,9 @@ import pytest
 from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.errors import LockError
 from envbuild.image.runtime import files as runtime
-from envbuild.lock import layout
-from envbuild.lock.hardware import POLICIES
-from envbuild.lock.model import Hardware, dumps
+from envbuild.lockfile import layout
+from envbuild.lockfile.hardware import POLICIES
+from envbuild.lockfile.model import Hardware, dumps
 from envbuild.runtime.guard import gate
 from tests.support.runtime import make_lock
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from envbuild.errors import IntegrityError, SpecError
 from envbuild.inputs import hashing
 from envbuild.inputs.digest import digest_inputs, seal_inputs
-from envbuild.lock.model import Input
+from envbuild.lockfile.model import Input
 from tests.support.ticks import next_tick
 
 

@@ -12,7 +12,7 @@ from envbuild.errors import IntegrityError
 from envbuild.inputs import compare, hashing
 from envbuild.inputs.compare import Comparison, changes_since, compare_inputs, compare_locked
 from envbuild.inputs.digest import digest_inputs
-from envbuild.lock.model import Input
+from envbuild.lockfile.model import Input
 from tests.support.ticks import next_tick
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Entry, Layer, LayerWriter, header
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 
 SAMPLE = (
     (Entry(path="a", kind="dir", mode=0o1777, uid=7, gid=8), b""),

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from packaging.pylock import Pylock
 
 from envbuild.errors import LockError
-from envbuild.lock import model as lock_module
-from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock.model import (
+from envbuild.lockfile import model as lock_module
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.model import (
     Determinism,
     Input,
     Lock,

@@ -11,7 +11,7 @@ import pytest
 
 from envbuild import cli
 from envbuild.image.dockerfile import render
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.spec.model import Spec
 from tests.support.locks import small_lock

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from envbuild.errors import SpecError
 from envbuild.host import file
 from envbuild.host.facts import Cpu, GpuFacts, HostFacts, Problem
-from envbuild.lock.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.lock.model import dumps, loads
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
+from envbuild.lockfile.model import dumps, loads
 from envbuild.resolve.hardware import ANOTHER, GIVE_ONE, lock_hardware
 from envbuild.spec.model import parse_spec
 from tests.support.hosts import gpu, host

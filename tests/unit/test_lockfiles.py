@@ -9,7 +9,7 @@ import pytest
 
 from envbuild.determinism import policy
 from envbuild.image.dockerfile import render
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.operations import locked_cuda
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.spec.model import load_spec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from envbuild.lock.changes import cves, markdown, moves
-from envbuild.lock.model import Lock
+from envbuild.lockfile.changes import cves, markdown, moves
+from envbuild.lockfile.model import Lock
 from envbuild.resolve.debian.relations import version_key
 from tests.support.locks import small_lock
 

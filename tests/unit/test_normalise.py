@@ -11,7 +11,7 @@ import pytest
 from envbuild.errors import BuildError
 from envbuild.image.os.normalise import normalise
 from envbuild.image.os.rootfs import image_layer_from_export
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 from tests.support.debs import Member, tar_bytes
 
 COMMON = [

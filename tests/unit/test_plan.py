@@ -10,8 +10,8 @@ import pytest
 from envbuild.errors import BuildError, LockError
 from envbuild.image.plan.model import CREATED, Plan, plan
 from envbuild.image.runtime.files import entrypoint
-from envbuild.lock import layout
-from envbuild.lock.model import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
 from tests.support.locks import small_lock
 
 

@@ -9,8 +9,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from envbuild.determinism import operations, policy
-from envbuild.lock.hardware import Cuda
-from envbuild.lock.model import Determinism, PythonPackage, Wheel
+from envbuild.lockfile.hardware import Cuda
+from envbuild.lockfile.model import Determinism, PythonPackage, Wheel
 from envbuild.runtime.guard import ranges
 from envbuild.runtime.guard.variables import HARD
 from tools import runtime_tables

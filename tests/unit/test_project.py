@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import LockError, UsageError
-from envbuild.lock.discovery import find_lock, project_of
+from envbuild.lockfile.discovery import find_lock, project_of
 
 
 def test_the_nearest_lock_upward_is_found(tmp_path: Path) -> None:

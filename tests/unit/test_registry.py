@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError, RegistryError, UsageError
-from envbuild.lock import model as locks
+from envbuild.lockfile import model as locks
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import HttpError
 from envbuild.operations.blob_locations import Places, published_path, read_published, write_published

@@ -13,14 +13,14 @@ import pytest
 
 from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport
 from envbuild.errors import EngineError
-from envbuild.lock import model as locks
-from envbuild.lock.hardware import Gpu, GpuDevice
-from envbuild.lock.model import Determinism, Hardware, Lock
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.hardware import Gpu, GpuDevice
+from envbuild.lockfile.model import Determinism, Hardware, Lock
 from envbuild.record import history
-from envbuild.run import execute as stage
-from envbuild.run.project_copy import plan_copy
-from envbuild.run.repeat import Output, Repeat, Repeated, clear, forget_values, repeat, scratch_folder, slots_for
-from envbuild.run.request import RunRequest
+from envbuild.runs import execute as stage
+from envbuild.runs.project_copy import plan_copy
+from envbuild.runs.repeat import Output, Repeat, Repeated, clear, forget_values, repeat, scratch_folder, slots_for
+from envbuild.runs.request import RunRequest
 from tests.support.runtime import make_lock
 
 Action = Callable[[ContainerRun, Path], int]

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.diff import compare
+from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
 from envbuild.record.model import Git, Output, Record, Tensor
-from envbuild.report import MOST, Distance, Run, render
+from envbuild.reports.page import MOST, render
+from envbuild.reports.values import Distance, Run
 from tests.support.locks import small_lock
 from tests.support.pages import Page
 from tests.support.records import A, B, other_results, parameters, record, sha

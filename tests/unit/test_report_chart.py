@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envbuild.report.chart import Curve, draw, thinned, ticks
+from envbuild.reports.chart import Curve, draw, thinned, ticks
 
 ODD = [nan, inf, -inf, 0.0, -0.0, 0.3, 0.30000000000000004, 1e-8, 5e-324, 1e308, -1e308]
 POINTS = st.lists(st.tuples(st.integers(-(2**62), 2**62), st.one_of(st.floats(), st.sampled_from(ODD))), max_size=9)

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.record.model import Output
-from envbuild.run.results import events, metrics
-from envbuild.run.results.lines import LINE, Tap
-from envbuild.run.results.series import NAMES, POINTS, Collected, Series, exact
+from envbuild.runs.results import events, metrics
+from envbuild.runs.results.lines import LINE, Tap
+from envbuild.runs.results.series import NAMES, POINTS, Collected, Series, exact
 
 SHA = "ab" * 32
 

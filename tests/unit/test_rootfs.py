@@ -18,7 +18,7 @@ from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os.deb import open_deb
 from envbuild.image.os.rootfs import build_os_layer, os_key
-from envbuild.lock.model import Os, OsPackage
+from envbuild.lockfile.model import Os, OsPackage
 from tests.support.debs import Member, deb_bytes, deb_control
 
 

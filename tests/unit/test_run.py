@@ -12,14 +12,14 @@ import pytest
 
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
 from envbuild.errors import EngineError, UsageError
-from envbuild.lock import model as locks
-from envbuild.lock.hardware import Gpu, GpuDevice
+from envbuild.lockfile import model as locks
+from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.record import history
 from envbuild.record.model import Tensor
-from envbuild.run import container, gpus
-from envbuild.run import execute as stage
-from envbuild.run.execute import caller_ids, command_line, run
-from envbuild.run.request import RunRequest
+from envbuild.runs import container, gpus
+from envbuild.runs import execute as stage
+from envbuild.runs.execute import caller_ids, command_line, run
+from envbuild.runs.request import RunRequest
 from tests.support.ticks import next_tick
 
 CONFIG = "ab" * 32

@@ -10,8 +10,8 @@ import pytest
 from envbuild.engine.protocol import Gpus
 from envbuild.host import probe
 from envbuild.host.facts import GpuFacts, GpuProcess, HostGpu, Problem
-from envbuild.lock.hardware import Gpu, GpuDevice, Hardware
-from envbuild.run.gpus import choose, fitting, number_of_gpus
+from envbuild.lockfile.hardware import Gpu, GpuDevice, Hardware
+from envbuild.runs.gpus import choose, fitting, number_of_gpus
 
 
 def h100(uuid: str, **changes: Any) -> HostGpu:

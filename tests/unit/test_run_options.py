@@ -8,7 +8,7 @@ import pytest
 
 from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
-from envbuild.run.options import (
+from envbuild.runs.options import (
     check_cpus,
     check_network,
     parse_allow,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.hardware import Hardware
+from envbuild.lockfile.hardware import Hardware
 from envbuild.runtime.fingerprint import __main__ as program
 from envbuild.runtime.guard import fingerprint_check as check
 from tests.support.runtime import Tree, make_lock, make_tree

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from tests.support.runtime import Tree, make_lock, make_tree
 
 pytestmark = pytest.mark.subprocess

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.run.results.metrics import of_keras
+from envbuild.runs.results.metrics import of_keras
 from envbuild.runtime.hook.frameworks import metrics_keras
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 from envbuild.runtime.hook import objects, observer
 from envbuild.runtime.hook.observer import Observer, digest_file
 

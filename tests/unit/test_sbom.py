@@ -20,7 +20,7 @@ from envbuild.cli.sbom_documents import read_evidence, sbom_document, sbom_docum
 from envbuild.errors import IntegrityError
 from envbuild.image.identity import image_tag
 from envbuild.image.plan.model import plan
-from envbuild.lock.model import Lock, Os, dumps
+from envbuild.lockfile.model import Lock, Os, dumps
 from envbuild.sbom import cyclonedx, graph, spdx
 from envbuild.sbom.bill import bill
 from envbuild.sbom.licences import debian_licence, wheel_licence

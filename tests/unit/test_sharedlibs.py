@@ -12,7 +12,7 @@ import pytest
 from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.python.environment import WheelFile, pack_wheels
-from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.resolve.libraries import closure
 from envbuild.resolve.libraries.closure import Missing, added_os_packages, missing_libraries, scan_wheel
 from tests.support.elf import make_elf

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envbuild.errors import Problem, SpecError
-from envbuild.lock.model import Determinism, RunOptions
+from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.environment import DECIDED
 from envbuild.spec.hardware import HardwareWish, Wish
 from envbuild.spec.model import Os, Package, Spec, load_spec, parse_spec, spec_digest

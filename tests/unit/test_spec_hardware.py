@@ -6,7 +6,7 @@ import pytest
 
 from envbuild.core.types import HardwareField, matches
 from envbuild.errors import SpecError
-from envbuild.lock.hardware import POLICIES
+from envbuild.lockfile.hardware import POLICIES
 from envbuild.spec.hardware import HardwareWish, Wish
 from envbuild.spec.hardware_fields import WORDS, policy_in
 from envbuild.spec.model import parse_spec, spec_digest

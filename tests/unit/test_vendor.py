@@ -9,7 +9,7 @@ import pytest
 
 from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
-from envbuild.lock.model import Lock, Os, load
+from envbuild.lockfile.model import Lock, Os, load
 from envbuild.net.config import NetworkConfig
 from envbuild.store.fetch import fetch, lock_items
 from envbuild.store.objects import Store

@@ -10,17 +10,17 @@ import pytest
 
 from envbuild.determinism.operations import table
 from envbuild.errors import LockError
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Options, Output, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
-from envbuild.verify import attestation, text
-from envbuild.verify.calls import Call, calls
-from envbuild.verify.causes import Cause, Clues, Operation, TextDifference, suspects
-from envbuild.verify.first import First, first_of
-from envbuild.verify.judge import Ran, Verdict, judge
+from envbuild.verification import attestation, text
+from envbuild.verification.calls import Call, calls
+from envbuild.verification.causes import Cause, Clues, Operation, TextDifference, suspects
+from envbuild.verification.first import First, first_of
+from envbuild.verification.judge import Ran, Verdict, judge
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
 

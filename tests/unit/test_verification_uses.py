@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from envbuild.lock.model import Determinism
+from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Record
 from envbuild.trace import compare
-from envbuild.verify.calls import SET, calls
-from envbuild.verify.causes import Cause, Clues, Operation, suspects
-from envbuild.verify.diagnosis import diagnosed, worthwhile
-from envbuild.verify.first import First
-from envbuild.verify.uses import Uses
+from envbuild.verification.calls import SET, calls
+from envbuild.verification.causes import Cause, Clues, Operation, suspects
+from envbuild.verification.diagnosis import diagnosed, worthwhile
+from envbuild.verification.first import First
+from envbuild.verification.uses import Uses
 from tests.support import plants
 from tests.support.records import process, record
 from tests.support.runtime import make_lock

@@ -19,7 +19,7 @@ import pytest
 from envbuild.image.bytecode import compile as compiler
 from envbuild.image.python import wheel as module
 from envbuild.image.python.wheel import Wheel, WheelError, main, skeleton
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 from tests.support.wheels import Member, make_wheel, wheel_bytes
 
 SITE = "opt/env/lib/python3.11/site-packages"

@@ -10,9 +10,9 @@ import pytest
 
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
-from envbuild.run import project_copy
-from envbuild.run.project_copy import check_size, make_copy, plan_copy, remove_copy
-from envbuild.run.workspace import scan
+from envbuild.runs import project_copy
+from envbuild.runs.project_copy import check_size, make_copy, plan_copy, remove_copy
+from envbuild.runs.workspace import scan
 
 
 @pytest.fixture

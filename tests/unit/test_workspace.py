@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.run.workspace import changes, scan
+from envbuild.runs.workspace import changes, scan
 from tests.support.ticks import next_tick
 
 

@@ -15,7 +15,7 @@ from envbuild.core.fs import atomic_file
 from envbuild.image.os import bootstrap
 from envbuild.image.os.seed import Source, add_member, add_skeleton, open_packages, unpacked
 from envbuild.image.os.tree import Tree
-from envbuild.lock.model import Lock, Os
+from envbuild.lockfile.model import Lock, Os
 
 _VERSION = 1
 """Another number where other files than before are unpacked."""

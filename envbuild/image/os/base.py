@@ -19,8 +19,8 @@ import msgspec
 from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.tar.layer import Layer
-from envbuild.lock import layout
-from envbuild.lock.model import Os
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Os
 
 _PYTHON = re.compile(r"((?:usr/local/|usr/|opt/[A-Za-z0-9_][A-Za-z0-9._-]*/)?bin)/python(3\.[0-9]{1,2})")
 _FOLDERS = ("usr/local/bin", "usr/bin", "bin")

@@ -22,8 +22,8 @@ from envbuild.image.os.base import base_layer
 from envbuild.image.os.normalise import FILES, FOLDERS, LINKS, normalise
 from envbuild.image.os.seed import WORK, dpkg_config, install_script, open_packages, write_seed_and_inputs
 from envbuild.image.tar.layer import Layer
-from envbuild.lock import layout
-from envbuild.lock.model import Os
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Os
 
 _FAILED = re.compile(r"dpkg: error processing (?:package|archive) (?:\S*/)?([a-z0-9][a-z0-9+.-]+)")
 

@@ -28,7 +28,7 @@ from envbuild.image.os.deb import Deb, open_deb
 from envbuild.image.os.normalise import add_constants
 from envbuild.image.os.tree import Tree
 from envbuild.image.tar.layer import Entry, Layer, LayerWriter
-from envbuild.lock.model import Os, OsPackage
+from envbuild.lockfile.model import Os, OsPackage
 
 WORK = "tmp/envbuild-os"
 """Where the install script finds its inputs, relative to the root."""

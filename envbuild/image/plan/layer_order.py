@@ -15,8 +15,8 @@ from typing import Any, Literal
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.image.bytecode.interpreter import is_of_interpreter
 from envbuild.image.os import rootfs
-from envbuild.lock import layout
-from envbuild.lock.model import Lock, PythonPackage, Wheel, lock_digest
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock, PythonPackage, Wheel, lock_digest
 
 LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
 

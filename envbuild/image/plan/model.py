@@ -15,8 +15,8 @@ from envbuild.errors import BuildError
 from envbuild.image.plan import layer_order
 from envbuild.image.plan.layer_order import LayerSpec
 from envbuild.image.runtime import files
-from envbuild.lock import layout
-from envbuild.lock.model import Lock, Wheel, lock_digest
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock, Wheel, lock_digest
 
 CREATED = "1980-01-01T00:00:00Z"
 """``layout.EPOCH`` as the OCI image configuration writes times."""

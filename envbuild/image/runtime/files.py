@@ -15,9 +15,9 @@ import envbuild.runtime
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.types import without_defaults
 from envbuild.errors import LockError
-from envbuild.lock import layout
-from envbuild.lock.hardware import POLICIES, Cuda, Hardware
-from envbuild.lock.model import Lock, dumps, lock_digest
+from envbuild.lockfile import layout
+from envbuild.lockfile.hardware import POLICIES, Cuda, Hardware
+from envbuild.lockfile.model import Lock, dumps, lock_digest
 from envbuild.runtime import fastjson
 from envbuild.runtime.guard import ranges
 

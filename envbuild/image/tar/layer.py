@@ -19,7 +19,7 @@ from typing import BinaryIO, Literal
 
 from envbuild.errors import BuildError
 from envbuild.image.tar.sink import Sink
-from envbuild.lock import layout
+from envbuild.lockfile import layout
 
 Kind = Literal["file", "dir", "symlink", "hardlink", "char", "block", "fifo"]
 

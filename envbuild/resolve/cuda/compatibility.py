@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from envbuild.core.suggest import quote
 from envbuild.errors import ResolveError
-from envbuild.lock.hardware import Cuda, GpuDevice, Hardware
-from envbuild.lock.model import PythonPackage
+from envbuild.lockfile.hardware import Cuda, GpuDevice, Hardware
+from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.cuda import table as tables
 from envbuild.resolve.cuda.support import (
     cuda_for,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envbuild.errors import ResolveError
-from envbuild.lock.hardware import Gpu
+from envbuild.lockfile.hardware import Gpu
 from envbuild.resolve.cuda import table as tables
 from envbuild.resolve.cuda.support import FRAMEWORKS, having, suits
 from envbuild.resolve.cuda.table import Release, meets, numbers

@@ -20,8 +20,8 @@ import msgspec
 
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.lock.model import Os, OsPackage
-from envbuild.lock.model import Suite as LockedSuite
+from envbuild.lockfile.model import Os, OsPackage
+from envbuild.lockfile.model import Suite as LockedSuite
 from envbuild.resolve.debian.archive import Access, Suite, cache_errors, load_indexes, load_suite
 from envbuild.resolve.debian.index import Index
 from envbuild.resolve.debian.marks import mark

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from envbuild.core.fs import locked
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import IntegrityError
-from envbuild.lock.model import Os
+from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.archive import Access, cache_errors, fetch_listed, load_suite
 from envbuild.resolve.debian.closure import OsRequest
 from envbuild.resolve.debian.release_file import environment_keyrings

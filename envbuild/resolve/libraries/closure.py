@@ -20,7 +20,7 @@ from envbuild.core import package_data
 from envbuild.core.digest import sha256_file
 from envbuild.core.types import Value
 from envbuild.errors import BuildError, IntegrityError
-from envbuild.lock.model import Lock, PythonPackage
+from envbuild.lockfile.model import Lock, PythonPackage
 from envbuild.resolve.libraries.wheels import Object, WheelLibraries, known_libraries, scan_unpacked, scan_wheel
 
 __all__ = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.suggest import perhaps, quote
 from envbuild.errors import IntegrityError, ResolveError
-from envbuild.lock.model import PythonPackage, Wheel
+from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config
 from envbuild.resolve.python import indexes, pip_tools, sizes, uv
 from envbuild.resolve.python.wheels import Candidate, Target, choose

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from envbuild.errors import EnvbuildError, ResolveError
-from envbuild.lock.model import PythonPackage
+from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.python.explain import failure
 from envbuild.resolve.python.indexes import Indexes
 from envbuild.resolve.python.wheels import Candidate, Target, read_pylock

@@ -1,0 +1,114 @@
+"""Two runs compared: what differs, ordered by consequence, the most likely cause first. Pure: values in, a value out.
+
+No cause is ever invented: what a record lacks is "not recorded", never equal and never different. A difference that
+merely follows from another one (another lock makes another image) is kept apart. Described in docs/diff.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from envbuild.difference.code import configs, git, modules, objects, script
+from envbuild.difference.finding import NOWHERE, Difference, Evidence, Finding, Section
+from envbuild.difference.inputs import inputs
+from envbuild.difference.locks import locks
+from envbuild.difference.machine import fingerprint, host
+from envbuild.difference.parameters import command, parameters
+from envbuild.difference.processes import processes
+from envbuild.difference.results import left_over, outcome, results, verdict
+from envbuild.difference.settings import engine, environment, options, verified
+from envbuild.record.model import Record
+
+NOT_COMPARED = frozenset(
+    [
+        *("format", "id", "start", "end", "duration", "recipe", "metric_sources"),
+        *("same_bits_as", "same_tensors_in", "differs_from", "differs_in"),
+    ]
+)
+"""Fields of a record that are neither a cause nor a result."""
+
+
+_CHANGED = "environment_changed."
+_CERTAIN = 50
+"""From here on a difference is reason enough, and files that an earlier run left are not looked for."""
+
+
+def compare(a: Record, b: Record, evidence: Evidence | None = None) -> Difference:
+    """Compare two runs.
+
+    Args:
+        a, b: their records; sentences read from A to B.
+        evidence: what is known beside the records, such as the content of the locks; the more of it, the more is named.
+    """
+    known = evidence or Evidence()
+    sections = _sections(a, b, known)
+    found = [_following(finding, a, b) for section in sections for finding in section.findings]
+    if outcome(a, b) == "different" and not any(each.weight >= _CERTAIN and not each.follows for each in found):
+        found += left_over(a, b)
+    causes = sorted((each for each in found if each.weight and not each.follows), key=lambda each: -each.weight)
+    others = sorted((each for each in found if not each.weight or each.follows), key=lambda each: -each.weight)
+    differing = {section.label for section in sections if any(each.weight for each in section.findings)}
+    same = [each.label for each in sections if each.label and each.compared and each.label not in differing]
+    return Difference(
+        a=a.id,
+        b=b.id,
+        outcome=outcome(a, b),
+        verdict=verdict(a, b, causes=bool(causes)),
+        results=results(a, b),
+        causes=tuple(causes),
+        others=tuple(others),
+        same=tuple(dict.fromkeys(same)),
+        unknown=tuple(dict.fromkeys(phrase for section in sections for phrase in section.unknown)),
+    )
+
+
+def _following(finding: Finding, a: Record, b: Record) -> Finding:
+    """Say of what a finding is the mere consequence, if it is one and does not say so itself."""
+    follows = ""
+    if a.options.controls != b.options.controls and _of_the_hook(finding):
+        follows = "option controls"  # without controls the hook sets nothing, and notes no framework
+    elif finding.what.startswith(_CHANGED):
+        name = finding.what.removeprefix(_CHANGED).partition(" in ")[0]
+        follows = name if a.environment.get(name) != b.environment.get(name) else ""
+    elif finding.what in ("option allow", "verified") and a.options.allow != b.options.allow:
+        # What is let pass is told by itself: the variable, the GPU.
+        follows = "what differs from the lock" if finding.what == "option allow" else "option allow"
+    return msgspec.structs.replace(finding, follows=follows) if follows and not finding.follows else finding
+
+
+def _of_the_hook(finding: Finding) -> bool:
+    """Whether a finding is about what the hook sets, or notes where it sets something."""
+    return finding.area in ("seeds", "switches") or (
+        finding.area == "packages" and NOWHERE in (finding.before, finding.after)
+    )
+
+
+def _sections(a: Record, b: Record, known: Evidence) -> tuple[Section, ...]:
+    """Compare area by area, in the order in which people ask."""
+    told = parameters(a, b)
+    files = (script(a, b, known.texts), modules(a, b, known.texts), configs(a, b, known.texts))
+    seeds, switches = processes(a, b)
+    packages, lock, image = locks(a, b, known)
+    machine, gpus = host(a, b)
+    given = any("(argument)" in finding.change for finding in told.findings)
+    code_known = bool(a.modules) and bool(b.modules)
+    return (
+        inputs(a, b, known),
+        told,
+        command(a, b, explained=given),
+        *files,
+        git(a, b, known, code_known=code_known, explained=any(section.findings for section in files)),
+        objects(a, b),
+        seeds,
+        switches,
+        environment(a, b, known),
+        options(a, b),
+        packages,
+        lock,
+        image,
+        fingerprint(known.fingerprint_a, known.fingerprint_b),
+        machine,
+        gpus,
+        verified(a, b),
+        engine(a, b),
+    )

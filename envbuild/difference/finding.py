@@ -1,0 +1,143 @@
+"""What a comparison of two runs consists of: findings with a weight each, and what is known beside the records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import msgspec
+
+from envbuild.lockfile.model import Lock
+
+Area = Literal[
+    "inputs", "parameters", "command", "script", "modules", "configs", "git", "objects", "seeds", "switches",
+    "libraries", "processes", "packages", "lock", "image", "fingerprint", "host", "gpu", "environment", "options",
+    "verified", "results",
+]  # fmt: skip
+Outcome = Literal["equal", "different", "unknown"]
+
+NOWHERE: Final = "(not there)"
+"""Stands for a value that one of the two runs lacks."""
+
+
+class _Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of the parts."""
+
+
+class Finding(_Value, frozen=True, kw_only=True):
+    """One difference.
+
+    Attributes:
+        what: the thing that differs: ``data/``, ``learning_rate``, ``numpy``.
+        before, after: its values in A and in B, short; ``(not there)`` where one lacks it.
+        change: what became of it, as people read it.
+        weight: 100 for what certainly changes a result, 0 for what cannot; more first.
+        details: lines that go with it.
+        follows: what it is a mere consequence of; empty if it stands for itself.
+    """
+
+    area: Area
+    what: str
+    before: str
+    after: str
+    change: str
+    weight: int
+    details: tuple[str, ...] = ()
+    follows: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The whole of it in one line."""
+        return f"{self.what}: {self.change}"
+
+
+class Difference(_Value, frozen=True, kw_only=True):
+    """Two runs compared.
+
+    Attributes:
+        a, b: identities of the runs.
+        outcome: whether the results are equal; ``unknown`` if one of the runs left none, or both.
+        verdict: that in a sentence.
+        results: what differs in the results.
+        causes: what may have made them differ, most likely first.
+        others: consequences of causes, and differences that cannot change a result.
+        same: what is equal, a word each.
+        unknown: what could not be compared, a phrase each.
+    """
+
+    a: str
+    b: str
+    outcome: Outcome
+    verdict: str
+    results: tuple[Finding, ...] = ()
+    causes: tuple[Finding, ...] = ()
+    others: tuple[Finding, ...] = ()
+    same: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tree:
+    """How a folder of data differs in B: counts of files, bytes added, and the names of the first of each kind."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    bytes: int = 0
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What is known of two runs beside their records; all of it may be missing.
+
+    Attributes:
+        lock_a, lock_b: what the locks said; None if they were not kept.
+        trees: by input, where the listings of both are there.
+        texts: content of project files by SHA-256.
+        fingerprint_a, fingerprint_b: digests of the numeric fingerprint by part.
+        committed: files of the project that differ between the commits.
+    """
+
+    lock_a: Lock | None = None
+    lock_b: Lock | None = None
+    trees: Mapping[str, Tree] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+    fingerprint_a: Mapping[str, str] = field(default_factory=dict)
+    fingerprint_b: Mapping[str, str] = field(default_factory=dict)
+    committed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One area compared.
+
+    Attributes:
+        label: what it is called when it is equal; empty for what is not worth a word.
+        compared: both records have it. If not, nothing is equal.
+        unknown: what could not be compared, a phrase each.
+    """
+
+    label: str
+    findings: tuple[Finding, ...] = ()
+    compared: bool = True
+    unknown: tuple[str, ...] = ()
+
+
+def changed(
+    area: Area,
+    what: str,
+    before: str,
+    after: str,
+    weight: int,
+    *,
+    why: str = "",
+    follows: str = "",
+    details: tuple[str, ...] = (),
+) -> Finding:
+    """Make the finding that a value differs; ``why`` says in a few words what that does."""
+    change = f"{before} → {after}" + (f" ({why})" if why else "")
+    return Finding(
+        area=area, what=what, before=before, after=after, change=change, weight=weight, details=details, follows=follows
+    )

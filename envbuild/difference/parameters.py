@@ -1,0 +1,84 @@
+"""What two programs were told: parameters with their defaults, and the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from envbuild.core.redact import MASK
+from envbuild.core.text import plain
+from envbuild.difference.finding import NOWHERE, Finding, Section, changed
+from envbuild.difference.text import shown
+from envbuild.record.model import Record
+from envbuild.record.processes import Parameter, effective
+
+_WEIGHT = 90
+_SOURCES = {"command line": "argument"}
+
+
+def parameters(a: Record, b: Record) -> Section:
+    """Compare the effective values of all parameters, defaults included."""
+    if not (a.parameters and b.parameters):
+        found = tuple(_one_sided(a, b))
+        return Section("parameters", found, compared=False, unknown=() if found else _not_recorded(a, b))
+    mine, theirs = effective(a.parameters), effective(b.parameters)
+    findings = tuple(_values(mine, theirs))
+    masked = tuple(
+        f"{plain(name)}, which is masked"
+        for name, each in mine.items()
+        if each.value == MASK and name in theirs and theirs[name].value == MASK
+    )
+    return Section("parameters", findings, unknown=masked)
+
+
+def command(a: Record, b: Record, *, explained: bool) -> Section:
+    """Compare argument vectors and working directories; ``explained``: by parameters that differ."""
+    findings = []
+    follows = "parameters" if explained else ""
+    if a.command != b.command:
+        before, after = shown(shlex.join(a.command), shlex.join(b.command))
+        findings.append(changed("command", "command", before, after, _WEIGHT - 8, follows=follows))
+    if a.directory != b.directory:
+        before, after = shown(a.directory, b.directory)
+        findings.append(changed("command", "working directory", before, after, 30))
+    masked = MASK in shlex.join(a.command) and a.command == b.command
+    return Section("command", tuple(findings), unknown=("masked arguments",) if masked else ())
+
+
+def _values(mine: dict[str, Parameter], theirs: dict[str, Parameter]) -> Iterator[Finding]:
+    """Yield parameters of other values; a value from elsewhere that is the same is told, and changes nothing."""
+    for name in {**mine, **theirs}:
+        one, other = mine.get(name), theirs.get(name)
+        if one == other:
+            continue
+        if one and other and one.value == other.value and type(one.value) is type(other.value):
+            before, after = shown(one.value, other.value)
+            weight = 0
+        else:
+            before, after = shown(_written(one), _written(other))
+            weight = _WEIGHT
+        yield changed("parameters", plain(name), _with(before, one), _with(after, other), weight)
+
+
+def _written(parameter: Parameter | None) -> object:
+    """Return what to show; a parameter that is ``null`` is there."""
+    if parameter is None:
+        return None
+    return "null" if parameter.value is None else parameter.value
+
+
+def _with(text: str, parameter: Parameter | None) -> str:
+    return f"{text} ({_SOURCES.get(parameter.source, parameter.source)})" if parameter else NOWHERE
+
+
+def _one_sided(a: Record, b: Record) -> Iterator[Finding]:
+    """Yield what only one record has, if both runs looked for parameters: a program may have got a parser since."""
+    if not (a.modules and b.modules) or bool(a.parameters) == bool(b.parameters):
+        return
+    yield from _values(effective(a.parameters), effective(b.parameters))
+
+
+def _not_recorded(a: Record, b: Record) -> tuple[str, ...]:
+    if a.parameters or b.parameters:
+        return (f"parameters (recorded only in {'A' if a.parameters else 'B'})",)
+    return ("parameters (no parser was seen in either)",)

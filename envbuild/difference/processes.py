@@ -1,0 +1,128 @@
+"""What the hook did in the Python processes of two runs: seeds, switches read back, versions, libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from envbuild.core.text import plain
+from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
+from envbuild.difference.text import flat, pairs, shown
+from envbuild.record.model import Record
+
+Table = Mapping[str, Any]
+
+_IGNORED = frozenset(("format", "pid", "parent", "arguments", "path", "left_out", "entropy"))
+"""Different in any two runs, or told of elsewhere."""
+_WEIGHTS: dict[str, tuple[Area, int]] = {
+    "seed": ("seeds", 80),
+    "generators": ("seeds", 79),
+    "level": ("switches", 75),
+    "switches": ("switches", 74),
+    "frameworks": ("packages", 68),
+    "python": ("packages", 64),
+    "libraries": ("libraries", 61),
+    "environment_changed": ("environment", 62),
+    "warnings": ("processes", 29),
+    "refused_ops": ("switches", 60),
+}
+_MISSING = 19
+"""A pool may start as many workers as it finds busy."""
+_OTHER = 21
+
+
+def processes(a: Record, b: Record) -> tuple[Section, Section]:
+    """Return what differs in seeds, and in all else that processes recorded."""
+    if not (a.processes and b.processes):
+        sides = " and ".join(side for side, each in (("A", a), ("B", b)) if not each.processes)
+        unknown = (f"seeds and switches (no Python process is recorded in {sides})",)
+        return Section("seeds", _one_sided(a, b), compared=False, unknown=unknown), Section("")
+    found: dict[tuple[str, str, str], Finding] = {}
+    mine, theirs = _by_path(a.processes), _by_path(b.processes)
+    seeded = False
+    for path in {**mine, **theirs}:
+        ones, others = mine.get(path, []), theirs.get(path, [])
+        for before, after in zip(ones, others, strict=False):
+            for finding in _process(before, after, path, seeded):
+                seeded = seeded or finding.area == "seeds"
+                found.setdefault((finding.what.partition(" in ")[0], finding.before, finding.after), finding)
+        if len(ones) != len(others):
+            finding = changed("processes", _place(path), _count(ones), _count(others), _MISSING)
+            found[finding.what, "", ""] = finding
+    seeds = tuple(each for each in found.values() if each.area == "seeds")
+    rest = tuple(each for each in found.values() if each.area != "seeds")
+    switches = "switches" if any(process.get("switches") for process in a.processes) else ""
+    return Section("seeds", seeds), Section(switches, rest)
+
+
+def _one_sided(a: Record, b: Record) -> tuple[Finding, ...]:
+    if bool(a.processes) == bool(b.processes):
+        return ()
+    return (changed("processes", "Python processes", _count(a.processes), _count(b.processes), _MISSING),)
+
+
+def _process(before: Table, after: Table, path: str, seeded: bool) -> Iterator[Finding]:
+    """Compare two processes of one place; once a seed differs, other seeds follow from it."""
+    mine, theirs = dict(_facts(before)), dict(_facts(after))
+    where = "" if not path else f" in {_place(path)}"
+    for name, one, other in pairs(mine, theirs):
+        area, weight = _WEIGHTS.get(name.partition(".")[0], ("processes", _OTHER))
+        what = name.partition(".")[2] if area in ("switches", "packages", "libraries") and "." in name else name
+        follows = ""
+        if seeded and (area == "seeds" or "seed" in name):
+            follows = "seed"
+        seeded = seeded or area == "seeds"
+        yield changed(area, f"{plain(what)}{where}", *shown(one, other), weight, follows=follows)
+
+
+def _facts(process: Table) -> Iterator[tuple[str, Any]]:
+    """Yield what to compare by name; switches and libraries by theirs, and what was read back of a switch."""
+    yield "seed", process.get("seed")
+    for key, part in process.items():
+        if key in _IGNORED or key == "seed":
+            continue
+        if key == "switches":
+            yield from _switches(part)
+        elif key == "libraries":
+            yield from _libraries(part)
+        elif isinstance(part, Mapping):
+            yield from flat(part, f"{key}.")
+        else:
+            yield key, part if part != [] else None
+
+
+def _switches(found: Any) -> Iterator[tuple[str, Any]]:
+    for switch in _tables(found):
+        name = f"switches.{switch.get('name')}"
+        yield name, switch.get("found")
+        for key, part in switch.items():
+            if key not in ("name", "found", "wanted", "ok"):
+                yield f"{name} ({key.replace('_', ' ')})", part
+        if not switch.get("ok", True):
+            yield f"{name} (wanted)", switch.get("wanted")
+
+
+def _libraries(found: Any) -> Iterator[tuple[str, Any]]:
+    for library in _tables(found):
+        yield f"libraries.{library.get('name')}", library.get("version") or None
+        yield f"libraries.{library.get('name')} (path)", library.get("path")
+        yield f"libraries.{library.get('name')} (problem)", library.get("problem") or None
+
+
+def _tables(found: Any) -> Iterable[Table]:
+    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, (list, tuple)) else []
+
+
+def _by_path(found: Iterable[Table]) -> dict[str, list[Table]]:
+    places: dict[str, list[Table]] = {}
+    for process in found:
+        places.setdefault(str(process.get("path", "")), []).append(process)
+    return places
+
+
+def _place(path: str) -> str:
+    return f"process {plain(path)}" if path else "the main process"
+
+
+def _count(found: Any) -> str:
+    return str(len(found)) if found else NOWHERE

@@ -1,0 +1,177 @@
+"""The results of two runs: how they ended, what they measured, and what they left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envbuild.core.text import plain
+from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
+from envbuild.difference.text import digest, numbers, plural, some
+from envbuild.record.compare_outputs import compare as different_files
+from envbuild.record.compare_outputs import different_tensors
+from envbuild.record.model import Output, Point, Record
+
+_WEIGHT = 100
+_CLOCK = re.compile(
+    r"(?:.*[^a-z])?(?:time|timestamp|seconds|secs?|ms|duration|elapsed|eta|runtime|throughput|latency|speed"
+    r"|(?:samples|steps|tokens|images|batches|examples|it|iter)[_ /]?(?:per|p|/)[_ /]?s(?:ec(?:ond)?)?)(?:[^a-z].*)?"
+)
+"""Metrics that measure the clock: they differ between any two runs and are no result."""
+
+
+def results(a: Record, b: Record) -> tuple[Finding, ...]:
+    """Return what differs: the end of the runs, metrics, files. Runs that never ended have no results."""
+    if not (_ended(a) and _ended(b)):
+        return ()
+    return (*_ends(a, b), *_metrics(a, b), *_files(a, b))
+
+
+_LEFT = 46
+
+
+def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
+    """Return files that one of the runs found in its place and the other one made: it may have gone on from them."""
+    made, found = ({each.path: each.change for each in record.outputs} for record in (a, b))
+    findings = []
+    for path in sorted({*made} & {*found}):
+        if made[path] != found[path]:
+            one, other = ("there before" if change == "changed" else NOWHERE for change in (made[path], found[path]))
+            why = "an earlier run left it: the program may have gone on from there"
+            findings.append(changed("results", f"{plain(path)} at the start", one, other, _LEFT, why=why))
+    return tuple(findings)
+
+
+def outcome(a: Record, b: Record) -> Outcome:
+    """Tell whether two runs gave the same."""
+    if not (_ended(a) and _ended(b)):
+        return "unknown"
+    if results(a, b):
+        return "different"
+    return "equal" if a.outputs or a.deleted or _measured(a) else "unknown"
+
+
+def verdict(a: Record, b: Record, *, causes: bool) -> str:
+    """Say in a sentence how the results compare, given whether there are possible causes."""
+    for side, record in (("A", a), ("B", b)):
+        if not _ended(record):
+            return f"{side} has no results: {_why(record)}"
+    said = outcome(a, b)
+    if said == "unknown":
+        return "nothing to compare: neither run left outputs or metrics"
+    if said == "different":
+        return "" if causes else _nothing_differs(a, b)
+    bytes_a = {output.path: output.sha256 for output in a.outputs}
+    other = [output.path for output in b.outputs if bytes_a.get(output.path) != output.sha256]
+    count = ", ".join(
+        part
+        for part in (
+            plural(len(b.outputs), "output") if b.outputs else "",
+            plural(len(_measured(b)), "metric") if _measured(b) else "",
+        )
+        if part
+    )
+    if other:
+        return f"equal tensors ({count}); the files' bytes differ: {some(other)}"
+    return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')})"
+
+
+def _nothing_differs(a: Record, b: Record) -> str:
+    """Say what is left where records are equal and results are not; what verify cannot show comes first."""
+    if a.inputs or b.inputs:
+        return "nothing recorded differs: a nondeterministic operation, or what no record holds, see envbuild verify"
+    return (
+        "nothing recorded differs: other data, which is not recorded since no inputs are declared "
+        "(inputs: [data] in the spec), or a nondeterministic operation, see envbuild verify"
+    )
+
+
+def _ended(record: Record) -> bool:
+    return record.state == "finished"
+
+
+def _why(record: Record) -> str:
+    words = {
+        "running": "it has not ended, or envbuild was killed",
+        "refused": "the guard refused it, nothing was run",
+        "interrupted": "it was interrupted before the program started",
+        "failed": f"the engine could not run it: {plain(record.problem)}",
+    }
+    return words.get(record.state, record.state)
+
+
+def _ends(a: Record, b: Record) -> Iterator[Finding]:
+    one, other = _end(a), _end(b)
+    if one != other:
+        yield changed("results", "the program", one, other, _WEIGHT)
+
+
+def _end(record: Record) -> str:
+    if record.out_of_memory:
+        return "out of memory"
+    return "ok" if record.exit_code == 0 else f"exit {record.exit_code}"
+
+
+def _measured(record: Record) -> dict[str, tuple[Point, ...]]:
+    return {name: points for name, points in record.metrics.items() if not _CLOCK.fullmatch(name.lower())}
+
+
+def _metrics(a: Record, b: Record) -> Iterator[Finding]:
+    """Yield metrics by their last values, those of validation and tests first."""
+    mine, theirs = _measured(a), _measured(b)
+    names = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+    for name in sorted(names, key=lambda name: (not re.search(r"val|test|eval", name), "acc" not in name)):
+        epochs = "keras" in (a.metric_sources.get(name), b.metric_sources.get(name))
+        yield _metric(name, mine.get(name, ()), theirs.get(name, ()), epochs=epochs)
+
+
+def _metric(name: str, before: tuple[Point, ...], after: tuple[Point, ...], *, epochs: bool) -> Finding:
+    first = next((x for x, y in zip(before, after, strict=False) if x != y), None)
+    details: tuple[str, ...] = ()
+    if first is not None and len(before) > 1:
+        # Keras counts epochs from 0 in its history and from 1 in all that people see of it.
+        details = (f"first differs at {f'epoch {first[0] + 1:,}' if epochs else f'step {first[0]:,}'}",)
+    if len(before) != len(after) and before and after:
+        details += (f"{plural(len(before), 'value')} → {plural(len(after), 'value')}",)
+    one, other = NOWHERE, NOWHERE
+    if before and after and before[-1][1] != after[-1][1]:
+        one, other = numbers(float(before[-1][1]), float(after[-1][1]))
+    elif before and after:
+        said = f"{float(after[-1][1]):.4g} at the end of both, other values on the way"
+        return Finding(
+            area="results", what=plain(name), before="", after="", change=said, weight=_WEIGHT, details=details
+        )
+    elif before:
+        one = f"{float(before[-1][1]):.4g}"
+    else:
+        other = f"{float(after[-1][1]):.4g}"
+    return changed("results", plain(name), one, other, _WEIGHT, details=details)
+
+
+def _files(a: Record, b: Record) -> Iterator[Finding]:
+    mine, theirs = {each.path: each for each in a.outputs}, {each.path: each for each in b.outputs}
+    for path in different_files(b, a):
+        yield _file(path, mine.get(path), theirs.get(path))
+    for path in sorted({*a.deleted} ^ {*b.deleted}):
+        one, other = ("deleted", "kept") if path in a.deleted else ("kept", "deleted")
+        yield changed("results", plain(path), one, other, _WEIGHT)
+
+
+def _file(path: str, before: Output | None, after: Output | None) -> Finding:
+    """Describe a file of other content by its tensors where they are known, else by its size and digest."""
+    one, other = (digest(each.sha256) if each else NOWHERE for each in (before, after))
+    if before is None or after is None:
+        said = f"only in {'B' if before is None else 'A'}"
+        return _told(path, one, other, said)
+    if before.sha256 is None or after.sha256 is None:
+        return _told(path, one, other, "could not be read in one of the runs")
+    if names := different_tensors(after, before):
+        total = len({*before.tensors, *after.tensors})
+        said = f"{len(names):,} of {plural(total, 'tensor')} {'differs' if len(names) == 1 else 'differ'}: "
+        return _told(path, one, other, said + some(names))
+    size = f"{before.size:,} → {after.size:,} bytes" if before.size != after.size else f"{after.size:,} other bytes"
+    return _told(path, one, other, f"sha256 {one} → {other}, {size if before.size != after.size else 'same size'}")
+
+
+def _told(path: str, before: str, after: str, said: str) -> Finding:
+    return Finding(area="results", what=plain(path), before=before, after=after, change=said, weight=_WEIGHT)

@@ -1,0 +1,114 @@
+"""What was chosen for two runs beside the lock: environment, options, and what was let pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from envbuild.core.redact import MASK
+from envbuild.core.text import plain
+from envbuild.difference.finding import Evidence, Finding, Section, changed
+from envbuild.difference.text import flat, pairs, shown
+from envbuild.record.model import Record, cpu_numbers
+from envbuild.record.summary import allowed
+from envbuild.runtime.guard import variables
+
+_OPTIONS: dict[str, tuple[int, str]] = {
+    "controls": (100, "seeds and deterministic operations, on or off"),
+    "without": (99, "switches that were left out"),
+    "mounts": (43, "files that no digest covers"),
+    "network": (42, "what is downloaded is not recorded"),
+    "cpuset": (49, "work is split by the CPUs that are there"),
+    "gpus": (48, ""),
+    "memory": (28, "libraries may choose other algorithms"),
+    "guard": (25, "differences from the lock go unseen"),
+    "allow": (24, "differences from the lock are let pass"),
+    "workspace": (22, "whether the program can write to the project"),
+    "cpus": (9, "time only"),
+    "user": (0, ""),
+    "tty": (0, ""),
+    "verification": (0, ""),
+    "signer": (0, ""),
+}
+_SEED = "PYTHONHASHSEED"
+
+
+def environment(a: Record, b: Record, evidence: Evidence) -> Section:
+    """Compare variables; those that are masked in both cannot be."""
+    locked = {**_locked(evidence.lock_a), **_locked(evidence.lock_b)}
+    findings = []
+    for name, before, after in pairs(a.environment, b.environment):
+        one, other = shown(before, after)
+        weight, why = _variable(name, locked)
+        findings.append(changed("environment", plain(name), one, other, weight, why=why))
+    masked = tuple(
+        f"variable {plain(name)}, which is masked"
+        for name, value in a.environment.items()
+        if MASK in value and b.environment.get(name) == value
+    )
+    return Section("environment", tuple(findings), unknown=masked)
+
+
+def options(a: Record, b: Record) -> Section:
+    """Compare what the command line chose, and the GPUs that the engine was asked for."""
+    return Section("options", tuple(_options(a, b)))
+
+
+def verified(a: Record, b: Record) -> Section:
+    """Compare what the guard had to say."""
+    one, other = _said(a), _said(b)
+    if one == other:
+        return Section("")
+    return Section("", (changed("verified", "verified", one, other, 23, why="differences from the lock"),))
+
+
+def engine(a: Record, b: Record) -> Section:
+    """Compare container engines, which no result depends on."""
+    findings = [
+        changed("options", f"engine {plain(name)}", *shown(before, after), 0)
+        for name, before, after in pairs(a.engine, b.engine)
+    ]
+    return Section("", tuple(findings))
+
+
+def _options(a: Record, b: Record) -> Iterator[Finding]:
+    mine, theirs = (dict(flat(msgspec.to_builtins(each.options))) for each in (a, b))
+    for name, before, after in pairs(mine, theirs):
+        weight, why = _OPTIONS.get(name, (20, ""))
+        if name == "cpuset" and before and after and len(cpu_numbers(before)) == len(cpu_numbers(after)):
+            weight, why = 0, "as many"
+        one, other = (_written(each) for each in (before, after))
+        yield changed("options", f"option {name}", *shown(one, other), weight, why=why)
+    if a.gpus != b.gpus:
+        follows = "option gpus" if a.options.gpus != b.options.gpus else ""
+        one, other = shown(a.gpus or "none", b.gpus or "none")
+        yield changed("options", "GPUs asked for", one, other, 48, follows=follows)
+
+
+def _written(value: object) -> object:
+    if value in ("", None, []):
+        return "not set"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _variable(name: str, locked: dict[str, str]) -> tuple[int, str]:
+    """Judge a variable by what is known of it."""
+    if name == _SEED:
+        return 79, variables.HARD[_SEED]
+    if name in variables.HARD:
+        return 72, variables.HARD[name]
+    if name in variables.SOFT:
+        return 52, variables.SOFT[name]
+    return (55, "") if name in locked else (45, "")
+
+
+def _locked(lock: object) -> dict[str, str]:
+    return getattr(lock, "environment", {})
+
+
+def _said(record: Record) -> str:
+    names = ", ".join(plain(name) for name in allowed(record)) if record.verified == "overridden" else ""
+    return (record.verified or "not said") + (f": {names}" if names else "")

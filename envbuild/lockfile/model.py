@@ -1,0 +1,294 @@
+"""The lock: a valid PEP 751 file whose ``[tool.envbuild]`` tables hold everything PEP 751 has no word for.
+
+The value types are frozen and keyword-only; hashes and sizes are mandatory. Files are named by name, size and
+SHA-256, never by download address. Source of the format: PEP 751,
+https://packaging.python.org/en/latest/specifications/pylock-toml/
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import tomli_w
+from msgspec import Meta
+
+from envbuild.core import types
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.types import (
+    Archive,
+    DebArch,
+    DebName,
+    DebVersion,
+    EnvName,
+    Executable,
+    ImageName,
+    Level,
+    Line,
+    LockName,
+    Network,
+    OptionalSha256,
+    PackageName,
+    PackageVersion,
+    Platform,
+    PoolPath,
+    PythonVersion,
+    RelativePath,
+    Release,
+    Sha256,
+    Size,
+    Snapshot,
+    SuiteName,
+    Value,
+    WheelName,
+    Workspace,
+)
+from envbuild.errors import LockError
+from envbuild.lockfile import layout, pylock
+from envbuild.lockfile.hardware import Cuda, Hardware
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - exercised by the 3.10 job
+    import tomli as tomllib
+
+FORMAT = 1
+_digests: deque[tuple[Lock, str]] = deque(maxlen=8)
+Blake3 = Sha256
+"""Of the same length and form."""
+
+_HEADER = "# Written by `envbuild lock`; do not edit. Any PEP 751 installer can use the Python part.\n"
+_AGAIN = "restore the file as it was written, e.g. with git checkout; or resolve all anew: envbuild lock --upgrade"
+_NEWER = "use the envbuild that wrote it, or resolve all anew: envbuild lock --upgrade"
+
+
+class OsPackage(Value, frozen=True, kw_only=True):
+    """One Debian package file.
+
+    Attributes:
+        archive: which archive of the mirror holds it: ``debian`` or ``debian-security``.
+        path: path of the file below that archive's root, as its Packages index names it.
+    """
+
+    name: DebName
+    version: DebVersion
+    architecture: DebArch
+    archive: Archive
+    path: PoolPath
+    size: Size
+    sha256: Sha256
+
+    @property
+    def file(self) -> str:
+        """The file's base name."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+class Suite(Value, frozen=True, kw_only=True):
+    """One Debian suite that the packages were resolved from: the digest is that of its InRelease file."""
+
+    archive: Archive
+    name: SuiteName
+    date: Line
+    sha256: Sha256
+
+
+class Os(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """The operating system: Debian packages, or a base image by digest.
+
+    Attributes:
+        image_rootfs: SHA-256 of the base image's normalised file system, an uncompressed tar.
+        image_size: its size in bytes.
+    """
+
+    release: Release
+    architecture: DebArch
+    snapshot: Snapshot = ""
+    image: ImageName = ""
+    image_rootfs: OptionalSha256 = ""
+    image_size: Size = 0
+    suites: tuple[Suite, ...] = ()
+    packages: tuple[OsPackage, ...] = ()
+
+
+class Wheel(Value, frozen=True, kw_only=True):
+    """One wheel file, by name, size in bytes and SHA-256."""
+
+    name: WheelName
+    size: Size
+    sha256: Sha256
+
+
+class PythonPackage(Value, frozen=True, kw_only=True):
+    """One installed distribution; ``name`` is normalised as PEP 503 says."""
+
+    name: PackageName
+    version: PackageVersion
+    wheel: Wheel
+
+
+class Python(Value, frozen=True, kw_only=True):
+    """The interpreter the wheels were chosen for.
+
+    Attributes:
+        version: feature release, such as ``3.11``.
+        executable: path of the interpreter in the image.
+        platform: newest platform tag it accepts, such as ``manylinux_2_36_x86_64``.
+    """
+
+    version: PythonVersion
+    executable: Executable
+    platform: Platform
+
+
+class Determinism(Value, frozen=True, kw_only=True):
+    """What is pinned so that results repeat.
+
+    Attributes:
+        level: how much: ``seeds``; ``ops``: deterministic operations too; ``portable``: also the CPU's instructions.
+        seed: root seed.
+        threads: number of threads of numerical libraries.
+        strict: refuse to start when a switch cannot be set and read back; else warn.
+    """
+
+    level: Level
+    seed: Annotated[int, Meta(ge=0, lt=2**32)]
+    threads: Annotated[int, Meta(ge=1, le=1024)]
+    strict: bool = True
+
+
+class Input(Value, frozen=True, kw_only=True):
+    """A declared data path, relative to the lock, with the BLAKE3 of its manifest, number of files and bytes."""
+
+    path: RelativePath
+    blake3: Blake3
+    files: Size
+    bytes: Size
+
+
+class RunOptions(Value, frozen=True, kw_only=True):
+    """Defaults of ``envbuild run``."""
+
+    network: Network = "none"
+    workspace: Workspace = "rw"
+
+
+class Lock(Value, frozen=True, kw_only=True):
+    """Everything that decides an image and its runs.
+
+    Attributes:
+        name: file name part: the lock is ``pylock.<name>.toml``.
+        layout: layout version of the image (``envbuild.layout``).
+        resolution: SHA-256 of each input of the resolution by its name (``spec``, requirement files, ``options``).
+        frameworks: version of each framework the tables know, by normalised name.
+        cuda: NVIDIA's libraries among the wheels; None for none.
+        environment: variables exported in the image, all of them strings.
+        added: packages that envbuild added by itself, each with its reason.
+    """
+
+    name: LockName
+    layout: Annotated[int, Meta(ge=1)] = layout.VERSION
+    resolution: dict[Line, Sha256]
+    os: Os
+    python: Python
+    packages: tuple[PythonPackage, ...]
+    frameworks: dict[PackageName, PackageVersion]
+    cuda: Cuda | None = None
+    hardware: Hardware
+    determinism: Determinism
+    environment: dict[EnvName, Line]
+    added: dict[Line, Line] = msgspec.field(default_factory=dict)
+    inputs: tuple[Input, ...] = ()
+    run: RunOptions = RunOptions()
+
+    @property
+    def file_name(self) -> str:
+        """The lock's file name, as PEP 751 wants it."""
+        return f"pylock.{self.name}.toml"
+
+
+def dumps(lock: Lock) -> bytes:
+    """Render a lock; equal locks give equal bytes.
+
+    Raises:
+        LockError: a value that ``loads`` would refuse; nothing unsafe is ever written.
+    """
+    table = msgspec.to_builtins(lock, order="deterministic")
+    table |= {"os": types.without_defaults(lock.os), "hardware": types.without_defaults(lock.hardware)}
+    if lock.cuda is None:
+        del table["cuda"]
+    else:
+        table["cuda"] = types.without_defaults(lock.cuda)
+    _convert(table, lock.file_name, "correct the spec and lock again: envbuild lock spec.yaml")
+    return (_HEADER + tomli_w.dumps(pylock.document(table, FORMAT))).encode()
+
+
+def loads(data: bytes, source: str = "lock") -> Lock:
+    """Parse and check a lock.
+
+    Raises:
+        LockError: not TOML, not a lock of this format, a missing hash, an unknown key, an unsafe value, or a Python
+            part that says something else than the rest.
+    """
+    try:
+        document = tomllib.loads(data.decode("utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise LockError(f"{source} is not a TOML file: {error}", _AGAIN) from None
+    tool = document.get("tool")
+    table = tool.get("envbuild") if isinstance(tool, dict) else None
+    if not isinstance(table, dict):
+        raise LockError(f"{source}: tool.envbuild: missing; not a lock of envbuild", _AGAIN)
+    table = dict(table)
+    version = table.pop("version", None)
+    if version != FORMAT:
+        raise LockError(f"{source}: tool.envbuild.version: expected {FORMAT}, found {version!r}", _NEWER)
+    if "layout" not in table:  # the default is for new locks only
+        raise LockError(f"{source}: tool.envbuild.layout: missing", _AGAIN)
+    if "packages" in table:
+        raise LockError(f"{source}: tool.envbuild.packages: unknown key", _AGAIN)
+    try:
+        entries = pylock.as_list(document.get("packages"), "packages")
+        table["packages"] = [pylock.package(entry, f"packages[{i}]") for i, entry in enumerate(entries)]
+    except ValueError as error:
+        raise LockError(f"{source}: {error}", _AGAIN) from None
+    lock = _convert(table, source)
+    rendered = pylock.document(msgspec.to_builtins(lock, order="deterministic"), FORMAT)
+    if difference := pylock.difference({**document, "tool": {}}, {**rendered, "tool": {}}):
+        raise LockError(f"{source}: {difference}", _AGAIN)
+    return lock
+
+
+def load(path: Path) -> Lock:
+    """Read a lock file; raises ``LockError`` as ``loads`` does, also when it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        absent = isinstance(error, FileNotFoundError)
+        way = "write it: envbuild lock spec.yaml" if absent else "check what it is and who may read it"
+        raise LockError(f"cannot read the lock {path}: {error.strerror}", way) from None
+    return loads(data, path.name)
+
+
+def lock_digest(lock: Lock) -> str:
+    """Return the SHA-256 of the lock's canonical bytes; a command asks for it a score of times, 20 ms each."""
+    for known, digest in _digests:
+        if known is lock:
+            return digest
+    digest = sha256_bytes(dumps(lock))
+    _digests.append((lock, digest))
+    return digest
+
+
+def _convert(table: dict[str, Any], source: str, way: str = _AGAIN) -> Lock:
+    """Check a table in the shape of ``Lock``, field by field and as a whole."""
+    try:
+        lock = msgspec.convert(table, Lock)
+        pylock.check_unique(table)
+    except msgspec.ValidationError as error:
+        raise LockError(f"{source}: {types.explain(error, table)}", way) from None
+    except ValueError as error:
+        raise LockError(f"{source}: {error}", way) from None
+    return lock

@@ -1,0 +1,1 @@
+"""Runs as one HTML page: curves, tensors, causes."""

@@ -1,0 +1,121 @@
+"""What a run asks of the engine: mounts, variables, limits and GPUs, of the lock's and the caller's wishes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount
+from envbuild.errors import UsageError
+from envbuild.lockfile import layout
+from envbuild.lockfile.model import Lock
+from envbuild.record.git import lacks_gpu_driver
+from envbuild.record.model import Record
+from envbuild.runs import gpus as run_gpus
+
+if TYPE_CHECKING:
+    from envbuild.runs.request import RunRequest
+
+HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file system of its own
+USER = "envbuild"
+"""Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
+
+
+def container_run(
+    request: RunRequest,
+    record: Record,
+    command: Sequence[str],
+    folder: Path,
+    owner: tuple[int, int],
+    gpus: Gpus | None,
+    tap: Callable[[bytes], None] | None = None,
+) -> ContainerRun:
+    """Describe the container to run; ``tap`` sees its standard output."""
+    return ContainerRun(
+        image=request.image,
+        command=tuple(command),
+        environment=added_environment(request, record.id, record.options.tty),
+        mounts=_mounts(request, folder),
+        workdir=record.directory,
+        user=f"{owner[0]}:{owner[1]}",
+        network=record.options.network,
+        cpus=request.cpus,
+        cpuset=request.cpuset,
+        memory=request.memory,
+        interactive=request.watcher is None,
+        tty=record.options.tty,
+        scratch=(HOME,),
+        labels={"envbuild.run": record.id},
+        gpus=gpus,
+        watcher=request.watcher,
+        tap=tap,
+    )
+
+
+def locked_gpus(lock: Lock) -> Gpus | None:
+    """Return the GPUs that a lock asks for: as many as it says, or all of the host if it sets no exact number."""
+    gpu = lock.hardware.gpu
+    if gpu is None:
+        return None
+    return Gpus(count=gpu.count) if lock.hardware.policy_of("gpu.count").startswith("exact") else Gpus()
+
+
+def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
+    """Return the GPUs to ask the engine for."""
+    if not isinstance(request.gpus, str):
+        return request.gpus
+    gpus, gpu = locked_gpus(request.lock), request.lock.hardware.gpu
+    if gpu is None or gpus is None or not engine.is_local():
+        return gpus
+    if wants_missing_gpus(request.lock, engine):
+        return None
+    if gpus.count and not lacks_gpu_driver():
+        return run_gpus.fitting(request.lock.hardware, gpus)
+    return gpus
+
+
+def wants_missing_gpus(lock: Lock, engine: ContainerRunner) -> bool:
+    """Tell whether a lock wants GPUs where plainly none are: no driver here, and an engine of here that lists none.
+
+    None are then asked for: the container starts, and the guard in it refuses with its table, which says more than the
+    engine could.
+    """
+    return lock.hardware.gpu is not None and engine.is_local() and lacks_gpu_driver() and not engine.gpu_support()
+
+
+def gpu_option(request: RunRequest) -> str:
+    """Write the caller's choice of GPUs as ``--gpus`` takes it; empty for: as locked."""
+    if isinstance(request.gpus, str):
+        return ""
+    return "none" if request.gpus is None else str(request.gpus)
+
+
+def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str, str]:
+    """Return the variables of this run that are not locked; none of them may matter to a result."""
+    added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
+    if tty:
+        added["TERM"] = os.environ.get("TERM", "xterm")
+    if not request.controls:
+        added["ENVBUILD_CONTROLS"] = "off"
+    if request.allow:
+        added["ENVBUILD_ALLOW"] = ",".join(request.allow)
+    if not request.guard:
+        added["ENVBUILD_GUARD"] = "off"
+    if request.without:
+        added["ENVBUILD_WITHOUT"] = ",".join(request.without)
+    return {**added, **request.own_variables, **request.environment}
+
+
+def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
+    """Return the project, its inputs over it, the folder for guard and hook, and what the caller asked for."""
+    project = request.project
+    mounts = [Mount(source=request.mounted, target=layout.WORKSPACE, read_only=request.lock.run.workspace == "ro")]
+    for entry in request.lock.inputs:
+        source = project / entry.path
+        if not source.exists():
+            raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
+        mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
+    mounts.append(Mount(source=folder, target=layout.RUN_DIR))
+    return (*mounts, *request.mounts)

@@ -1,0 +1,269 @@
+"""The run stage: one program in one locked image, and a record of it.
+
+The project is mounted at ``/workspace``, declared inputs read-only over it. The program runs as the caller, so its
+files are the caller's. A record is on disk before the program starts and is completed whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from envbuild.core.digest import sha256_file
+from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.engine.protocol import ContainerRun
+from envbuild.errors import EnvbuildError, UsageError
+from envbuild.lockfile import layout
+from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.record import history, processes, sources
+from envbuild.record.git import git_state, host_facts
+from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.runs import fingerprint, workspace
+from envbuild.runs.container import chosen_gpus, container_run, gpu_option
+from envbuild.runs.request import RunEngine, RunRequest
+from envbuild.runs.results import metrics, tensors
+from envbuild.runs.results.lines import Tap
+
+_PATIENCE = 30.0
+"""Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
+_KILLED = 128
+"""Exit codes above it are 128 and the number of a signal."""
+_SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
+
+
+def run(request: RunRequest, engine: RunEngine) -> Record:
+    """Run to the end and return the completed record, whose ``exit_code`` is the program's (78: refused by the guard).
+
+    Raises:
+        UsageError: the script or an input does not exist, or lies outside the project.
+        EngineError: the engine could not run the container; the record says so too.
+    """
+    started = time.monotonic()
+    command, script = command_line(request)
+    owner = caller_ids(os.environ)
+    gpus = chosen_gpus(request, engine)
+    record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
+    folder = history.run_folder(request.project, record.id) / "process"
+    tap = Tap()
+    container = container_run(request, record, command, folder, owner, gpus, tap.feed)
+    _make_folders(request.project, folder, owner)
+    fingerprint.hand_over(request.lock_path, request.lock, folder)
+    history.save(request.project, record)
+    sources.keep_lock(request.project, request.lock_path)
+    sources.keep_sources(request.project, record)
+    inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
+    before = workspace.scan(request.mounted, inputs)
+    facts = _Facts(request.project, record, engine)
+    changed: dict[str, Any] = {}
+    try:
+        code = engine.run_container(container)
+        changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
+    except BaseException as error:
+        changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
+        raise
+    finally:
+        changed |= facts.result() | _observations(folder, inputs)
+        if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
+            changed["state"] = "refused"
+        changed["verified"] = verified(changed["state"], changed["verdict"])
+        after = workspace.scan(request.mounted, inputs)
+        changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
+        changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())
+        if request.tensors and changed["state"] == "finished":
+            changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
+        changed["input_changes"] = request.inputs_since()
+        if changed["verified"] == "yes" and request.lock.hardware.fingerprint:
+            _keep_fingerprint(request, record.id, folder, owner)
+        changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
+        record = msgspec.structs.replace(record, **changed)
+        record = msgspec.structs.replace(record, **history.compared(request.project, record))
+        history.save(request.project, record)
+        sources.keep_sources(request.project, record, request.workspace)
+    return record
+
+
+def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
+    """Turn what the caller typed into the container's command, and name the script if there is one.
+
+    A first argument that ends in ``.py`` is a script, ``-m`` and ``-c`` are Python's own; all else is a command.
+    """
+    arguments = request.arguments
+    if not arguments:
+        return _SHELL, None
+    first = arguments[0]
+    if request.verbatim:
+        return arguments, None
+    if first in ("-m", "-c"):
+        return ("python", *arguments), None
+    if not first.endswith(".py"):
+        return arguments, None
+    script = (request.directory / first).resolve()
+    if not script.is_file():
+        raise UsageError(f"the script {first} does not exist in {request.directory}")
+    if not script.is_relative_to(request.project):
+        raise UsageError(
+            f"the script {script} is outside the project {request.project}",
+            "put it beside or below the lock, or choose another lock: --lock FILE",
+        )
+    inside = request.directory.resolve().is_relative_to(request.project) and not Path(first).is_absolute()
+    name = first if inside else f"{layout.WORKSPACE}/{script.relative_to(request.project)}"
+    return ("python", name, *arguments[1:]), script
+
+
+def caller_ids(environment: Mapping[str, str]) -> tuple[int, int]:
+    """Return the user and group the program runs as: the caller's, also behind sudo."""
+    user, group = environment.get("SUDO_UID", ""), environment.get("SUDO_GID", "")
+    if os.getuid() == 0 and user.isdecimal() and group.isdecimal():
+        return int(user), int(group)
+    return os.getuid(), os.getgid()
+
+
+def on_terminal() -> bool:
+    """Tell whether this process is the foreground job of a terminal with both input and output on it."""
+    try:
+        return sys.stdin.isatty() and sys.stdout.isatty() and os.tcgetpgrp(0) == os.getpgrp()
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _first_record(
+    request: RunRequest, command: tuple[str, ...], script: Path | None, owner: tuple[int, int], gpus: str
+) -> Record:
+    """Make the record of a run that is about to start."""
+    tty = on_terminal() if request.tty is None and request.watcher is None else bool(request.tty)
+    options = Options(
+        network=request.network or request.lock.run.network,
+        workspace=request.lock.run.workspace,
+        controls=request.controls,
+        guard=request.guard,
+        allow=request.allow,
+        gpus=gpu_option(request),
+        cpus=request.cpus,
+        cpuset=request.cpuset,
+        memory=request.memory,
+        mounts=tuple(f"{m.source}:{m.target}:{'ro' if m.read_only else 'rw'}" for m in request.mounts),
+        user=f"{owner[0]}:{owner[1]}",
+        tty=tty,
+        verification=request.verification,
+        without=request.without,
+        signer=request.signer,
+    )
+    inside = request.directory.resolve()
+    below = inside.relative_to(request.project).as_posix() if inside.is_relative_to(request.project) else "."
+    record = Record(
+        id=history.new_id(),
+        state="running",
+        start=_now(),
+        lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
+        image=request.config,
+        command=mask_arguments(command),
+        directory=layout.WORKSPACE if below == "." else f"{layout.WORKSPACE}/{below}",
+        script=_script(request.project, script),
+        environment=mask_environment({**request.lock.environment, **request.environment}),
+        options=options,
+        gpus=gpus,
+        inputs={entry.path: entry.blake3 for entry in request.lock.inputs},
+    )
+    return msgspec.structs.replace(record, recipe=recipe(record))
+
+
+def _script(project: Path, path: Path | None) -> Script | None:
+    """Digest the script before it can change."""
+    return None if path is None else Script(path=path.relative_to(project).as_posix(), sha256=sha256_file(path))
+
+
+def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
+    """Make the folder that guard and hook write to and all above it, owned by the caller."""
+    folder.mkdir(parents=True)
+    if owner[0] != os.getuid():
+        for path in (folder, folder.parent, folder.parent.parent, project / STATE_FOLDER):
+            os.chown(path, *owner)
+
+
+def _keep_fingerprint(request: RunRequest, identity: str, folder: Path, owner: tuple[int, int]) -> None:
+    """Record the numbers of the first accepted run beside the lock; where that is not possible the next run tries."""
+    found = fingerprint.found_in(folder)
+    if found is None:
+        return
+    with suppress(EnvbuildError, OSError):
+        fingerprint.record_first(request.lock_path, request.lock, found, identity)
+        if owner[0] != os.getuid():
+            os.chown(fingerprint.path_of(request.lock_path), *owner)
+
+
+def _read_tensors(
+    request: RunRequest, engine: RunEngine, container: ContainerRun, folder: Path, changed: Mapping[str, Any]
+) -> tuple[Output, ...]:
+    """Return the outputs with the tensors of saved models; nobody waits for those of a program that was killed."""
+    outputs = tensors.with_reasons(changed["outputs"])
+    files = tensors.saved_models(request.mounted, outputs)
+    if not files:
+        return outputs
+    if changed["exit_code"] > _KILLED:
+        found: Mapping[str, Any] = {path: {"unread": "the program was killed"} for path in files}
+    else:
+        found = tensors.read(engine, container, request.mounted, folder, request.lock.python.version, files)
+    return tensors.with_tensors(outputs, found, files)
+
+
+class _Facts:
+    """Facts gathered by a thread while the engine starts the container, and saved as soon as they are known."""
+
+    def __init__(self, project: Path, record: Record, engine: RunEngine) -> None:
+        self._found: dict[str, Any] = {}
+        self._given = False
+        self._turn = threading.Lock()
+        self._work = threading.Thread(target=self._gather, args=(project, record, engine), name="facts", daemon=True)
+        self._work.start()
+
+    def result(self) -> dict[str, Any]:
+        """Wait for the facts; those that could not be had, or not in time, are absent."""
+        self._work.join(_PATIENCE)
+        with self._turn:
+            self._given = True
+            return dict(self._found)
+
+    def _gather(self, project: Path, record: Record, engine: RunEngine) -> None:
+        self._found["git"] = git_state(project)
+        self._found["host"] = host_facts()
+        with suppress(EnvbuildError):
+            self._found["engine"] = dict(engine.describe())
+        with self._turn, suppress(OSError):
+            if not self._given:
+                history.save(project, msgspec.structs.replace(record, **self._found))
+
+
+def _observations(folder: Path, inputs: Sequence[str]) -> dict[str, Any]:
+    """Read what guard and hook left: the verdict, and one file per Python process."""
+    verdict = _read_json(folder / "verdict.json")
+    found = [_read_json(path) for path in folder.glob("process-*.json")]
+    return {"verdict": verdict, **processes.facts([each for each in found if each is not None], inputs)}
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object the program could have damaged; None if it did."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _problem(error: BaseException) -> str:
+    """Say in a record what went wrong."""
+    return error.message if isinstance(error, EnvbuildError) else type(error).__name__
+
+
+def _now() -> str:
+    """Return the time in UTC with milliseconds."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,90 @@
+"""Which GPUs of this machine a run gets, where there are more than it needs: those that are as locked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from envbuild.engine.protocol import Gpus
+from envbuild.host.facts import HostGpu
+from envbuild.lockfile.hardware import GpuDevice, Hardware
+from envbuild.runtime.guard import gpu_devices
+
+_FIELDS = {
+    "gpu.model": "name",
+    "gpu.compute-capability": "compute-capability",
+    "gpu.sms": "sms",
+    "gpu.mig": "mig",
+}
+"""Fields that tell kinds of GPU apart, with their facts; the guard compares the others too, but they choose nothing."""
+
+
+def fitting(hardware: Hardware, gpus: Gpus, root: Path = Path("/")) -> Gpus:
+    """Return the GPUs to ask for instead of the first ones: by UUID if the first are not as locked and others are.
+
+    Looking costs as long as the driver takes to answer, so it is done only where there is a choice: more GPUs than are
+    wanted, or slices of them (MIG), which a count does not reach.
+
+    Args:
+        hardware: what the lock says.
+        gpus: the count that it asks for.
+        root: stands for ``/`` in tests of what is read from files.
+    """
+    gpu = hardware.gpu
+    if gpu is None:
+        return gpus
+    slices = any(device.mig not in ("", "none") for device in gpu.devices)
+    if not slices and number_of_gpus(root) <= gpus.count:
+        return gpus
+    from envbuild.host.probe import gpu_facts
+
+    found = gpu_facts().devices
+    names = choose(hardware, [each for each in found if each.uuid and not each.problem], exclusive=gpu.exclusive)
+    if not names or (not slices and names == tuple(each.uuid for each in found[: gpus.count])):
+        return gpus
+    return Gpus(devices=names)
+
+
+def number_of_gpus(root: Path = Path("/")) -> int:
+    """Count the machine's GPUs without waking them; 0 if the kernel module does not tell, as under WSL 2."""
+    try:
+        return sum(1 for _ in (root / "proc/driver/nvidia/gpus").iterdir())
+    except OSError:
+        return 0
+
+
+def choose(hardware: Hardware, found: Sequence[HostGpu], *, exclusive: bool = False) -> tuple[str, ...]:
+    """Return UUIDs of GPUs that are as locked, in the machine's order; empty if there are not enough.
+
+    Args:
+        hardware: what the lock says; a field whose policy is ``any`` or only warns is not looked at.
+        found: the machine's GPUs in order of their index.
+        exclusive: take GPUs that no program holds before others.
+    """
+    gpu = hardware.gpu
+    left = sorted(found, key=_is_held) if exclusive else list(found)
+    taken: list[str] = []
+    for wanted in gpu.devices if gpu else ():
+        fits = [device for device in left if _fits(hardware, wanted, device)][: wanted.count]
+        if len(fits) < wanted.count:
+            return ()
+        left = [device for device in left if device not in fits]
+        taken += [device.uuid for device in fits]
+    return tuple(device.uuid for device in found if device.uuid in taken)
+
+
+def _is_held(device: HostGpu) -> bool:
+    """Tell whether the guard would say that others hold a GPU."""
+    return bool(gpu_devices.held(msgspec.to_builtins(device)))
+
+
+def _fits(hardware: Hardware, wanted: GpuDevice, found: HostGpu) -> bool:
+    """Tell whether a GPU is of a locked kind, as far as the lock says what kind that is and the GPU tells."""
+    locked, has = msgspec.to_builtins(wanted), msgspec.to_builtins(found)
+    for field, fact in _FIELDS.items():
+        policy = hardware.policy_of(field)
+        if has[fact] and not policy.endswith("warn") and not gpu_devices.same(policy, field, locked, has):
+            return False
+    return True

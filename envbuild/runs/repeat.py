@@ -1,0 +1,297 @@
+"""One program run several times as if each time were the first: in copies of the project, side by side or in turn.
+
+Runs side by side are pinned to CPUs of their own, as many as the lock has threads, so that none takes time from
+another and all see the same number. A run alone is not pinned: it is what ``envbuild run`` starts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from queue import SimpleQueue
+
+from envbuild.engine.protocol import ContainerRunner
+from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.lockfile.model import Lock
+from envbuild.record import history
+from envbuild.record.model import Record
+from envbuild.runs.execute import run
+from envbuild.runs.project_copy import Plan, make_copy, remove_copy
+from envbuild.runs.request import RunEngine, RunRequest
+
+TAIL = 8 << 10
+"""Bytes of standard error that are kept of each run, to show why it failed."""
+PRINTED = 32 << 20
+"""Bytes of standard output that are kept, to show where it differs; the digest is of all of it."""
+KEPT = 1 << 30
+"""Bytes of one run's outputs that are kept when runs differ."""
+_PATIENCE = 10.0
+"""Seconds that interrupted programs have to end by themselves."""
+
+
+@dataclass(kw_only=True)
+class Output:
+    """What one run prints; a ``Watcher``.
+
+    Attributes:
+        path: where standard output is written to.
+        tail: the end of standard error.
+        lines: lines of standard output, a last one without its end included.
+    """
+
+    path: Path
+    tail: bytes = b""
+    lines: int = 0
+    _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _left: int = PRINTED
+    _open: bool = False
+    _send: Callable[[str], None] | None = None
+
+    @property
+    def sha256(self) -> str:
+        """Digest of standard output."""
+        return self._digest.hexdigest()
+
+    def started(self, send: Callable[[str], None]) -> None:
+        """Hear how to send signals; see ``Watcher``."""
+        self._send = send
+
+    def write(self, number: int, data: memoryview) -> None:
+        """Take what the program writes; see ``Watcher``."""
+        if number == 2:
+            self.tail = (self.tail + bytes(data))[-TAIL:]
+            return
+        self._digest.update(data)
+        self.lines += bytes(data).count(b"\n") - (self._open and bool(data))
+        self._open = bytes(data[-1:]) != b"\n" if data else self._open
+        self.lines += self._open and bool(data)
+        if self._left:
+            with self.path.open("ab") as stream:
+                stream.write(data[: self._left])
+            self._left = max(0, self._left - len(data))
+
+    def send(self, name: str) -> None:
+        """Send a signal to the program; before it started nothing happens."""
+        if self._send is not None:
+            self._send(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeated:
+    """One run.
+
+    Attributes:
+        number: from 0, in the order of their start.
+        record: its record.
+        output: what it printed.
+        folder: what it worked in; a copy lies in ``project`` below it.
+        in_place: it worked in the project itself.
+    """
+
+    number: int
+    record: Record
+    output: Output
+    folder: Path
+    in_place: bool
+
+    @property
+    def files(self) -> Path | None:
+        """Where its outputs are; None if the next run may have replaced them."""
+        return None if self.in_place else self.folder / "project"
+
+    def discard(self) -> None:
+        """Remove the copy and what was printed."""
+        remove_copy(self.folder)
+
+    def keep(self, target: Path) -> bool:
+        """Move the files that the run made to ``target`` and discard the rest; False if they are too large for that."""
+        source = self.files
+        if source is None or sum(output.size for output in self.record.outputs) > KEPT:
+            return False
+        for output in self.record.outputs:
+            if (source / output.path).is_file():
+                (target / output.path).parent.mkdir(parents=True, exist_ok=True)
+                (source / output.path).rename(target / output.path)
+        self.discard()
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repeat:
+    """What to repeat and how.
+
+    Attributes:
+        request: the run; what differs from run to run is added.
+        slots: the CPUs of each run that may go on at once, as ``cpuset`` takes them; empty for all CPUs.
+        copy: what a copy of the project holds; None to work in the project itself.
+        folder: for copies and logs; on the project's file system.
+        values: bytes of parameter values that the traces of the first two runs keep.
+        trace: leave a step trace.
+    """
+
+    request: RunRequest
+    slots: tuple[str, ...]
+    copy: Plan | None
+    folder: Path
+    values: int = 0
+    trace: bool = True
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Paths of declared inputs."""
+        return tuple(entry.path.strip("/") for entry in self.request.lock.inputs)
+
+
+def slots_for(lock: Lock, runs: int, jobs: int | None, cpus: Collection[int]) -> tuple[str, ...]:
+    """Choose how many runs go on at once, and on which CPUs.
+
+    Args:
+        lock: its threads are the CPUs that one run gets.
+        runs: how many there are.
+        jobs: how many at once, as asked; None for as many as fit. Runs with GPUs then go in turn.
+        cpus: numbers of the CPUs there are.
+    """
+    threads, numbers = lock.determinism.threads, sorted(cpus)
+    fitting = max(1, len(numbers) // threads)
+    if jobs is None:
+        jobs = 1 if lock.hardware.gpu is not None else fitting
+    jobs = min(jobs, runs)
+    if jobs == 1:
+        return ("",)
+    if jobs > fitting:  # more than fit, as asked: all share all CPUs
+        return ("",) * jobs
+    return tuple(",".join(map(str, numbers[at * threads : (at + 1) * threads])) for at in range(jobs))
+
+
+def visible_cpus(engine: ContainerRunner) -> tuple[int, ...]:
+    """Return the CPUs that containers may be pinned to; one unknown CPU for an engine elsewhere."""
+    return tuple(sorted(os.sched_getaffinity(0))) if engine.is_local() else (0,)
+
+
+def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated], None]) -> None:
+    """Run ``count`` times, or until the program fails: what goes on then is ended well, nothing more is started.
+
+    Args:
+        plan: what and how.
+        count: how many times.
+        engine: runs the containers.
+        each: called in this thread with each run that ended, in the order of their ends.
+
+    Raises:
+        EngineError: the engine could not run the container.
+        UsageError: what is to run does not exist.
+        KeyboardInterrupt: interrupted; the programs were told, and given time to end.
+    """
+    free: SimpleQueue[str] = SimpleQueue()
+    for cpuset in plan.slots:
+        free.put(cpuset)
+    active: dict[int, Output] = {}
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(len(plan.slots), thread_name_prefix="run")
+    left = {pool.submit(_one, plan, number, engine, free, active, stop) for number in range(count)}
+    try:
+        for future in _as_they_end(left):
+            found = future.result()
+            if found is not None:
+                each(found)
+    except BaseException:
+        stop.set()
+        _end(left, active)
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _as_they_end(left: set[Future[Repeated | None]]) -> Iterator[Future[Repeated | None]]:
+    """Yield runs as they end. Waiting is in short pieces, between which signals are heard."""
+    while left:
+        done, _ = wait(left, timeout=0.2, return_when=FIRST_COMPLETED)
+        for future in done:
+            left.remove(future)
+            yield future
+
+
+def _one(
+    plan: Repeat,
+    number: int,
+    engine: RunEngine,
+    free: SimpleQueue[str],
+    active: dict[int, Output],
+    stop: threading.Event,
+) -> Repeated | None:
+    """Make a copy and run once; None if no more runs are wanted."""
+    cpuset = free.get()
+    folder = plan.folder / str(number)
+    try:
+        if stop.is_set():
+            return None
+        folder.mkdir(parents=True)
+        output = active[number] = Output(path=folder / "stdout")
+        request = _request(plan, number, folder, cpuset, output)
+        if stop.is_set():
+            remove_copy(folder)
+            return None
+        record = run(request, engine)
+        if record.exit_code != 0:
+            stop.set()
+    except BaseException:
+        stop.set()
+        remove_copy(folder)
+        raise
+    finally:
+        active.pop(number, None)
+        free.put(cpuset)
+    return Repeated(number=number, record=record, output=output, folder=folder, in_place=plan.copy is None)
+
+
+def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Output) -> RunRequest:
+    """Return the request of one run."""
+    request = replace(plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset)
+    if plan.copy is not None:
+        make_copy(plan.copy, folder / "project", plan.inputs)
+        mounts = (*plan.copy.mounts, *request.mounts)
+        request = replace(request, workspace=folder / "project", mounts=mounts)
+    variables = dict(request.own_variables)
+    if plan.trace:
+        variables["ENVBUILD_TRACE"] = "1"
+        if number < 2 and plan.values:
+            variables["ENVBUILD_TRACE_VALUES"] = str(plan.values)
+    return replace(request, own_variables=variables)
+
+
+def _end(left: Collection[Future[Repeated | None]], active: dict[int, Output]) -> None:
+    """End the programs that still run: told first, killed if they go on."""
+    for signal in ("SIGINT", "SIGKILL"):
+        for output in list(active.values()):
+            with suppress(Exception):  # the container may just be gone
+                output.send(signal)
+        _, going_on = wait(left, timeout=_PATIENCE)
+        if not going_on:
+            return
+
+
+def scratch_folder(project: Path, identity: str) -> Path:
+    """Name the folder for copies and logs of one verification."""
+    return project / STATE_FOLDER / "verify" / identity
+
+
+def forget_values(project: Path, records: Sequence[Record], limit: int) -> None:
+    """Remove the step traces of all runs but the first, if they are larger than ``limit`` bytes: they are equal."""
+    for record in records[1:]:
+        for path in (history.run_folder(project, record.id) / "process").glob("trace-*.bin"):
+            if path.stat().st_size > limit:
+                path.unlink()
+
+
+def clear(folder: Path) -> None:
+    """Remove the folder of a verification, and the one above it if nothing else is in it."""
+    if folder.is_dir():
+        remove_copy(folder)
+    with suppress(OSError):
+        folder.parent.rmdir()

@@ -1,0 +1,87 @@
+"""What a run is asked for: program, image, lock, and the choices of the caller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, Protocol
+
+from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
+from envbuild.lockfile.model import Lock
+
+AS_LOCKED: Final = "as locked"
+
+
+class RunEngine(ContainerRunner, Protocol):
+    """What the run stage needs of an engine."""
+
+    def describe(self) -> Mapping[str, str]:
+        """Name, version, storage driver and API version."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunRequest:
+    """What to run, and where.
+
+    Attributes:
+        lock_path: the lock's file; its folder is the project.
+        lock: what it says.
+        image: reference or identity for the engine; ``config`` is its config digest in hex.
+        arguments: a script with its arguments, ``-m MODULE …``, or a command line; empty for a shell.
+        verbatim: ``arguments`` is a command line even if it looks like a script.
+        directory: the caller's working directory.
+        environment: variables added for this run.
+        network: empty for the lock's.
+        cpus, cpuset, memory: limits; memory in bytes.
+        tty: allocate a terminal; None for: if we are on one.
+        controls: seeds and determinism as locked; False leaves frameworks as they come.
+        gpus: GPUs to hand over instead of the locked ones; None for none.
+        allow: fields of the guard's table whose difference is allowed this once.
+        guard: False switches the checks off; the record then says "not verified".
+        inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.
+        workspace: mounted in the project's place: a copy of it. The record stays with the project.
+        own_variables: variables of envbuild's own, which belong to no recipe.
+        watcher: takes the program's output instead of this process's streams.
+        verification: identity that the runs of one verification share.
+        without: switches and variables that this run goes without.
+        signer: who has signed the image, as was demanded.
+        tensors: read the tensors of saved models after the run.
+    """
+
+    lock_path: Path
+    lock: Lock
+    image: str
+    config: str
+    arguments: tuple[str, ...]
+    verbatim: bool = False
+    directory: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    network: str = ""
+    cpus: float | None = None
+    cpuset: str = ""
+    memory: int | None = None
+    tty: bool | None = None
+    controls: bool = True
+    gpus: Gpus | Literal["as locked"] | None = AS_LOCKED
+    allow: tuple[str, ...] = ()
+    guard: bool = True
+    inputs_since: Callable[[], tuple[str, ...]] = tuple
+    workspace: Path | None = None
+    own_variables: Mapping[str, str] = field(default_factory=dict)
+    watcher: Watcher | None = None
+    verification: str = ""
+    without: tuple[str, ...] = ()
+    signer: str = ""
+    tensors: bool = True
+
+    @property
+    def project(self) -> Path:
+        """The folder that holds the lock."""
+        return self.lock_path.resolve().parent
+
+    @property
+    def mounted(self) -> Path:
+        """The folder that the program works in: the project or a copy of it."""
+        return self.workspace or self.project

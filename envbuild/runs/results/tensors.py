@@ -1,0 +1,144 @@
+"""The tensors of saved models: read in the image after the program, in a container of its own.
+
+Why another container: the guard has become the program and nothing of envbuild is left in its container; a reader in
+there would share its memory limit, its network and its writable project, and would be gone with it. In one of its own
+it has the environment's h5py and NumPy, no network, and the project read-only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Mount
+from envbuild.errors import EngineError
+from envbuild.lockfile import layout
+from envbuild.record.model import Output, Tensor
+
+SUFFIXES: Final = (".npy", ".npz", ".safetensors", ".pt", ".pth", ".ckpt", ".h5", ".hdf5", ".keras")
+MIXED: Final = (".bin",)
+"""Suffixes that much else has too: read if the file begins like an archive."""
+CHECKPOINTS: Final = {
+    ".index": "a checkpoint of TensorFlow, which only TensorFlow reads",
+    ".ocdbt": "a checkpoint of Orbax, which only Orbax reads",
+}
+"""Files beside which others hold tensors that are never read here, by suffix."""
+FILES = 200
+"""Files that are read."""
+_LIBRARY = f"{layout.RUNTIME_PREFIX}/lib"
+_PROGRAM = (
+    f"import sys; sys.path.insert(0, {_LIBRARY!r}); "
+    "from _envbuild.tensors.__main__ import main; sys.exit(main(sys.argv[1:]))"
+)
+_ANSWER = "tensors.json"
+_TOO_LARGE = 1 << 28
+"""Bytes of the answer."""
+_REASON = 300
+
+
+def saved_models(project: Path, outputs: Iterable[Output]) -> list[str]:
+    """Name the outputs that may hold tensors, by suffix."""
+    return [output.path for output in outputs if output.sha256 and _may_hold(project / output.path)]
+
+
+def with_tensors(outputs: Iterable[Output], found: Mapping[str, Any], asked: Sequence[str]) -> tuple[Output, ...]:
+    """Put what was found into the outputs.
+
+    Args:
+        outputs: of the run.
+        found: the reader's answer by path; whatever it is.
+        asked: paths that should be in it.
+    """
+    return tuple(_with(output, found.get(output.path)) if output.path in asked else output for output in outputs)
+
+
+def with_reasons(outputs: Sequence[Output]) -> tuple[Output, ...]:
+    """Say of each checkpoint that nothing here reads what does: of TensorFlow's only with its data beside it."""
+    beside = {output.path.rpartition(".data-")[0] for output in outputs}
+
+    def reason(output: Output) -> str:
+        stem, dot, suffix = output.path.rpartition(".")
+        return CHECKPOINTS.get(dot + suffix, "") if suffix != "index" or stem in beside else ""
+
+    return tuple(msgspec.structs.replace(each, unread=why) if (why := reason(each)) else each for each in outputs)
+
+
+def read(
+    engine: ContainerRunner, program: ContainerRun, project: Path, folder: Path, python: str, files: Sequence[str]
+) -> dict[str, Any]:
+    """Have files read in the image of a run and return the answer: for each file what is in it, or why not.
+
+    Args:
+        engine: runs the container.
+        program: the run that has ended; image, user and limits are its own.
+        project: what the files are relative to; mounted read-only.
+        folder: the run's folder, where the answer is written.
+        python: version of the environment's Python, such as ``3.11``.
+        files: saved models.
+    """
+    answer = folder / _ANSWER
+    why = "its reader gave no answer"
+    try:
+        answer.unlink(missing_ok=True)
+        code = engine.run_container(_container(program, project, folder, python, files[:FILES]))
+        if code:
+            why = f"its reader ended with exit code {int(code)}"
+        elif answer.stat().st_size <= _TOO_LARGE:
+            found = dict(json.loads(answer.read_bytes()))
+            return found | {path: {"unread": f"only {FILES} files of a run are read"} for path in files[FILES:]}
+    except EngineError as error:
+        why = error.message
+    except (OSError, ValueError, TypeError, RecursionError):
+        pass
+    return {path: {"unread": why} for path in files}
+
+
+def _container(program: ContainerRun, project: Path, folder: Path, python: str, files: Sequence[str]) -> ContainerRun:
+    """Describe the reader's container."""
+    site = f"{layout.ENV_PREFIX}/lib/python{python}/site-packages"
+    return dataclasses.replace(
+        program,
+        entrypoint=(f"{layout.ENV_PREFIX}/bin/python", "-I", "-S", "-B", "-c", _PROGRAM),
+        command=(f"{layout.RUN_DIR}/{_ANSWER}", layout.WORKSPACE, site, *files),
+        # A file lock is a write for some network file systems, and the project is read-only.
+        environment={"HDF5_USE_FILE_LOCKING": "FALSE"},
+        mounts=(
+            Mount(source=project, target=layout.WORKSPACE, read_only=True),
+            Mount(source=folder, target=layout.RUN_DIR),
+        ),
+        workdir="/",
+        network="none",
+        interactive=False,
+        tty=False,
+        scratch=(),
+        gpus=None,
+        watcher=None,
+        tap=None,
+    )
+
+
+def _may_hold(path: Path) -> bool:
+    if path.suffix not in SUFFIXES + MIXED or path.is_symlink():
+        return False
+    if path.suffix in SUFFIXES:
+        return True
+    with suppress(OSError), path.open("rb") as stream:
+        return stream.read(2) == b"PK"
+    return False
+
+
+def _with(output: Output, found: Any) -> Output:
+    """Return an output with what was found in it; an answer that makes no sense counts as none."""
+    try:
+        table = msgspec.convert(found, dict[str, Any])
+        tensors = msgspec.convert(table.get("tensors", {}), dict[str, Tensor])
+        content, why = (str(table.get(key, "")) for key in ("content", "unread"))
+    except msgspec.ValidationError:
+        tensors, content, why = {}, "", "its reader gave no answer"
+    return msgspec.structs.replace(output, tensors=tensors, content=content, unread=why[:_REASON])

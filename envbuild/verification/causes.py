@@ -1,0 +1,280 @@
+"""Why runs that should be equal may differ: what the records, the trace and the sources show, most likely first.
+
+Each cause rests on something that was found; nothing is guessed from a difference alone. Two facts sharpen the order:
+values that are equal but for rounding were computed in another order, and values that are not were drawn, or read,
+otherwise; parameters that differ before the first step were drawn before it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from envbuild.core import package_data
+from envbuild.lockfile.model import Lock
+from envbuild.record.model import Record
+from envbuild.verification.calls import Call, calls
+from envbuild.verification.first import First
+from envbuild.verification.lines import TextDifference as TextDifference
+from envbuild.verification.lines import difference_of, short
+from envbuild.verification.uses import Use
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && envbuild build"
+_SHOWN = 3
+"""Lines that are named of one call."""
+
+_OPERATIONS = {"order": 60, "numbers": 45}
+_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
+_SHARPER: dict[str, dict[str, int]] = {
+    "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
+    "other numbers": {"numbers": 15, "order": -5},
+    "before the first step": {"numbers": 5, "order": -20},
+    "not in training": {"numbers": -20, "order": -10, "identity": 20, "time": 30},
+}
+"""What a fact about the first difference adds to a kind of call."""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that may have made runs differ.
+
+    Attributes:
+        weight: 100 for what certainly does; more first.
+        what: a sentence without its full stop.
+        where: file and line, or the like; empty if it has no place.
+        attempt: the next thing to try, in the imperative; empty if there is none.
+    """
+
+    weight: int
+    what: str
+    where: str = ""
+    attempt: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """A row of the table of operations that differ from run to run; explained in ``data/nondeterministic.toml``."""
+
+    name: str
+    framework: str
+    device: str
+    refused: bool
+    why: str
+    calls: Sequence[str]
+    ways: Sequence[str]
+    settled: bool = False
+    also: Sequence[str] = ()
+    kind: str = "order"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Clues:
+    """What is known of two runs that differ.
+
+    Attributes:
+        a, b: their records.
+        lock: what both should have kept to.
+        first: where their parameters first differ; None if they do not, or there is no trace.
+        traced: both left a step trace.
+        sources: sources of the project's own modules by path.
+        texts: differences of text files.
+        found: causes that others found, such as differences between the records.
+        operations: the table of operations that differ from run to run.
+        in_place: the runs shared the project's folder.
+    """
+
+    a: Record
+    b: Record
+    lock: Lock
+    first: First | None = None
+    traced: bool = False
+    sources: Mapping[str, str] | None = None
+    texts: Sequence[TextDifference] = ()
+    found: Sequence[Cause] = ()
+    operations: Sequence[Operation] = ()
+    in_place: bool = False
+
+
+def suspects(clues: Clues) -> tuple[Cause, ...]:
+    """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
+    causes = [
+        *clues.found,
+        *_of_the_run(clues),
+        *_of_processes(clues),
+        *_of_texts(clues.texts),
+        *_of_sources(clues),
+        *_of_operations(clues),
+        *_of_the_lock(clues),
+    ]
+    return tuple(sorted(causes, key=lambda cause: -cause.weight))
+
+
+def _of_the_run(clues: Clues) -> Iterator[Cause]:
+    """Yield what is in the records of the runs themselves."""
+    options = clues.a.options
+    for record in (clues.a, clues.b):
+        for change in record.input_changes:
+            yield Cause(
+                weight=95, what=f"input data changed during a run: {change}", attempt="leave it alone meanwhile"
+            )
+    if not options.controls:
+        what = "the controls were off: no seeds, no deterministic operations"
+        yield Cause(weight=90, what=what, attempt="leave out --no-controls")
+    if clues.a.out_of_memory != clues.b.out_of_memory:
+        yield Cause(weight=95, what="one run ended for want of memory", attempt="run one at a time: --jobs 1")
+    if clues.in_place and (files := [output.path for output in clues.a.outputs]):
+        what = f"the runs shared one folder: each found the files of the run before ({', '.join(files[:2])})"
+        yield Cause(weight=50, what=what, attempt="leave out --in-place, or have the script start from nothing")
+    if options.network != "none":
+        what = f"the network was on ({options.network}): what is fetched may change"
+        yield Cause(weight=20, what=what, attempt="declare what it fetches as inputs, and run with --network none")
+
+
+def _of_processes(clues: Clues) -> Iterator[Cause]:
+    """Yield what the hook found in the processes."""
+    said: set[str] = set()
+    for process in (*clues.a.processes, *clues.b.processes):
+        for cause in _of_process(process, controlled=clues.a.options.controls):
+            if cause.what not in said:
+                said.add(cause.what)
+                yield cause
+
+
+def _of_process(process: Mapping[str, Any], *, controlled: bool) -> Iterator[Cause]:
+    """Yield switches that are not as they should be."""
+    leave = "let the script leave it alone, or set determinism.strict: true to have it refused"
+    for switch in process.get("switches") or ():
+        name, wanted = switch.get("name"), switch.get("wanted")
+        if not switch.get("ok"):
+            what = f"{name} did not take effect: wanted {wanted}, found {switch.get('found')}"
+            yield Cause(weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN")
+        elif "at_exit" in switch and "seed" not in str(name):
+            what = f"the program changed {name}: {wanted} at the start, {switch['at_exit']} at the end"
+            yield Cause(weight=75, what=what, attempt=leave)
+    for name, value in (process.get("environment_changed") or {}).items() if controlled else ():
+        shown = "removed it" if value is None else f"set it to {value}"
+        yield Cause(weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
+
+
+def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Cause]:
+    """Yield files that differ only by what is different in every run."""
+    for text in texts:
+        kind = difference_of(text.before, text.after)
+        if kind:
+            yield Cause(
+                weight=60,
+                what=f"{text.path} holds {kind}: {short(text.before)!r} → {short(text.after)!r}",
+                where=f"{text.path}:{text.line}",
+                attempt=f"leave it out of the file, or out of the comparison: --ignore {text.path}",
+            )
+
+
+def _of_sources(clues: Clues) -> Iterator[Cause]:
+    """Yield calls whose outcome no seed and no switch decides."""
+    found: dict[tuple[str, Use], list[str]] = {}
+    rows: dict[tuple[str, Use], Mapping[str, Any]] = {}
+    for path, source in (clues.sources or {}).items():
+        for call in calls(source):
+            row = _row(call)
+            # What is printed and nothing else makes no parameter another one.
+            if row is not None and not (call.use == "told" and clues.first is not None):
+                key = (call.name, call.use if row["kind"] in ("time", "identity") else "")
+                rows[key] = row
+                found.setdefault(key, []).append(f"{path}:{call.line}")
+    facts = list(_facts(clues))
+    for (name, use), row in rows.items():
+        where = ", ".join(found[name, use][:_SHOWN]) + (" …" if len(found[name, use]) > _SHOWN else "")
+        called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
+        weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
+        if use == "seed":
+            weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
+        else:
+            weight = _sharpened(row["kind"], weight, facts)
+        yield Cause(weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+
+
+def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
+    return weight + sum(_SHARPER[fact].get(kind, 0) for fact in facts)
+
+
+def _of_operations(clues: Clues) -> Iterator[Cause]:
+    """Yield operations of the loaded frameworks that have no deterministic kernel here, by what the sources say.
+
+    One that is refused at level ``ops``, or repeats there, cannot be it.
+    """
+    loaded = {str(name).partition(".")[0] for each in clues.a.processes for name in each.get("frameworks") or ()}
+    loaded |= {"tensorflow"} if "keras" in loaded else set()
+    strict = clues.lock.determinism.level != "seeds" and clues.a.options.controls
+    for row in clues.operations:
+        elsewhere = row.device == "gpu" and not clues.a.gpus
+        if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
+            continue
+        sources = {
+            path: text
+            for path, text in (clues.sources or {}).items()
+            if not row.also or any(part in text for part in row.also)
+        }
+        if where := places(row.calls, sources):
+            weight = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(clues)))
+            yield Cause(weight=weight, what=f"{row.name}: {row.why}", where=where, attempt="; or ".join(row.ways[:2]))
+
+
+def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
+    """Name the lines of the sources that hold one of the fragments, comments left out."""
+    found = [
+        f"{path}:{number}"
+        for path, source in sources.items()
+        for number, line in enumerate(source.splitlines(), 1)
+        if any(fragment in line.partition("#")[0] for fragment in fragments)
+    ]
+    return ", ".join(found[:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
+
+
+def _of_the_lock(clues: Clues) -> Iterator[Cause]:
+    """Yield what the lock leaves open."""
+    determinism, first = clues.lock.determinism, clues.first
+    computed = any(process.get("frameworks") for process in clues.a.processes)
+    rounding = first is not None and first.rounding is True
+    if determinism.level == "seeds" and computed:
+        what = "deterministic operations are off in this lock (level: seeds)"
+        yield Cause(weight=80 if rounding else 35, what=what, attempt=_LEVEL)
+    if determinism.threads > 1 and rounding:
+        what = f"the runs differ by rounding alone, and sums run on {determinism.threads} threads"
+        attempt = "set determinism: {threads: 1} to see whether it is the threads"
+        yield Cause(weight=40, what=what, attempt=attempt)
+
+
+def _facts(clues: Clues) -> Iterator[str]:
+    """Name what is known about the first difference."""
+    if clues.first is None:
+        if clues.traced:
+            yield "not in training"
+        return
+    if clues.first.rounding is not None:
+        yield "rounding" if clues.first.rounding else "other numbers"
+    if clues.first.kind == "start":
+        yield "before the first step"
+
+
+@cache
+def _rows() -> tuple[Mapping[str, Any], ...]:
+    return tuple(tomllib.loads(package_data.data("entropy.toml").decode())["call"])
+
+
+def _row(call: Call) -> Mapping[str, Any] | None:
+    """Return what is known of a call that seeds do not reach."""
+    for row in _rows():
+        name = row["call"]
+        named = call.name.startswith(name) if name.endswith(".") else call.name == name
+        if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
+            return row
+    return None
