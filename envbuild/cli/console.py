@@ -17,6 +17,8 @@ from envbuild.core.progress import Advance
 if TYPE_CHECKING:
     from rich import progress
 
+    from envbuild.operations.events import Event
+
 _LABEL = 10
 _EVERY = 30.0
 _LONG = 1.0
@@ -129,6 +131,16 @@ class Console:
         if self.verbose and not self.quiet:
             dim, reset = (_DIM, _RESET) if wants_colour(sys.stderr) else ("", "")
             print(f"{' ' * _LABEL}{dim}{text}{reset}", file=sys.stderr, flush=True)
+
+    def report(self, event: Event) -> None:
+        """Print the lines of an event that a use case reports; this makes a console an ``Events``."""
+        from envbuild.cli.render.events import lines
+
+        for line in lines(event):
+            if line.detail:
+                self.detail(*line.columns)
+            else:
+                self.line(line.label, *line.columns, elapsed=line.elapsed)
 
     def note(self, text: str) -> None:
         """Print a line of envbuild's own beside a program's output: standard error, prefixed."""

@@ -14,7 +14,7 @@ from typing import Any
 from envbuild.core.package_data import template_dir
 from envbuild.errors import UsageError
 from envbuild.reports import curves, distances, facts, outputs, summary
-from envbuild.reports.values import LETTERS
+from envbuild.reports.values import LETTERS, Run
 from envbuild.reports.words import SHORT, clean, duration, time
 
 MOST = 12

@@ -1,0 +1,1 @@
+"""The commands: options parsed, one use case called, its result rendered."""

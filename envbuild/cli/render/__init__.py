@@ -1,0 +1,1 @@
+"""Results and events as text or JSON: values in, text out, nothing printed."""

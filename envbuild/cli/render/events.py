@@ -1,0 +1,42 @@
+"""Events of use cases as aligned lines: a label and columns each (``Console.line``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import singledispatch
+
+from envbuild.operations import events
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One aligned line.
+
+    Attributes:
+        label: what it is about, at most nine characters.
+        columns: the rest; empty columns are left out.
+        elapsed: add the seconds since the command began.
+        detail: print it with ``--verbose`` only, dimmed; ``columns`` has one text then.
+    """
+
+    label: str
+    columns: tuple[str, ...]
+    elapsed: bool = False
+    detail: bool = False
+
+
+@singledispatch
+def lines(event: events.Event) -> Iterable[Line]:
+    """Return the lines that show an event; an event without a renderer is a bug."""
+    raise TypeError(f"no renderer for {type(event).__name__}")
+
+
+@lines.register
+def _(event: events.Note) -> Iterable[Line]:
+    yield Line("note", (event.text,))
+
+
+@lines.register
+def _(event: events.Detail) -> Iterable[Line]:
+    yield Line("", (event.text,), detail=True)
