@@ -13,32 +13,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from envbuild.core.progress import Advance
+from envbuild.core.text import human_bytes, plural
 
 if TYPE_CHECKING:
     from rich import progress
 
     from envbuild.operations.events import Event
 
+__all__ = ["Console", "describe", "human_bytes", "plural", "print_error", "wants_colour", "wants_plain_lines"]
+
 _LABEL = 10
 _EVERY = 30.0
 _LONG = 1.0
 """Seconds between two lines about a phase in a log, and how long it must take to get one at all."""
 _BOLD, _DIM, _RED, _RESET = "\033[1m", "\033[2m", "\033[31m", "\033[0m"
-
-
-def human_bytes(count: int) -> str:
-    """Write a number of bytes with decimal units and about three significant digits: ``359 MB``."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if value < 999.5 or unit == "TB":
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 9.95 else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun: ``1 file``, ``3 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def wants_colour(stream: TextIO) -> bool:
