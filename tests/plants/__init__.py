@@ -1,0 +1,83 @@
+"""Programs with planted differences, and programs that are equal but for times and names: what `verify` must see.
+
+``different.toml``: two runs never have the same result; each names the channel by which it shows, what the first cause
+must say (a regular expression, matched against the sentence) and a text in the line that must be named.
+``equal.toml``: the results are equal, though bytes of files, names of folders or printed times are not.
+Programs use the standard library, or PyTorch and NumPy where they say ``needs = "torch"``.
+
+The programs were written before the detectors, by somebody who did not write those.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.cli import Done, Project
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plant:
+    """One program.
+
+    Attributes:
+        channel: by which a difference shows; empty: the results are equal.
+        cause: regular expression for the first cause's sentence.
+        at: a text in the line that is named.
+        needs: framework to mount.
+    """
+
+    name: str
+    script: str
+    channel: str = ""
+    cause: str = ""
+    at: str = ""
+    needs: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judged:
+    """What `verify` made of a plant.
+
+    Attributes:
+        code: its exit code.
+        first: the sentence about the first cause; empty if none was named.
+        where: file and line of it.
+        right: whether it is the planted one.
+    """
+
+    plant: Plant
+    code: int
+    first: str
+    where: str
+    right: bool
+    done: Done
+
+
+def load(path: Path) -> list[Plant]:
+    """Read a file of plants."""
+    return [Plant(**table) for table in tomllib.loads(path.read_text())["plant"]]
+
+
+def judge(plant: Plant, project: Project, *options: str) -> Judged:
+    """Verify a plant in a project of its own; ``options`` go to ``verify``."""
+    project.write("train.py", plant.script)
+    done = project("verify", "--json", *options, "train.py")
+    table: dict[str, Any] = done.json if done.out.strip().startswith("{") else {}
+    causes = table.get("causes") or [{}]
+    first, where = str(causes[0].get("what", "")), str(causes[0].get("where") or "")
+    lines = [number for number, line in enumerate(plant.script.splitlines(), 1) if plant.at and plant.at in line]
+    named = bool(first) and re.search(plant.cause, f"{first} {where}", re.IGNORECASE) is not None
+    at = re.fullmatch(r"train\.py:(\d+)", where)
+    right = named and (not at or not lines or int(at[1]) in lines)
+    return Judged(plant=plant, code=done.code, first=first, where=where, right=right, done=done)

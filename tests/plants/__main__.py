@@ -1,0 +1,86 @@
+"""Judge files of plants and print a table: ``python -m tests.plants FILE.toml… [-- OPTION…]``.
+
+Needs a container engine; makes a project, an image and a store of its own in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.plants import Judged, Plant, judge, load
+from tests.support import plants as library
+from tests.support.cli import Project
+from tests.support.environments import environment
+from tests.support.images import forget_images
+from tests.support.wheels import make_wheel
+
+_NAME = "plantbox"
+_SPEC = f"""\
+name: {_NAME}
+os: debian-12
+python: "3.11"
+packages: [libstdc++6, libgomp1]
+requirements: [plants]
+wheels: [wheels]
+determinism: {{threads: 1}}
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Judge; returns 1 if a verdict is wrong."""
+    files, options = arguments, []
+    if "--" in arguments:
+        at = arguments.index("--")
+        files, options = arguments[:at], arguments[at + 1 :]
+    found = [plant for file in files for plant in load(Path(file))]
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        made = _made(root)
+        try:
+            with ThreadPoolExecutor(int(os.environ.get("PLANT_JOBS", "2"))) as pool:
+                judged = list(pool.map(lambda plant: _judge(plant, made, root, options), found))
+        finally:
+            forget_images(f"envbuild/{_NAME}")
+    wrong = [each for each in judged if each.code != (16 if each.plant.channel else 0)]
+    planted = [each for each in judged if each.plant.cause]
+    for each in judged:
+        verdict = {0: "identical", 16: "different"}.get(each.code, f"exit {each.code}")
+        mark = "WRONG" if each in wrong else "cause" if each.plant.cause and not each.right else ""
+        print(f"{mark:<6}{each.plant.name:<28}{verdict:<11}{each.where:<16}{each.first[:110]}")
+        if mark == "WRONG":
+            print("      " + "\n      ".join(_why(each)))
+    print(f"{len(judged)} plants: {len(wrong)} wrong verdicts", end="")
+    print(f", first cause right in {sum(each.right for each in planted)} of {len(planted)}" if planted else "")
+    return 1 if wrong else 0
+
+
+def _why(judged: Judged) -> list[str]:
+    """Return what `verify` said differs, or the end of its errors."""
+    out = judged.done.out.strip()
+    differs = json.loads(out).get("differs", []) if out.startswith("{") else []
+    return [str(each) for each in differs] or judged.done.err[-600:].splitlines()
+
+
+def _made(root: Path) -> Project:
+    """Lock and build the image of all plants."""
+    proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    project = Project(folder=root / "made" / "project", store=root / "store", environ=proxies)
+    make_wheel(project.folder / "wheels", "plants", "1.0", library.wheel(""))
+    project.write("spec.yaml", _SPEC)
+    project.must("lock")
+    project.must("build")
+    return project
+
+
+def _judge(plant: Plant, made: Project, root: Path, options: list[str]) -> Judged:
+    mount = ("--mount", f"{environment(plant.needs, '3.11')}:/frameworks:ro") if plant.needs else ()
+    return judge(plant, made.copy(root / plant.name), *options, *mount)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
