@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import __version__
-from envbuild.cli.console import Console, plural
+from envbuild.cli.console import Console
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import atomic_write
+from envbuild.core.text import plural
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.verification import attestation
 
 if TYPE_CHECKING:
-    from envbuild.operations.load_lock import Opened
+    from envbuild.operations.load_lock import LoadedLock
     from envbuild.record.model import Record
     from envbuild.runs.request import RunRequest
     from envbuild.verification.attestation import Statement
@@ -87,7 +88,7 @@ def sign(path: Path, key: Path) -> None:
         )
 
 
-def check_attestation(opened: Opened, arguments: Sequence[str], signers: Path | None, console: Console) -> int:
+def check_attestation(opened: LoadedLock, arguments: Sequence[str], signers: Path | None, console: Console) -> int:
     """Tell whether what was proved still holds for what is here now; returns 0.
 
     Args:
@@ -142,7 +143,7 @@ def check_signature(path: Path, signers: Path | None) -> str:
     return _last_line(done.stdout)
 
 
-def _stale(opened: Opened, statement: Statement, arguments: Sequence[str]) -> list[str]:
+def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -> list[str]:
     """Say what is not as it was when it was proved."""
     from envbuild.cli.inputs import compared_inputs
     from envbuild.image.identity import read_identity

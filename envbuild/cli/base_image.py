@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild import __version__
-from envbuild.cli.console import Console, human_bytes
+from envbuild.cli.console import Console
 from envbuild.cli.debian_system import MACHINES
 from envbuild.core.digest import sha256_json
+from envbuild.core.text import human_bytes
 from envbuild.errors import EngineError, IntegrityError, ResolveError
 from envbuild.image.os.base import Facts, read_facts
 from envbuild.lockfile import layout

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.engines import step_runner
-from envbuild.cli.fetching import ensure_files, naming_damaged_files, naming_damaged_layers
+from envbuild.cli.fetching import ensure_files, heal_corrupt_layers, heal_corrupt_objects
 from envbuild.core.digest import sha256_bytes, sha256_json
+from envbuild.core.text import human_bytes, plural
 from envbuild.image.identity import (
     Identity,
     check_reproduced,
@@ -24,7 +25,7 @@ from envbuild.image.identity import (
 )
 from envbuild.lockfile import model as locks
 from envbuild.operations.export import parse_target
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.store import leases
 from envbuild.store.objects import Store
 from envbuild.store.roots import note_lock
@@ -45,7 +46,7 @@ class BuildOptions:
     sources: tuple[Path, ...] = ()
 
 
-Verify = Callable[[Opened, BuildOptions, "Engine | None", Identity, Console], None]
+Verify = Callable[[LoadedLock, BuildOptions, "Engine | None", Identity, Console], None]
 """Checks an image that was built, given the engine that holds it and what is recorded of it."""
 
 
@@ -61,7 +62,7 @@ def build_image(
     from envbuild.image.plan.model import plan
 
     target = None if options.output is None else parse_target(options.output)
-    opened = open_lock(path)
+    opened = load_lock(path)
     lock, planned = opened.lock, plan(opened.lock)
     recipe = recipe_of(lock, planned)
     recorded = read_identity(opened.path, lock)
@@ -76,7 +77,7 @@ def build_image(
         return recorded
     expected = expected_layers(recorded, planned, recipe)
     delivery = Loading(engine, image_tag(lock), planned, console, expected) if engine is not None else nullcontext()
-    with naming_damaged_layers(Store(), console), delivery as loading:
+    with heal_corrupt_layers(Store(), console), delivery as loading:
         built = assemble_image(opened, options, engine, console, loading)
         identity = make_identity(lock, built.image, recipe)
         check_reproduced(opened.path, recorded, identity)
@@ -124,7 +125,7 @@ def _is_there(engine: Engine, recorded: Identity | None, recipe: str) -> bool:
 
 
 def assemble_image(
-    opened: Opened,
+    opened: LoadedLock,
     options: BuildOptions,
     engine: Engine | None,
     console: Console,
@@ -142,7 +143,7 @@ def assemble_image(
     lock, store = opened.lock, anew or Store()
     steps = _Steps(engine, store, console, fresh=anew is not None)
     ensure_files(opened, store, options.sources, offline=options.offline, console=console)
-    with naming_damaged_files(lock, store, console):
+    with heal_corrupt_objects(lock, store, console):
         built = assemble(
             plan(lock),
             lock,
@@ -180,9 +181,9 @@ def write_docker_context(folder: Path, path: Path | None, options: BuildOptions,
     """Write a Dockerfile with everything it needs."""
     from envbuild.image.dockerfile import render, write_context
 
-    opened, store = open_lock(path), Store()
+    opened, store = load_lock(path), Store()
     ensure_files(opened, store, options.sources, offline=options.offline, console=console)
-    with naming_damaged_files(opened.lock, store, console):
+    with heal_corrupt_objects(opened.lock, store, console):
         write_context(render(opened.lock), store.path, folder, console)
     console.line("context", str(folder), elapsed=True)
     console.line("next", f"docker build --network=none {folder}")
@@ -196,7 +197,7 @@ def _report(built: Built, lock: locks.Lock, reproduced: bool, console: Console) 
     console.line("image", lock.name, f"sha256:{built.image.config_digest[:12]}…", made, said, elapsed=True)
 
 
-def _package_finder(opened: Opened, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:
+def _package_finder(opened: LoadedLock, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:
     """Return what names the OS packages that ship a library; None offline, since it reads the archive's index."""
     system = opened.lock.os
     if options.offline or not system.packages:

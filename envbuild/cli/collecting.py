@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import UsageError
 from envbuild.lockfile import model as locks
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from envbuild.core.progress import Advance
-from envbuild.core.text import human_bytes, plural
+from envbuild.core.text import human_bytes
 
 if TYPE_CHECKING:
     from rich import progress
 
     from envbuild.operations.events import Event
-
-__all__ = ["Console", "describe", "human_bytes", "plural", "print_error", "wants_colour", "wants_plain_lines"]
 
 _LABEL = 10
 _EVERY = 30.0

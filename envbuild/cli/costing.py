@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from envbuild.cli.console import Console, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import plural
 from envbuild.errors import NotReproducibleError
 from envbuild.verification.cost import Arm, Control, Unit, conclusion, noise, rows, savers, saves, units
 

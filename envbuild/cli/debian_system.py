@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import ResolveError
 from envbuild.lockfile import model as locks
 from envbuild.spec.model import Spec

@@ -14,7 +14,7 @@ from envbuild.cli.console import Console
 from envbuild.errors import IntegrityError
 from envbuild.image.identity import read_identity
 from envbuild.operations.blob_locations import read_published
-from envbuild.operations.load_lock import Opened
+from envbuild.operations.load_lock import LoadedLock
 from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import builder_of, locked_by
@@ -70,7 +70,7 @@ def demand(reference: Reference, who: Trust, console: Console) -> None:
     console.line("signed", f"sha256:{reference.digest[:12]}…", f"by {who}", elapsed=True)
 
 
-def published_reference(opened: Opened) -> Reference:
+def published_reference(opened: LoadedLock) -> Reference:
     """Return where the image beside a lock was pushed to.
 
     Raises:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from envbuild.cli.console import Console, plural
+from envbuild.cli.console import Console
 from envbuild.cli.running import trace_variables
+from envbuild.core.text import plural
 from envbuild.operations.first_difference import first_difference, traces_of
 
 if TYPE_CHECKING:

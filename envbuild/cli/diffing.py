@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envbuild.cli.console import Console, plural
-from envbuild.core.suggest import script_in
-from envbuild.core.text import plain
+from envbuild.cli.console import Console
+from envbuild.core.text import plain, plural, script_in
 from envbuild.difference.compare import compare
 from envbuild.difference.finding import Difference, Finding
 from envbuild.errors import NotReproducibleError, UsageError

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.exchanging_layers import made_layers, pull_layers
 from envbuild.cli.places import Place, open_place
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import IntegrityError, UsageError
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.store.bundle import FILE, artifact_of, files_of, read_artifact, tag_of
 from envbuild.store.objects import Store
 from envbuild.store.roots import holders, note_lock
@@ -75,18 +76,18 @@ def pull_store(wishes: Copies, console: Console) -> None:
     console.result({"place": wishes.place, "pulled": [result for result in results if result]})
 
 
-def _chosen(wishes: Copies, store: Store) -> Iterator[Opened]:
+def _chosen(wishes: Copies, store: Store) -> Iterator[LoadedLock]:
     """Open the locks: those named, all that used the store, or the one found upward."""
     if wishes.everything:
         for holder in holders(store):
             if holder.state != "gone":
-                yield open_lock(Path(holder.entry.path))
+                yield load_lock(Path(holder.entry.path))
         return
     for path in wishes.locks or (None,):
-        yield open_lock(path)
+        yield load_lock(path)
 
 
-def _pull_lock(place: Place, opened: Opened, store: Store, wishes: Copies, console: Console) -> dict[str, object]:
+def _pull_lock(place: Place, opened: LoadedLock, store: Store, wishes: Copies, console: Console) -> dict[str, object]:
     lock, began = opened.lock, time.monotonic()
     tag = tag_of(lock)
     note_lock(store, opened.path, lock)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from envbuild.cli.console import Console
 from envbuild.cli.places import Place
 from envbuild.core.digest import SHA256
-from envbuild.operations.load_lock import Opened
+from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.bundle import BESIDE, CONFIG, LAYER, Artifact, Piece, piece_of
 from envbuild.store.objects import Store
 
@@ -24,7 +24,7 @@ _SMALL = 64 << 20
 _BESIDE = re.compile(r"[a-z][a-z0-9-]*\.json")
 
 
-def made_layers(opened: Opened, console: Console) -> list[Piece]:
+def made_layers(opened: LoadedLock, console: Console) -> list[Piece]:
     """Describe a lock's layers, made now if need be, with the image's configuration that lists them."""
     from envbuild.cli.building import BuildOptions, assemble_image
     from envbuild.image.plan.model import plan
@@ -41,7 +41,7 @@ def made_layers(opened: Opened, console: Console) -> list[Piece]:
     return pieces
 
 
-def pull_layers(place: Place, artifact: Artifact | None, opened: Opened, store: Store, console: Console) -> int:
+def pull_layers(place: Place, artifact: Artifact | None, opened: LoadedLock, store: Store, console: Console) -> int:
     """Take layers, as far as the digest recorded beside the lock vouches for them; returns how many came.
 
     A layer's key tells what it is made of, not what it is; whoever pushes could put anything there. The image's
@@ -89,7 +89,7 @@ def _settle(place: Place, store: Store, key: str, piece: Piece, beside: Sequence
     make_layer(store, key, boot_id(), make)
 
 
-def _settle_top(planned: Plan, opened: Opened, store: Store, piece: Piece) -> None:
+def _settle_top(planned: Plan, opened: LoadedLock, store: Store, piece: Piece) -> None:
     """Take from the topmost layer what the next build makes it of; the layer itself is made anew for every lock."""
     from envbuild.image.runtime_layer import adopt_runtime
 
@@ -98,7 +98,7 @@ def _settle_top(planned: Plan, opened: Opened, store: Store, piece: Piece) -> No
 
 
 def _vouched(
-    place: Place, artifact: Artifact | None, opened: Opened, planned: Plan, console: Console
+    place: Place, artifact: Artifact | None, opened: LoadedLock, planned: Plan, console: Console
 ) -> Mapping[str, str]:
     """Return which bytes each layer must have, by its key: what the recorded image's configuration says."""
     from envbuild.cli.building import recipe_of

@@ -7,9 +7,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import BuildError, IntegrityError, UsageError
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path],
     """Bring all files of a lock into the store, and into a folder if asked for; damaged ones are brought in again."""
     from envbuild.store import vendor as vendoring
 
-    opened = open_lock(path)
+    opened = load_lock(path)
     store = Store()
     _drop_damaged(opened.lock, store, console)
     if not ensure_files(opened, store, sources, offline=False, console=console):
@@ -32,7 +33,7 @@ def fetch_files(path: Path | None, vendor: Path | None, sources: Sequence[Path],
     console.result({"lock": opened.lock.file_name, "store": str(store.root), "vendor": str(vendor) if vendor else None})
 
 
-def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> bool:
+def ensure_files(opened: LoadedLock, store: Store, folders: Sequence[Path], *, offline: bool, console: Console) -> bool:
     """Fetch what the store lacks; asks no index when it lacks nothing, which is False.
 
     Raises:
@@ -72,7 +73,7 @@ def ensure_files(opened: Opened, store: Store, folders: Sequence[Path], *, offli
     return True
 
 
-def fetch_some(opened: Opened, store: Store, wanted: set[str], console: Console) -> None:
+def fetch_some(opened: LoadedLock, store: Store, wanted: set[str], console: Console) -> None:
     """Fetch some of a lock's files, by SHA-256.
 
     Raises:
@@ -90,7 +91,7 @@ def fetch_some(opened: Opened, store: Store, wanted: set[str], console: Console)
 
 
 def _fetch(
-    opened: Opened,
+    opened: LoadedLock,
     store: Store,
     folders: Sequence[Path],
     missing: set[str],
@@ -134,7 +135,7 @@ def _fetch(
 
 
 @contextmanager
-def naming_damaged_files(lock: Lock, store: Store, console: Console) -> Iterator[None]:
+def heal_corrupt_objects(lock: Lock, store: Store, console: Console) -> Iterator[None]:
     """Tell files that were damaged in the store from other failures, and remove them, so that a fetch heals it."""
     try:
         yield
@@ -150,7 +151,7 @@ def naming_damaged_files(lock: Lock, store: Store, console: Console) -> Iterator
 
 
 @contextmanager
-def naming_damaged_layers(store: Store, console: Console) -> Iterator[None]:
+def heal_corrupt_layers(store: Store, console: Console) -> Iterator[None]:
     """Tell layers that were damaged in the store from other failures, and remove them, so that a build heals it."""
     try:
         yield
@@ -191,7 +192,7 @@ def _drop_damaged(lock: Lock, store: Store, console: Console) -> list[Item]:
     return damaged
 
 
-def _deb_sources(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:
+def _deb_sources(opened: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:
     """Return where the locked OS packages are; asks no one if none is missing."""
     from envbuild.resolve.debian.closure import deb_urls
 
@@ -209,7 +210,7 @@ def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequen
     return found
 
 
-def _wheels_now(opened: Opened, missing: set[str]) -> Mapping[str, Sequence[str]]:
+def _wheels_now(opened: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:
     """Ask the indexes where missing wheels are; asks no one if none is missing."""
     from envbuild.resolve.python.pins import wheel_urls
     from envbuild.resolve.python.wheels import Target

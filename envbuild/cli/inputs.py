@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.console import Console, human_bytes, plural, print_error
+from envbuild.cli.console import Console, print_error
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import HostMismatchError
 from envbuild.lockfile.model import Input, Lock
 

@@ -6,10 +6,11 @@ import platform
 import sys
 from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.demanding import Checked, check_all
 from envbuild.cli.pulling import read_lock
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import IntegrityError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.registry.reference import Reference, parse_reference

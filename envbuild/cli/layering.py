@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.core.progress import Silent
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import BuildError
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def show_image(path: Path | None, console: Console) -> None:
     from envbuild.image.oci.count import count_files
     from envbuild.image.plan.model import plan
 
-    opened, store = open_lock(path), Store()
+    opened, store = load_lock(path), Store()
     planned = plan(opened.lock)
     built = _from_store(opened, planned, store)
     sharing = _sharing(opened, store)
@@ -69,7 +70,7 @@ def _shared(names: Sequence[str]) -> str:
     return f"shared with {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
-def _document(opened: Opened, built: Built, layers: list[dict[str, Any]], size: int, files: int) -> dict[str, Any]:
+def _document(opened: LoadedLock, built: Built, layers: list[dict[str, Any]], size: int, files: int) -> dict[str, Any]:
     return {
         "config": f"sha256:{built.image.config_digest}",
         "files": files,
@@ -80,7 +81,7 @@ def _document(opened: Opened, built: Built, layers: list[dict[str, Any]], size: 
     }
 
 
-def _from_store(opened: Opened, planned: Plan, store: Store) -> Built:
+def _from_store(opened: LoadedLock, planned: Plan, store: Store) -> Built:
     """Put the image together from kept layers; only the topmost, a few files, is written if need be."""
     from envbuild.image.assemble import assemble
     from envbuild.image.layer_cache import boot_id, cached_layer
@@ -96,7 +97,7 @@ def _from_store(opened: Opened, planned: Plan, store: Store) -> Built:
     return assemble(planned, opened.lock, cache=store, runner=_Nothing(), build_os=_Nothing().build, progress=Silent())
 
 
-def _sharing(opened: Opened, store: Store) -> dict[str, list[str]]:
+def _sharing(opened: LoadedLock, store: Store) -> dict[str, list[str]]:
     """Names of the other locks whose last build used a layer, by the layer's key; two of one name with their path."""
     from envbuild.store.roots import holders
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.cli.console import Console, plural
+from envbuild.cli.console import Console
 from envbuild.cli.debian_system import MACHINES
+from envbuild.core.text import plural
 from envbuild.core.types import without_defaults
 from envbuild.errors import UsageError
 from envbuild.host import file, values

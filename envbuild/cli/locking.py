@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envbuild.cli import base_image, debian_system, locked_host
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.inputs import moved_inputs
 from envbuild.cli.json_output import json_error_output
 from envbuild.core.fs import atomic_write
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import LockError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks

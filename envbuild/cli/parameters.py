@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from envbuild.cli.console import plural
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective
 
 _LINES = 40

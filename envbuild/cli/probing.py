@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.core.fs import atomic_write
+from envbuild.core.text import human_bytes, plural
 from envbuild.host import file
 from envbuild.host.diagnose import troubles
 from envbuild.host.facts import GpuFacts, HostFacts, HostGpu

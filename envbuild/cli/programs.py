@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from envbuild.cli.options import app
-from envbuild.core.suggest import names_in, perhaps, script_in
+from envbuild.core.text import names_in, perhaps, script_in
 from envbuild.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,15 +11,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.demanding import demand, published_reference
 from envbuild.core.digest import canonical_json
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
 from envbuild.image.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing.trust import Trust
 from envbuild.signing.trust import trust as parse_trust
@@ -49,7 +50,7 @@ def pull_image(text: str | None, path: Path | None, require: str | None, console
     from envbuild.engine.docker.adapter import connect
 
     who = parse_trust(require) if require is not None else None
-    opened = open_lock(path)
+    opened = load_lock(path)
     identity = pulled(opened, chosen_place(text, opened.path, opened.lock, "pull"), connect(), console, who)
     console.line("image", opened.lock.name, f"sha256:{identity['config'][:12]}…", "the lock's", elapsed=True)
     console.result(identity)
@@ -58,7 +59,7 @@ def pull_image(text: str | None, path: Path | None, require: str | None, console
 
 def image_for_run(
     text: str | None,
-    opened: Opened,
+    opened: LoadedLock,
     engine: Engine,
     console: Console,
     *,
@@ -97,7 +98,7 @@ def image_for_run(
 
 
 def pulled(
-    opened: Opened, reference: Reference, engine: Engine, console: Console, who: Trust | None = None
+    opened: LoadedLock, reference: Reference, engine: Engine, console: Console, who: Trust | None = None
 ) -> Identity:
     """Bring the image in, verified; arguments and errors as for ``pull_image``."""
     from envbuild.image.plan.model import plan
@@ -127,7 +128,7 @@ def pulled(
     return identity
 
 
-def check_is_locks(remote: RemoteImage, reference: Reference, opened: Opened) -> Identity:
+def check_is_locks(remote: RemoteImage, reference: Reference, opened: LoadedLock) -> Identity:
     """Compare an image's identity with what is recorded beside the lock, and what it says of its lock with the lock.
 
     Raises:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.building import BuildOptions, assemble_image, recipe_of
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import UsageError
 from envbuild.image.identity import Identity, check_reproduced, make_identity, read_identity, write_identity
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import Places, write_published
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.store.objects import Store
 
@@ -41,7 +42,7 @@ def push_image(text: str, path: Path | None, options: PushOptions, console: Cons
     from envbuild.net.config import network_config
     from envbuild.registry.repository import Repository
 
-    reference, opened = push_target(text), open_lock(path)
+    reference, opened = push_target(text), load_lock(path)
     lock = opened.lock
     if not reference.tag:
         reference = reference.tagged(locks.lock_digest(lock)[:12])
@@ -87,7 +88,7 @@ def push_layers(repository: Repository, image: Image, tag: str, console: Console
     return pushed
 
 
-def _there_already(repository: Repository, reference: Reference, opened: Opened, recipe: str) -> Identity | None:
+def _there_already(repository: Repository, reference: Reference, opened: LoadedLock, recipe: str) -> Identity | None:
     """Return the recorded image if the tag is it, and nothing that decides it has changed since; else None."""
     recorded = read_identity(opened.path, opened.lock)
     if recorded is None or recorded["recipe"] != recipe:
@@ -95,7 +96,7 @@ def _there_already(repository: Repository, reference: Reference, opened: Opened,
     return recorded if repository.manifest_digest(reference.tag) == recorded["manifest"] else None
 
 
-def _built(opened: Opened, recipe: str, options: PushOptions, console: Console) -> tuple[Identity, Image]:
+def _built(opened: LoadedLock, recipe: str, options: PushOptions, console: Console) -> tuple[Identity, Image]:
     """Make the image, from kept layers if there are, and record it."""
     built = assemble_image(opened, BuildOptions(offline=options.offline), None, console)
     identity = make_identity(opened.lock, built.image, recipe)

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.cli.building import BuildOptions, assemble_image
-from envbuild.cli.console import Console, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import plural
 from envbuild.errors import NotReproducibleError
 from envbuild.image.identity import Identity, identity_path, is_recorded
-from envbuild.operations.load_lock import Opened
+from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class _Anew(Store):
 
 
 def verify_build(
-    opened: Opened, options: BuildOptions, engine: Engine | None, identity: Identity, console: Console
+    opened: LoadedLock, options: BuildOptions, engine: Engine | None, identity: Identity, console: Console
 ) -> None:
     """Make a lock's image again, no layer and no operating system reused, and compare.
 
@@ -83,7 +84,7 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _differs(
-    opened: Opened, options: BuildOptions, engine: Engine | None, identity: Identity, built: Built, console: Console
+    opened: LoadedLock, options: BuildOptions, engine: Engine | None, identity: Identity, built: Built, console: Console
 ) -> NotReproducibleError:
     """Explain where the rebuilt image differs from the kept layers, or, if from the record alone, say so."""
     from envbuild.image.compare import image_differences, report

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.parameters import described as parameters_and_files
 from envbuild.cli.results import described as results
-from envbuild.core.suggest import script_in
-from envbuild.core.text import plain
+from envbuild.core.text import human_bytes, plain, plural, script_in
 from envbuild.host.facts import HostFacts
 from envbuild.lockfile.discovery import project_of
 from envbuild.record import history

@@ -8,9 +8,10 @@ from contextlib import suppress
 from math import nan
 from pathlib import Path
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.diffing import chosen, find_side
 from envbuild.core.fs import atomic_write
+from envbuild.core.text import human_bytes, plural
 from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
 from envbuild.lockfile.discovery import project_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envbuild.cli.console import human_bytes, plural
-from envbuild.core.text import plain
+from envbuild.core.text import human_bytes, plain, plural
 from envbuild.record.model import Output, Record
 
 _METRICS = 40

@@ -16,7 +16,7 @@ from envbuild.cli.programs import Verb, check_program, misplaced, search_start
 from envbuild.errors import EngineError, HostMismatchError, UsageError
 from envbuild.image.identity import is_recorded, read_identity
 from envbuild.lockfile import model as locks
-from envbuild.operations.load_lock import open_lock
+from envbuild.operations.load_lock import load_lock
 from envbuild.record.summary import summary
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
 
     arguments = () if _wants_shell(options) else check_program(options.command, options.verb)
     chosen = _chosen(options)
-    opened = open_lock(options.lock, search_start(arguments, options.verb), option=True)
+    opened = load_lock(options.lock, search_start(arguments, options.verb), option=True)
     path, lock = opened.path, opened.lock
     since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
@@ -121,7 +121,7 @@ def check_this_host(path: Path | None, console: Console) -> int:
     """Print the verdict on this host; returns 0 or 78."""
     from envbuild.operations.host_check import check_host, render
 
-    opened = open_lock(path)
+    opened = load_lock(path)
     verdict = check_host(opened.lock)
     inputs = compared_inputs(opened.path, opened.lock, console)
     ok = verdict.ok and not inputs.differences

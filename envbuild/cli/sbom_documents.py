@@ -12,15 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envbuild.cli.console import Console, plural
+from envbuild.cli.console import Console
 from envbuild.core.fs import atomic_write
 from envbuild.core.progress import Progress, Silent
+from envbuild.core.text import plural
 from envbuild.errors import BuildError, IntegrityError, UsageError
 from envbuild.image.identity import Identity, image_tag, read_identity
 from envbuild.image.os.deb import open_deb
 from envbuild.image.plan.model import plan
 from envbuild.lockfile.model import Lock, OsPackage
-from envbuild.operations.load_lock import open_lock
+from envbuild.operations.load_lock import load_lock
 from envbuild.resolve.debian.relations import Group, parse_relations
 from envbuild.sbom import cyclonedx, spdx
 from envbuild.sbom.bill import bill
@@ -35,7 +36,7 @@ _LINKS = 8
 
 def write_sbom(path: Path | None, kind: str, output: Path | None, console: Console) -> None:
     """Write a lock's bill of materials to a file or to standard output."""
-    opened = open_lock(path)
+    opened = load_lock(path)
     lock = opened.lock
     document = sbom_document(lock, read_identity(opened.path, lock), kind, Store(), console)
     if output is None:

@@ -19,7 +19,7 @@ from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.identity import Identity, identity_path, image_tag, read_identity
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
-from envbuild.operations.load_lock import Opened, open_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import Material, Origin, Subject, origin, provenance
@@ -55,7 +55,7 @@ def sign_image(text: str | None, path: Path | None, options: SignOptions, consol
     who = signer(options.key, options.keyless, os.environ)
     made = origin(options.builder, options.invocation, os.environ, __version__)
     program = tool.find_program(os.environ)
-    opened = open_lock(path)
+    opened = load_lock(path)
     reference = _to_sign(text, opened)
     identity = _pushed(reference, opened)
     statements = [] if options.signature_only else _statements(opened.lock, identity, made)
@@ -70,7 +70,7 @@ def sign_image(text: str | None, path: Path | None, options: SignOptions, consol
     console.result({"reference": str(reference), "signer": str(who), "statements": digests})
 
 
-def _to_sign(text: str | None, opened: Opened) -> Reference:
+def _to_sign(text: str | None, opened: LoadedLock) -> Reference:
     """Return the reference by digest."""
     reference = chosen_place(text, opened.path, opened.lock, "sign")
     if not reference.digest:
@@ -81,7 +81,7 @@ def _to_sign(text: str | None, opened: Opened) -> Reference:
     return reference.at(reference.digest)
 
 
-def _pushed(reference: Reference, opened: Opened) -> Identity:
+def _pushed(reference: Reference, opened: LoadedLock) -> Identity:
     """Return what is recorded of the image, after a look at what the registry holds."""
     from envbuild.cli.pulling import check_is_locks, check_lock_inside
     from envbuild.image.plan.model import plan

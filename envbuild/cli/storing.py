@@ -8,7 +8,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import EnvbuildError, IntegrityError
 from envbuild.store.inventory import KINDS, Kind, Thing, inventory, kinds_of
 from envbuild.store.leases import users
@@ -79,7 +80,7 @@ def _restore(
 ) -> dict[str, str]:
     """Bring damaged files in again where a lock needs them; returns names of those it could not, with reasons."""
     from envbuild.cli.fetching import fetch_some
-    from envbuild.operations.load_lock import open_lock
+    from envbuild.operations.load_lock import load_lock
 
     objects = {thing.name for thing in damaged if "/" not in thing.name}
     names = {file.sha256: file.name for holder in found for file in holder.entry.files if file.sha256 in objects}
@@ -94,7 +95,7 @@ def _restore(
         if not wanted or holder.state == "gone":
             continue
         try:
-            fetch_some(open_lock(holder.entry.place), store, wanted, console)
+            fetch_some(load_lock(holder.entry.place), store, wanted, console)
         except EnvbuildError as error:
             reasons |= dict.fromkeys(wanted, " ".join(error.message.split()))
         reasons = {sha256: reason for sha256, reason in reasons.items() if not store.has(sha256)}

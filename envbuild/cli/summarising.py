@@ -15,7 +15,7 @@ from envbuild.errors import BuildError, IntegrityError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.changes import cves, markdown, moves
 from envbuild.lockfile.model import OsPackage
-from envbuild.operations.load_lock import Opened
+from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 
 _CHANGELOGS = ("changelog.Debian.gz", "changelog.gz")
@@ -36,7 +36,7 @@ def summarise(path: Path, old: locks.Lock | None, new: locks.Lock, console: Cons
     fixes: Mapping[str, tuple[str, ...]] = {}
     readable = True
     try:
-        fixes = _fixes(Opened(path=path, lock=new), old, console)
+        fixes = _fixes(LoadedLock(path=path, lock=new), old, console)
     except (BuildError, IntegrityError) as error:
         readable = False
         console.line("note", error.message.partition("\n")[0])
@@ -44,7 +44,7 @@ def summarise(path: Path, old: locks.Lock | None, new: locks.Lock, console: Cons
     print(markdown(path.name, found, changelogs=readable), end="")
 
 
-def _fixes(opened: Opened, old: locks.Lock, console: Console) -> dict[str, tuple[str, ...]]:
+def _fixes(opened: LoadedLock, old: locks.Lock, console: Console) -> dict[str, tuple[str, ...]]:
     """Return the CVE numbers named between the locked versions, by package; needs the moved packages' files."""
     before = {package.name: package.version for package in old.os.packages}
     moved = [each for each in opened.lock.os.packages if before.get(each.name, each.version) != each.version]

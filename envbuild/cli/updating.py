@@ -6,9 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from envbuild.cli.console import Console, human_bytes, plural
+from envbuild.cli.console import Console
 from envbuild.cli.inputs import moved_inputs
 from envbuild.core.fs import atomic_write
+from envbuild.core.text import human_bytes, plural
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
 from envbuild.operations.lock_files import dockerfile_of

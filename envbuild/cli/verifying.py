@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.console import Console, plural, print_error
+from envbuild.cli.console import Console, print_error
 from envbuild.cli.programs import misplaced
 from envbuild.cli.running import TRACE_VALUES, RunOptions, host_said_first, prepared
+from envbuild.core.text import plural
 from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
 from envbuild.operations.verify_session import Session, ran_of
 
@@ -63,12 +64,12 @@ def verify_or_check(options: VerifyOptions, console: Console) -> int:
     if options.check:
         from envbuild.cli.attesting import check_attestation
         from envbuild.cli.json_output import json_error_output
-        from envbuild.operations.load_lock import open_lock
+        from envbuild.operations.load_lock import load_lock
 
         if options.cost or options.sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
         with json_error_output(console):
-            opened = open_lock(options.run.lock, option=True)
+            opened = load_lock(options.run.lock, option=True)
             return check_attestation(opened, options.run.command, options.signers, console)
     if options.signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")

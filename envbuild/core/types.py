@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):

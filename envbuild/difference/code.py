@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from envbuild.core.redact import mask_text
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Area, Evidence, Finding, Section, changed
-from envbuild.difference.text import digest, plural, some
+from envbuild.difference.text import digest, some
 from envbuild.record.model import Git, Record
 from envbuild.record.processes import ReadFile
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Evidence, Finding, Section, Tree, changed
-from envbuild.difference.text import plural
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 

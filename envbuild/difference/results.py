@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
-from envbuild.difference.text import digest, numbers, plural, some
+from envbuild.difference.text import digest, numbers, some
 from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_outputs import different_tensors
 from envbuild.record.model import Output, Point, Record

@@ -42,11 +42,6 @@ def numbers(before: float, after: float) -> tuple[str, str]:
     return repr(before), repr(after)
 
 
-def plural(count: int, noun: str) -> str:
-    """Write a count with its noun: ``1 file``, ``3,412 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def digest(sha256: str | None) -> str:
     """Write the beginning of a digest."""
     return f"{sha256[:12]}…" if sha256 else "(no digest)"

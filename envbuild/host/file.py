@@ -15,7 +15,7 @@ import msgspec
 import tomli_w
 
 from envbuild.core.digest import sha256_json
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 from envbuild.core.types import without_defaults
 from envbuild.errors import Problem, SpecError
 from envbuild.host.facts import FORMAT, HostFacts

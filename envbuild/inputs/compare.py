@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.core.progress import Progress, Silent
+from envbuild.core.text import plural
 from envbuild.errors import IntegrityError
-from envbuild.inputs.diff import TreeDiff, compare_trees, plural
+from envbuild.inputs.diff import TreeDiff, compare_trees
 from envbuild.inputs.digest import Tree, seal_inputs, trees
 from envbuild.inputs.manifest import ManifestError
 from envbuild.inputs.state import FOLDER, State

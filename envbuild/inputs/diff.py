@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.inputs.manifest import DIR, FILE, Entry, entries, order
 
 NAMES = 5
@@ -110,11 +110,6 @@ def _note(was: bytes, now: bytes) -> str:
 def printable(path: bytes) -> str:
     """Return a path as text that stays on its line: other bytes than printable UTF-8 are escaped as in Python."""
     return plain(path.decode("utf-8", "backslashreplace"))
-
-
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: ``1 file``, ``3,412 files``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from envbuild.core.suggest import names_in, perhaps, quote
+from envbuild.core.text import names_in, perhaps, quote
 from envbuild.inputs.manifest import DIR, FILE, LINK
 
 _ALL_SIGNS = 10

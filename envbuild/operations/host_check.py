@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
+from envbuild.core.text import plain
 from envbuild.errors import HostMismatchError
 from envbuild.host.facts import HostFacts
 from envbuild.image.runtime.files import expectations
 from envbuild.lockfile.model import Lock
 from envbuild.runtime.guard import checks, gate, table
-from envbuild.runtime.guard.check import Check, plain
+from envbuild.runtime.guard.check import Check
 
 Verdict = gate.Verdict
 _OF_THE_MOMENT = ("gpu.nvml", "gpu.libcuda", "gpu.exclusive")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class LoadedLock:
     """A lock that may be used.
 
     Attributes:
@@ -50,7 +50,7 @@ class Opened:
         return self.spec.os.mirror if self.spec else ""
 
 
-def open_lock(path: Path | None, start: Path | None = None, *, option: bool = False) -> Opened:
+def load_lock(path: Path | None, start: Path | None = None, *, option: bool = False) -> LoadedLock:
     """Load a lock: the named one, or the one found upward.
 
     Args:
@@ -74,7 +74,7 @@ def open_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
         sha256 = sha256_file(spec_path)
         _refuse_stale(found, lock, spec_path)
         remember_fresh(spec_path, sha256, lock)
-    return Opened(path=found, lock=lock, spec_path=spec_path)
+    return LoadedLock(path=found, lock=lock, spec_path=spec_path)
 
 
 def _is_a_spec(path: Path) -> UsageError:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.core.text import human_bytes
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Options, Record
 from envbuild.record.processes import ReadFile, effective
 from envbuild.record.summary import doubt
 from envbuild.reports.values import Run
-from envbuild.reports.words import duration, size, time
+from envbuild.reports.words import duration, time
 
 ABSENT = "–"
 _WIDTH = 300
@@ -127,7 +128,7 @@ def _options(options: Options) -> str:
             "" if options.guard else "guard off",
             f"{options.cpus:g} CPUs" if options.cpus is not None else "",
             f"CPUs {options.cpuset}" if options.cpuset else "",
-            f"memory {size(options.memory)}" if options.memory is not None else "",
+            f"memory {human_bytes(options.memory)}" if options.memory is not None else "",
             f"GPUs {options.gpus}" if options.gpus else "",
             *options.mounts,
         )
@@ -175,7 +176,7 @@ _RUN: dict[str, Callable[[Record], str]] = {
 _HOST: dict[str, Callable[[Record], str]] = {
     "CPU": _host(lambda host: " · ".join(part for part in (host.cpu.model, host.cpu.level) if part)),
     "CPUs": _host(lambda host: f"{host.cpu.visible or host.cpu.total} of {host.cpu.total}"),
-    "Memory": _host(lambda host: size(host.memory)),
+    "Memory": _host(lambda host: human_bytes(host.memory)),
     "Kernel": _host(lambda host: f"{host.kernel} · {host.machine}"),
     "C library": _host(lambda host: host.libc),
     "GPUs": _gpus,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from envbuild.core.text import human_bytes
 from envbuild.record.model import Output, Tensor
 from envbuild.reports.facts import ABSENT
 from envbuild.reports.values import LETTERS, Run
-from envbuild.reports.words import letters, number, size
+from envbuild.reports.words import letters, number
 
 ROWS = 200
 """Tensors and files shown of each list, those that differ first."""
@@ -97,7 +98,11 @@ def _state(outputs: Sequence[Output | None]) -> tuple[State, str]:
 def _cell(output: Output | None) -> str:
     if output is None:
         return ABSENT
-    return f"{size(output.size)} · {output.sha256[:12]}…" if output.sha256 else f"{size(output.size)} · unreadable"
+    return (
+        f"{human_bytes(output.size)} · {output.sha256[:12]}…"
+        if output.sha256
+        else f"{human_bytes(output.size)} · unreadable"
+    )
 
 
 def _tensors(outputs: Sequence[Output | None]) -> list[TensorRow]:

@@ -28,16 +28,6 @@ def number(value: float, digits: int = 5) -> str:
     return f"{value:.{digits}g}".replace("-", "−")
 
 
-def size(count: int) -> str:
-    """Write a number of bytes with decimal units and about three significant digits: ``359 MB``."""
-    value = float(count)
-    for unit in ("B", "kB", "MB", "GB"):
-        if value < 999.5:
-            return f"{value:.0f} {unit}" if unit == "B" or value >= 9.95 else f"{value:.1f} {unit}"
-        value /= 1000
-    return f"{value:.1f} TB"
-
-
 def time(recorded: str) -> str:
     """Write a recorded time, which is UTC whatever this machine's clock shows."""
     return f"{recorded[:10]} {recorded[11:19]} UTC"

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core import types
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 from envbuild.core.types import Policy
 from envbuild.errors import Problem, SpecError
 from envbuild.host import file, values

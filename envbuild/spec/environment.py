@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

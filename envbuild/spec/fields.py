@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from envbuild.core.suggest import either, perhaps, quote
+from envbuild.core.text import either, perhaps, quote
 from envbuild.spec.yaml import Broken, Items, Node, Report, Scalar, describe
 from envbuild.spec.yaml import Mapping as MappingNode
 

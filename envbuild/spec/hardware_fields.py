@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from envbuild.core.suggest import either, nearest, quote
+from envbuild.core.text import either, nearest, quote
 from envbuild.errors import Problem
 from envbuild.lockfile.hardware import POLICIES
 from envbuild.spec.fields import MISSING, Choice, Field, Kind, ListOf, Schema, Table, wrong

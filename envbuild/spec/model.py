@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.digest import sha256_json
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 from envbuild.core.types import LockName, Value
 from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.discovery import near_spec

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envbuild.core.suggest import names_in, perhaps, quote
+from envbuild.core.text import names_in, perhaps, quote
 from envbuild.spec import validators
 from envbuild.spec.fields import MISSING, Field, Schema, Table, Text
 from envbuild.spec.yaml import Mapping as MappingNode

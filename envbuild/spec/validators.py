@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from envbuild.core import types
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 
 _KERNEL_PART = re.compile(r"(>=|<=|==|!=|>|<)[ ]?([0-9]{1,5}(?:\.[0-9]{1,5}){0,3})")
 _STAMP = re.compile(r"([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})Z")

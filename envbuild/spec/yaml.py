@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 from envbuild.errors import Problem
 
 MAX_LENGTH = 1 << 20

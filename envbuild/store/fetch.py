@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from envbuild.core.fs import ELSEWHERE
 from envbuild.core.progress import Progress
+from envbuild.core.text import human_bytes
 from envbuild.errors import EnvbuildError, IntegrityError
 from envbuild.lockfile.model import Lock
 from envbuild.net.config import NetworkConfig
@@ -198,8 +199,8 @@ def _check_space(missing: Sequence[Item], store: Store) -> None:
     free = store.free_bytes() if need > 0 else None
     if free is not None and need > free:
         raise IntegrityError(
-            f"the store {store.root} has too little space: {len(missing)} files need {_size(need)}, "
-            f"{_size(free)} are free",
+            f"the store {store.root} has too little space: {len(missing)} files need {human_bytes(need)}, "
+            f"{human_bytes(free)} are free",
             ELSEWHERE,
         )
 
@@ -209,20 +210,12 @@ def _failure(failures: Sequence[UnavailableError], total: int, network: NetworkC
     failures = sorted(failures, key=lambda failure: failure.item.name)
     if network.offline:
         lines = [f"{len(failures)} of {total} files are not in the store, and the network is off"]
-        lines += [f"  {failure.item.name} ({_size(failure.item.size)})" for failure in failures]
+        lines += [f"  {failure.item.name} ({human_bytes(failure.item.size)})" for failure in failures]
         return IntegrityError("\n".join(lines), "fetch them once with the network on: envbuild fetch")
     lines = [f"{len(failures)} of {total} files could not be fetched"]
     for failure in failures:
-        lines.append(f"  {failure.item.name} ({_size(failure.item.size)})")
+        lines.append(f"  {failure.item.name} ({human_bytes(failure.item.size)})")
         lines += [f"    {source}: {reason}" for source, reason in failure.reasons]
         if not failure.reasons:
             lines.append("    no source is known: no index, mirror or folder in use offers it")
     return IntegrityError("\n".join(lines), "what came in is kept: try again later, or lock again: envbuild lock")
-
-
-def _size(count: int) -> str:
-    """Bytes for people, in powers of ten."""
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"

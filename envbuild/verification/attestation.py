@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from envbuild.core.suggest import script_in
+from envbuild.core.text import script_in
 from envbuild.errors import LockError
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified

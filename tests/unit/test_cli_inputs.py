@@ -17,7 +17,7 @@ from envbuild.errors import HostMismatchError, LockError, SpecError
 from envbuild.image.dockerfile import render
 from envbuild.inputs.digest import digest_inputs
 from envbuild.lockfile import model as locks
-from envbuild.operations.load_lock import open_lock
+from envbuild.operations.load_lock import load_lock
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
 from envbuild.spec.model import load_spec
 from tests.support.locks import small_lock
@@ -66,7 +66,7 @@ def test_changed_data_is_accepted_and_nothing_else_moves(project: Path, capsys: 
         "moved       changed  a",
     ]
     assert last.startswith("wrote     pylock.t.toml ")
-    assert open_lock(None).lock == after
+    assert load_lock(None).lock == after
     assert refuse_changed_inputs(project / "pylock.t.toml", after, Console())() == ()
 
 
@@ -85,9 +85,9 @@ def test_the_spec_may_declare_other_inputs(project: Path, capsys: pytest.Capture
     (project / "words").write_bytes(b"w")
     (project / "spec.yaml").write_text(SPEC.replace("[data]", "[words]"))
     with pytest.raises(LockError, match=r"spec\.yaml changed"):
-        open_lock(None)
+        load_lock(None)
     update_inputs(Path("spec.yaml"), Console())
-    assert [entry.path for entry in open_lock(None).lock.inputs] == ["words"]
+    assert [entry.path for entry in load_lock(None).lock.inputs] == ["words"]
     out = capsys.readouterr().out
     assert "moved     data: no input any more\nmoved     words: a new input\n" in out
 

@@ -14,7 +14,7 @@ from envbuild import cli
 from envbuild.cli.locking import differences
 from envbuild.image.dockerfile import render
 from envbuild.lockfile.model import Lock, dumps, loads
-from envbuild.operations.load_lock import open_lock
+from envbuild.operations.load_lock import load_lock
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
 from envbuild.spec.model import load_spec
 from envbuild.store.objects import Store
@@ -147,7 +147,7 @@ def _unread(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise AssertionError(f"{path} was read")
 
     (project / ".envbuild").mkdir()
-    open_lock(None)
+    load_lock(None)
     monkeypatch.setattr("envbuild.spec.model.load_spec", refuse)
     return project
 
@@ -155,7 +155,7 @@ def _unread(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_unchanged_spec_is_not_read_again(unread: Path) -> None:
     """What a lock was compared with once is known by its bytes from then on, touched or not."""
     (unread / "spec.yaml").touch()
-    assert open_lock(None).path == unread / "pylock.t.toml"
+    assert load_lock(None).path == unread / "pylock.t.toml"
 
 
 @pytest.mark.parametrize("edit", [edit for edit, _ in STALE])
@@ -163,7 +163,7 @@ def test_a_change_is_never_taken_for_known(edit: Callable[[Path], None], unread:
     """Every change that can make a lock stale has the spec read again."""
     edit(unread)
     with pytest.raises(AssertionError, match=r"spec\.yaml was read$"):
-        open_lock(None)
+        load_lock(None)
 
 
 @pytest.mark.parametrize("memory", ["", "[]", "{}", '{"envbuild": "0", "sha256": "", "meaning": ""}'])
@@ -171,7 +171,7 @@ def test_a_memory_that_is_no_use_is_not_used(memory: str, unread: Path) -> None:
     """Damaged, or of another envbuild, which may understand specs otherwise: the spec is read again."""
     (unread / ".envbuild" / "fresh.json").write_text(memory)
     with pytest.raises(AssertionError, match=r"spec\.yaml was read$"):
-        open_lock(None)
+        load_lock(None)
 
 
 def test_a_lock_made_again_is_compared_again(unread: Path) -> None:
@@ -180,12 +180,12 @@ def test_a_lock_made_again_is_compared_again(unread: Path) -> None:
     other = msgspec.structs.replace(lock, resolution={**lock.resolution, "spec.yaml": "0" * 64})
     (unread / "pylock.t.toml").write_bytes(dumps(other))
     with pytest.raises(AssertionError, match=r"spec\.yaml was read$"):
-        open_lock(None)
+        load_lock(None)
 
 
 def test_a_build_alone_leaves_no_folder(project: Path) -> None:
     """Only projects with runs have a state folder."""
-    open_lock(None)
+    load_lock(None)
     assert not (project / ".envbuild").exists()
 
 

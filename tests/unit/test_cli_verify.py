@@ -17,7 +17,7 @@ from envbuild.cli.verifying import VerifyOptions
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.lockfile import model as locks
-from envbuild.operations.load_lock import Opened
+from envbuild.operations.load_lock import LoadedLock
 from envbuild.record.model import LockFacts, Options, Script
 from envbuild.runs.request import RunRequest
 from envbuild.verification import attestation, cost
@@ -64,7 +64,7 @@ def test_the_programs_arguments_are_untouched(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.fixture
-def proved(tmp_path: Path) -> Opened:
+def proved(tmp_path: Path) -> LoadedLock:
     """A project of which something was proved: a lock, a script, a module."""
     lock = make_lock()
     path = tmp_path / lock.file_name
@@ -72,19 +72,19 @@ def proved(tmp_path: Path) -> Opened:
     (tmp_path / "lib").mkdir()
     (tmp_path / "train.py").write_text("import lib.model")
     (tmp_path / "lib/model.py").write_text("x = 1")
-    opened = Opened(path=path, lock=lock)
+    opened = LoadedLock(path=path, lock=lock)
     made = request(opened)
     runs = [run(opened), run(opened)]
     assert attest(made, runs, judge(runs, 2), None) == tmp_path / "pylock.digits.verified.json"
     return opened
 
 
-def request(opened: Opened) -> RunRequest:
+def request(opened: LoadedLock) -> RunRequest:
     """What was run."""
     return RunRequest(lock_path=opened.path, lock=opened.lock, image="t", config=sha("2"), arguments=("train.py", "-x"))
 
 
-def run(opened: Opened) -> Ran:
+def run(opened: LoadedLock) -> Ran:
     """A run of it."""
     script, model = opened.folder / "train.py", opened.folder / "lib/model.py"
     modules = [
@@ -109,12 +109,12 @@ def attesting_file(path: str, digest: str) -> Any:
     return ReadFile(path=path, size=1, sha256=digest)
 
 
-def check(opened: Opened, *arguments: str, signers: Path | None = None) -> int:
+def check(opened: LoadedLock, *arguments: str, signers: Path | None = None) -> int:
     """``envbuild verify --check``."""
     return check_attestation(opened, arguments, signers, Console())
 
 
-def test_what_still_holds_is_said(proved: Opened, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_still_holds_is_said(proved: LoadedLock, capsys: pytest.CaptureFixture[str]) -> None:
     """Unchanged files: exit 0, with what was proved, when, and where this machine is another one."""
     assert check(proved) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -138,7 +138,7 @@ def test_what_still_holds_is_said(proved: Opened, capsys: pytest.CaptureFixture[
         ),
     ],
 )
-def test_what_has_changed_makes_it_stale(proved: Opened, change: Any, told: str) -> None:
+def test_what_has_changed_makes_it_stale(proved: LoadedLock, change: Any, told: str) -> None:
     """Exit 11, what has changed, and the command that proves it anew."""
     change(proved.folder)
     with pytest.raises(LockError) as error:
@@ -148,7 +148,7 @@ def test_what_has_changed_makes_it_stale(proved: Opened, change: Any, told: str)
 
 
 def test_a_stale_proof_is_told_in_json_too(
-    proved: Opened, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    proved: LoadedLock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``verify --check --json`` prints an object whatever the answer is; the exit code stays."""
     monkeypatch.chdir(proved.folder)
@@ -165,7 +165,7 @@ def test_a_stale_proof_is_told_in_json_too(
     assert json.loads(capsys.readouterr().out)["fresh"] is False
 
 
-def test_an_image_built_anew_and_another_program_are_stale(proved: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_built_anew_and_another_program_are_stale(proved: LoadedLock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is about one image and one command line."""
     monkeypatch.setattr("envbuild.image.identity.read_identity", lambda path, lock: {"config": sha("f")})
     with pytest.raises(LockError) as error:
@@ -177,7 +177,7 @@ def test_an_image_built_anew_and_another_program_are_stale(proved: Opened, monke
     )
 
 
-def test_a_proof_that_was_refuted_is_taken_away(proved: Opened) -> None:
+def test_a_proof_that_was_refuted_is_taken_away(proved: LoadedLock) -> None:
     """Runs of the same program that differ take it away with its signature; others, or without controls, do not."""
     path = attestation.path_of(proved.path)
     Path(f"{path}.sig").write_text("x")
@@ -195,7 +195,7 @@ def test_a_proof_that_was_refuted_is_taken_away(proved: Opened) -> None:
     assert withdraw(request(proved), run(proved).record) == []
 
 
-def test_a_new_proof_has_no_old_signature(proved: Opened) -> None:
+def test_a_new_proof_has_no_old_signature(proved: LoadedLock) -> None:
     """A signature belongs to the bytes it was made for."""
     path = attestation.path_of(proved.path)
     signature = Path(f"{path}.sig")
@@ -206,7 +206,9 @@ def test_a_new_proof_has_no_old_signature(proved: Opened) -> None:
 
 
 @pytest.mark.subprocess
-def test_signatures_are_made_and_checked(proved: Opened, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_signatures_are_made_and_checked(
+    proved: LoadedLock, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """An SSH key signs; a changed byte, a signature by nobody known, and none at all are exit 13."""
     import subprocess
 

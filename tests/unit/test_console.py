@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from envbuild.cli import console
-from envbuild.cli.console import Console, human_bytes, plural, wants_colour
+from envbuild.cli.console import Console, wants_colour
+from envbuild.core.text import human_bytes, plural
 
 
 @pytest.mark.parametrize(

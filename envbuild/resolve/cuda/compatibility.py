@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from envbuild.core.suggest import quote
+from envbuild.core.text import quote
 from envbuild.errors import ResolveError
 from envbuild.lockfile.hardware import Cuda, GpuDevice, Hardware
 from envbuild.lockfile.model import PythonPackage

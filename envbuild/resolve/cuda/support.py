@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from envbuild.core.suggest import nearest
+from envbuild.core.text import nearest
 from envbuild.resolve.cuda import table as tables
 from envbuild.resolve.cuda.table import numbers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from envbuild.core.suggest import either, perhaps
+from envbuild.core.text import either, perhaps
 from envbuild.errors import ResolveError
 
 

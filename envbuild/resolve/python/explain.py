@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envbuild.core import package_data
-from envbuild.core.suggest import nearest, quote
+from envbuild.core.text import nearest, quote
 from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
 from envbuild.resolve.python.wheels import BUILD_ONE, Target
 

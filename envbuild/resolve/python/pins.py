@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from envbuild.core.progress import Progress, Silent
-from envbuild.core.suggest import perhaps, quote
+from envbuild.core.text import perhaps, quote
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.core.suggest import either, nearest, perhaps, quote
+from envbuild.core.text import either, nearest, perhaps, quote
 
 
 @pytest.mark.parametrize(
