@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from envbuild.cli.console import Console
 from envbuild.cli.engines import step_runner
-from envbuild.cli.fetching import ensure_files, heal_corrupt_layers, heal_corrupt_objects
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.core.text import human_bytes, plural
 from envbuild.image.identity import (
@@ -25,6 +24,7 @@ from envbuild.image.identity import (
 )
 from envbuild.lockfile import model as locks
 from envbuild.operations.export import parse_target
+from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.store import leases
 from envbuild.store.objects import Store
@@ -142,7 +142,7 @@ def assemble_image(
 
     lock, store = opened.lock, anew or Store()
     steps = _Steps(engine, store, console, fresh=anew is not None)
-    ensure_files(opened, store, options.sources, offline=options.offline, console=console)
+    ensure_files(opened, store, options.sources, offline=options.offline, events=console)
     with heal_corrupt_objects(lock, store, console):
         built = assemble(
             plan(lock),
@@ -182,7 +182,7 @@ def write_docker_context(folder: Path, path: Path | None, options: BuildOptions,
     from envbuild.image.dockerfile import render, write_context
 
     opened, store = load_lock(path), Store()
-    ensure_files(opened, store, options.sources, offline=options.offline, console=console)
+    ensure_files(opened, store, options.sources, offline=options.offline, events=console)
     with heal_corrupt_objects(opened.lock, store, console):
         write_context(render(opened.lock), store.path, folder, console)
     console.line("context", str(folder), elapsed=True)

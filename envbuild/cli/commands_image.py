@@ -129,9 +129,13 @@ def fetch(
     """Download every locked file, verified.
 
     Afterwards nothing needs the network."""
-    from envbuild.cli.fetching import fetch_files
+    from envbuild.cli.render.lock import fetched_json, fetched_lines
+    from envbuild.operations import fetch as operation
 
-    fetch_files(lock, vendor, sources or [], Console(quiet=quiet, verbose=verbose, as_json=as_json))
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    result = operation.fetch(lock, console, vendor=vendor, sources=sources or ())
+    console.print_lines(fetched_lines(result))
+    console.result(fetched_json(result))
 
 
 @app.command()

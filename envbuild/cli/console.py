@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
@@ -18,6 +18,7 @@ from envbuild.core.text import human_bytes
 if TYPE_CHECKING:
     from rich import progress
 
+    from envbuild.cli.render.events import Line
     from envbuild.operations.events import Event
 
 _LABEL = 10
@@ -122,7 +123,11 @@ class Console:
         """Print the lines of an event that a use case reports; this makes a console an ``Events``."""
         from envbuild.cli.render.events import lines
 
-        for line in lines(event):
+        self.print_lines(lines(event))
+
+    def print_lines(self, lines: Iterable[Line]) -> None:
+        """Print what a renderer made."""
+        for line in lines:
             if line.detail:
                 self.detail(*line.columns)
             else:

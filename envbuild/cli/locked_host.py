@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.cli.console import Console
-from envbuild.cli.debian_system import MACHINES
 from envbuild.core.text import plural
 from envbuild.core.types import without_defaults
 from envbuild.errors import UsageError
@@ -15,6 +14,7 @@ from envbuild.host import file, values
 from envbuild.host.facts import HostFacts
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import POLICIES, Cuda, Gpu, Hardware
+from envbuild.operations.operating_system import MACHINES
 from envbuild.resolve.hardware import lock_hardware
 from envbuild.spec.hardware import HardwareWish
 from envbuild.spec.model import Spec

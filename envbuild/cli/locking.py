@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from envbuild.cli import base_image, debian_system, locked_host
+from envbuild.cli import locked_host
 from envbuild.cli.console import Console
 from envbuild.cli.inputs import moved_inputs
 from envbuild.cli.json_output import json_error_output
@@ -132,8 +132,9 @@ def _versions(lock: locks.Lock) -> dict[str, str]:
 
 def _report(spec: Spec, lock: locks.Lock, notes: Sequence[str], console: Console) -> None:
     """Print what was locked, as people want to read it."""
-    report_system = base_image.report if lock.os.image else debian_system.report
-    report_system(lock.os, console)
+    from envbuild.cli.render.lock import system_line
+
+    console.print_lines([system_line(lock.os)])
     if lock.packages:
         wheel_bytes = sum(package.wheel.size for package in lock.packages)
         wheels = plural(len(lock.packages), "wheel")

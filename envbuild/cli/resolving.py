@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild.cli import base_image, debian_system, locked_host
+from envbuild.cli import locked_host
 from envbuild.cli.console import Console
 from envbuild.core.fs import atomic_write
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
-from envbuild.operations import locked_cuda
+from envbuild.operations import locked_cuda, operating_system
 from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
 from envbuild.spec.model import Spec
 from envbuild.store.objects import Store
@@ -36,14 +36,14 @@ def resolve(
     host = locked_host.Host.of(spec, path, options.host, old)
     host.lock(None)  # what cannot be locked is told before anything is resolved
     resolver = _Resolver(spec=spec, options=options, console=console, store=Store())
-    base = base_image.lock_base(spec, resolver.store, console) if spec.os.image else None
-    interpreter = base.python if base else debian_system.system_python(spec)
+    base = operating_system.lock_base(spec, resolver.store, console) if spec.os.image else None
+    interpreter = base.python if base else operating_system.system_python(spec)
     plan = locked_cuda.plan(spec, path, interpreter.version)
     request = _python_request(spec, path, old, options, interpreter, plan)
     wheels, system, added = resolver.parts(request, base)
     if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
-    debian_system.check_pins(spec, system)
+    operating_system.check_pins(spec, system)
     _remember_locations(resolver.store, wheels.locations)
     frameworks = policy.frameworks_of(wheels.packages)
     cuda, told = locked_cuda.found(spec, wheels.packages, frameworks, interpreter.version)
@@ -105,7 +105,7 @@ class _Resolver:
     store: Store
 
     def parts(
-        self, request: PythonRequest, base: base_image.Base | None
+        self, request: PythonRequest, base: operating_system.Base | None
     ) -> tuple[ResolvedPython, locks.Os, dict[str, str]]:
         """Return the wheels, the operating system, and the OS packages added for the wheels, with reasons."""
         from envbuild.resolve.libraries import closure
@@ -132,10 +132,10 @@ class _Resolver:
             system = first.result() if set(added) == assumed else self._system(base, added)
         return wheels, system, added
 
-    def _system(self, base: base_image.Base | None, added: Iterable[str]) -> locks.Os:
+    def _system(self, base: operating_system.Base | None, added: Iterable[str]) -> locks.Os:
         if base:
             return base.os
-        return debian_system.resolve_system(self.spec, added, self.store, self.console, refresh=self.options.refresh)
+        return operating_system.resolve_system(self.spec, added, self.store, self.console, refresh=self.options.refresh)
 
 
 def _remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) -> None:

@@ -79,7 +79,7 @@ def _restore(
     store: Store, damaged: Sequence[Thing], found: Sequence[Holder], console: Console, *, offline: bool
 ) -> dict[str, str]:
     """Bring damaged files in again where a lock needs them; returns names of those it could not, with reasons."""
-    from envbuild.cli.fetching import fetch_some
+    from envbuild.operations.fetch import fetch_some
     from envbuild.operations.load_lock import load_lock
 
     objects = {thing.name for thing in damaged if "/" not in thing.name}

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from envbuild.cli import locked_host
 from envbuild.cli.console import Console
-from envbuild.cli.fetching import fetch_some
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.changes import cves, markdown, moves
 from envbuild.lockfile.model import OsPackage
+from envbuild.operations.fetch import fetch_some
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 

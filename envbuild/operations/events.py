@@ -36,6 +36,42 @@ class Detail(Event):
     text: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FilesFetched(Event):
+    """All files of a lock are in the store, and some were fetched.
+
+    Attributes:
+        files: files of the lock.
+        bytes: fetched; 0 if they were found in a folder.
+        rate: in megabytes (10**6 bytes) a second.
+    """
+
+    files: int
+    bytes: int
+    rate: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SomeFilesFetched(Event):
+    """Some files of the lock with this file name were fetched into the store."""
+
+    files: int
+    lock: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NothingToFetch(Event):
+    """All files of a lock were in the store, whole."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BaseImageFetched(Event):
+    """The file system of a base image was put into the store; ``image`` is without its digest."""
+
+    image: str
+    bytes: int
+
+
 class Events(progress.Progress, Protocol):
     """Receives what a use case reports; safe to call from any thread."""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import singledispatch
 
+from envbuild.core.text import human_bytes, plural
 from envbuild.operations import events
 
 
@@ -40,3 +41,24 @@ def _(event: events.Note) -> Iterable[Line]:
 @lines.register
 def _(event: events.Detail) -> Iterable[Line]:
     yield Line("", (event.text,), detail=True)
+
+
+@lines.register
+def _(event: events.FilesFetched) -> Iterable[Line]:
+    rate = f"{event.rate:.0f} MB/s" if event.bytes else ""
+    yield Line("fetch", (f"{plural(event.files, 'file'):<18}", f"{human_bytes(event.bytes):<12}", rate), elapsed=True)
+
+
+@lines.register
+def _(event: events.SomeFilesFetched) -> Iterable[Line]:
+    yield Line("fetch", (f"{plural(event.files, 'file'):<18}", event.lock))
+
+
+@lines.register
+def _(event: events.NothingToFetch) -> Iterable[Line]:
+    yield Line("fetch", ("nothing to do",), elapsed=True)
+
+
+@lines.register
+def _(event: events.BaseImageFetched) -> Iterable[Line]:
+    yield Line("fetch", ("base image        ", f"{human_bytes(event.bytes):<12}", event.image))

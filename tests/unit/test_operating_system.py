@@ -10,10 +10,10 @@ from typing import BinaryIO
 
 import pytest
 
-from envbuild.cli.base_image import bring, lock_base
-from envbuild.cli.console import Console
 from envbuild.engine.protocol import ImageInfo
 from envbuild.errors import EngineError, IntegrityError, ResolveError
+from envbuild.operations.events import Silent
+from envbuild.operations.operating_system import fetch_base_image, lock_base
 from envbuild.spec.model import Os, Spec
 from envbuild.store.objects import Store
 from tests.support.base import GLIBC, base_tar
@@ -26,7 +26,7 @@ FILES: dict[str, bytes | str] = {
     "usr/bin/python3.11": "x",
     "usr/lib/x86_64-linux-gnu/libc.so.6": GLIBC,
 }
-QUIET = Console(quiet=True)
+QUIET = Silent()
 
 
 class FakeEngine:
@@ -105,7 +105,7 @@ def test_a_file_system_removed_from_the_store_comes_back(store: Store) -> None:
     engine = FakeEngine()
     first = lock_base(spec(), store, QUIET, engine)
     store.path(first.os.image_rootfs).unlink()
-    bring(first.os, store, QUIET, engine, offline=False)
+    fetch_base_image(first.os, store, QUIET, engine, offline=False)
     assert store.has(first.os.image_rootfs, first.os.image_size)
 
 
@@ -180,7 +180,7 @@ def test_other_bytes_than_locked_are_refused(store: Store, tmp_path: Path) -> No
     with pytest.raises(
         IntegrityError, match=rf"^the file system of {IMAGE} is not the one locked\n  expected  sha256:"
     ):
-        bring(locked, Store(tmp_path / "other"), QUIET, engine, offline=False)
+        fetch_base_image(locked, Store(tmp_path / "other"), QUIET, engine, offline=False)
 
 
 def test_offline_nothing_is_pulled(store: Store, tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_offline_nothing_is_pulled(store: Store, tmp_path: Path) -> None:
     locked = lock_base(spec(), store, QUIET, FakeEngine()).os
     empty = FakeEngine()
     with pytest.raises(IntegrityError) as caught:
-        bring(locked, Store(tmp_path / "other"), QUIET, empty, offline=True)
+        fetch_base_image(locked, Store(tmp_path / "other"), QUIET, empty, offline=True)
     assert caught.value.message == f"neither store nor engine has {BARE}"
     assert empty.asked == []
-    bring(locked, Store(tmp_path / "other"), QUIET, FakeEngine(held=True), offline=True)
+    fetch_base_image(locked, Store(tmp_path / "other"), QUIET, FakeEngine(held=True), offline=True)
     assert Store(tmp_path / "other").has(locked.image_rootfs)

@@ -1,9 +1,12 @@
-"""Base images: the engine gives the file system, the store keeps it, the lock names both digests."""
+"""The operating system of a lock: Debian made of packages, or a base image.
+
+Of a base image the engine gives the file system, the store keeps it, and the lock names both digests.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +14,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild import __version__
-from envbuild.cli.console import Console
-from envbuild.cli.debian_system import MACHINES
 from envbuild.core.digest import sha256_json
-from envbuild.core.text import human_bytes
 from envbuild.errors import EngineError, IntegrityError, ResolveError
 from envbuild.image.os.base import Facts, read_facts
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
+from envbuild.operations.events import BaseImageFetched, Events
 from envbuild.spec.environment import refuse
 from envbuild.spec.model import Spec
 from envbuild.store.objects import Store
@@ -31,6 +32,9 @@ Connect = Callable[[], "BaseImages"]
 
 _KIND = "base-images"
 _FACTS = "facts.json"
+
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Debian's names of architectures, and those in platform tags."""
 
 _NOT_INHERITED = frozenset({"HOME", "HOSTNAME", "NVIDIA_VISIBLE_DEVICES", "PWD", "PYTHONPATH", "TERM"})
 """Variables of the image that are the engine's or the run's, or let in modules that no lock names."""
@@ -54,6 +58,43 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
 
 
+def system_python(spec: Spec) -> locks.Python:
+    """Return the interpreter of the spec's release; raises ``ResolveError`` if it has no such Python."""
+    from envbuild.resolve.debian import releases
+
+    release = releases.find_release(spec.os.release)
+    interpreter = releases.system_python(spec.os.release, spec.python)
+    platform = f"manylinux_{release.glibc[0]}_{release.glibc[1]}_{MACHINES[spec.os.architecture]}"
+    return locks.Python(version=interpreter.version, executable=interpreter.executable, platform=platform)
+
+
+def resolve_system(spec: Spec, added: Iterable[str], store: Store, events: Events, *, refresh: bool) -> locks.Os:
+    """Resolve the closure of Python, the spec's packages and those added for wheels."""
+    from envbuild.resolve.debian import closure, releases
+
+    interpreter = releases.system_python(spec.os.release, spec.python)
+    wanted = closure.OsRequest(
+        release=spec.os.release,
+        architecture=spec.os.architecture,
+        packages=tuple(sorted({*interpreter.packages, *added, *(package.name for package in spec.packages)})),
+        snapshot=spec.os.snapshot,
+        mirror=spec.os.mirror,
+    )
+    return closure.resolve_os(wanted, store.cache_dir("debian"), events, refresh=refresh)
+
+
+def check_pins(spec: Spec, system: locks.Os) -> None:
+    """Refuse a pinned OS package whose version the archive does not have."""
+    found = {package.name: package.version for package in system.packages}
+    for index, package in enumerate(spec.packages):
+        if package.version and found.get(package.name) != package.version:
+            raise ResolveError(
+                f"packages[{index}]: {package.name} {package.version} is not in the archive, which has "
+                f"{found.get(package.name, 'none')}",
+                f"write {package.name}={found.get(package.name, '…')}, or pin the archive: os.snapshot",
+            )
+
+
 def find_engine() -> BaseImages:
     """Find the user's container engine."""
     from envbuild.engine.docker.adapter import connect
@@ -61,7 +102,7 @@ def find_engine() -> BaseImages:
     return connect()
 
 
-def lock_base(spec: Spec, store: Store, console: Console, connect: Connect = find_engine) -> Base:
+def lock_base(spec: Spec, store: Store, events: Events, connect: Connect = find_engine) -> Base:
     """Look into the spec's base image, bringing it into the store if need be.
 
     Raises:
@@ -69,7 +110,7 @@ def lock_base(spec: Spec, store: Store, console: Console, connect: Connect = fin
             no GNU C library, or envbuild's own folders in it.
         EngineError: no container engine answers.
     """
-    export = _exported(spec.os.image, spec.os.architecture, store, console, connect, offline=False)
+    export = _exported(spec.os.image, spec.os.architecture, store, events, connect, offline=False)
     facts = export.facts
     if facts.taken:
         raise ResolveError(
@@ -100,14 +141,9 @@ def lock_base(spec: Spec, store: Store, console: Console, connect: Connect = fin
     )
 
 
-def report(system: locks.Os, console: Console) -> None:
-    """Print which base image was locked."""
-    name, _, digest = system.image.partition("@")
-    image = f"{name}@{digest[:19]}…"
-    console.line("os", f"{system.release:<18}", "base image  ", f"{human_bytes(system.image_size):<8}", image)
-
-
-def bring(system: locks.Os, store: Store, console: Console, connect: Connect = find_engine, *, offline: bool) -> None:
+def fetch_base_image(
+    system: locks.Os, store: Store, events: Events, connect: Connect = find_engine, *, offline: bool
+) -> None:
     """Have a locked base image's file system in the store.
 
     Raises:
@@ -117,7 +153,7 @@ def bring(system: locks.Os, store: Store, console: Console, connect: Connect = f
     if store.has(system.image_rootfs, system.image_size):
         return
     try:
-        export = _exported(system.image, system.architecture, store, console, connect, offline=offline)
+        export = _exported(system.image, system.architecture, store, events, connect, offline=offline)
     except ResolveError as error:
         raise IntegrityError(error.message, error.hint) from None
     if export.rootfs != system.image_rootfs:
@@ -126,7 +162,7 @@ def bring(system: locks.Os, store: Store, console: Console, connect: Connect = f
             f"  expected  sha256:{system.image_rootfs}\n  found     sha256:{export.rootfs}",
             "the lock was made by another version of envbuild, or altered; lock again: envbuild lock spec.yaml",
         )
-    console.line("fetch", "base image        ", f"{human_bytes(export.size):<12}", system.image.partition("@")[0])
+    events.report(BaseImageFetched(image=system.image.partition("@")[0], bytes=export.size))
 
 
 def _choose_python(spec: Spec, facts: Facts) -> str:
@@ -147,7 +183,7 @@ def _choose_python(spec: Spec, facts: Facts) -> str:
 
 
 def _exported(
-    image: str, architecture: str, store: Store, console: Console, connect: Connect, *, offline: bool
+    image: str, architecture: str, store: Store, events: Events, connect: Connect, *, offline: bool
 ) -> Export:
     """Return what is known of an image; its file system is in the store afterwards.
 
@@ -158,8 +194,8 @@ def _exported(
 
     def make(folder: Path) -> None:
         engine = connect()
-        held = _held(engine, reference, architecture, console, offline=offline)
-        export = _export(engine, held, reference, architecture, folder / "base.tar", store, console)
+        held = _held(engine, reference, architecture, events, offline=offline)
+        export = _export(engine, held, reference, architecture, folder / "base.tar", store, events)
         (folder / _FACTS).write_bytes(msgspec.json.encode(export))
 
     for attempt in (1, 2):
@@ -171,7 +207,7 @@ def _exported(
     raise AssertionError("unreachable")
 
 
-def _held(engine: BaseImages, reference: str, architecture: str, console: Console, *, offline: bool) -> ImageInfo:
+def _held(engine: BaseImages, reference: str, architecture: str, events: Events, *, offline: bool) -> ImageInfo:
     """Return the image as the engine holds it, pulled if need be."""
     held = engine.find_image(reference)
     if held is None or held.architecture != architecture:
@@ -180,7 +216,7 @@ def _held(engine: BaseImages, reference: str, architecture: str, console: Consol
                 f"neither store nor engine has {reference}", "run it once without --offline, or: docker pull it before"
             )
         try:
-            with console.phase("base image: pull"):
+            with events.phase("base image: pull"):
                 engine.pull_image(reference, architecture)
         except EngineError as error:
             hint = f"check the digest, and that the engine may read that registry: docker pull {reference}"
@@ -196,12 +232,12 @@ def _held(engine: BaseImages, reference: str, architecture: str, console: Consol
 
 
 def _export(
-    engine: BaseImages, held: ImageInfo, reference: str, architecture: str, path: Path, store: Store, console: Console
+    engine: BaseImages, held: ImageInfo, reference: str, architecture: str, path: Path, store: Store, events: Events
 ) -> Export:
     """Normalise the image's file system into the store."""
     from envbuild.image.os.rootfs import image_layer_from_export
 
-    with console.phase("base image: export"), engine.export_image(reference, architecture) as stream:
+    with events.phase("base image: export"), engine.export_image(reference, architecture) as stream:
         layer = image_layer_from_export(stream, path)
     facts = read_facts(path)
     store.add_file(path, layer.diff_id)

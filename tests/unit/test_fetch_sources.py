@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.cli import fetching
 from envbuild.lockfile.model import PythonPackage, Wheel
+from envbuild.operations import fetch
 from envbuild.store.objects import Store
 from tests.support.runtime import make_lock
 
@@ -22,5 +22,5 @@ def test_a_note_that_goes_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.
     (folder / names[0]).write_text("one\nother\n")
     (folder / names[1]).write_bytes(b"\xff")
     monkeypatch.setattr(Path, "is_file", lambda path: True)
-    assert fetching._remembered(lock, store, {*names}) == {names[0]: ["one", "other"]}
-    assert fetching._remembered(lock, store, {*names[1:]}) == {}
+    assert fetch._remembered(lock, store, {*names}) == {names[0]: ["one", "other"]}
+    assert fetch._remembered(lock, store, {*names[1:]}) == {}

@@ -1,0 +1,264 @@
+"""Fetch a lock's files into the store, from wherever they are now, and heal what is corrupt there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.core.text import plural
+from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.operations.events import (
+    Detail,
+    Events,
+    FilesFetched,
+    Note,
+    NothingToFetch,
+    SomeFilesFetched,
+)
+from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.store.objects import Store
+
+if TYPE_CHECKING:
+    from envbuild.lockfile.model import Lock
+    from envbuild.store.fetch import FetchResult, Item
+    from envbuild.store.vendor import Vendored
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FetchedLock:
+    """A lock whose files are in the store.
+
+    Attributes:
+        loaded: the lock.
+        store: the store's folder.
+        vendor: the folder that the files were also written to, if asked for.
+        vendored: what was written there.
+    """
+
+    loaded: LoadedLock
+    store: Path
+    vendor: Path | None = None
+    vendored: Vendored | None = None
+
+
+def fetch(
+    path: Path | None, events: Events, *, vendor: Path | None = None, sources: Sequence[Path] = ()
+) -> FetchedLock:
+    """Fetch all files of a lock into the store, and write them to a folder if asked for; corrupt ones are replaced.
+
+    Args:
+        path: the lock's file; None: search upward from the working directory.
+        events: receives progress.
+        vendor: also write all files and the lock to this folder.
+        sources: folders that an earlier ``vendor`` wrote, tried before any index.
+
+    Raises:
+        UsageError: one of ``sources`` is no folder.
+        LockError: there is no lock, it is invalid, or it is stale.
+        IntegrityError: a file could not be fetched.
+    """
+    from envbuild.store import vendor as vendoring
+
+    loaded, store = load_lock(path), Store()
+    _drop_corrupt(loaded.lock, store, events)
+    if not ensure_files(loaded, store, sources, offline=False, events=events):
+        events.report(NothingToFetch())
+    vendored = vendoring.vendor(loaded.lock, store, vendor, events) if vendor is not None else None
+    return FetchedLock(loaded=loaded, store=store.root, vendor=vendor, vendored=vendored)
+
+
+def ensure_files(loaded: LoadedLock, store: Store, folders: Sequence[Path], *, offline: bool, events: Events) -> bool:
+    """Fetch what the store lacks; returns False, without a request to any index, if it lacks nothing.
+
+    Raises:
+        UsageError: one of ``folders`` is no folder, even if nothing is missing: on another machine it would be.
+        IntegrityError: a file could not be fetched.
+    """
+    from envbuild.operations.operating_system import fetch_base_image
+    from envbuild.store.fetch import lock_items
+    from envbuild.store.roots import note_lock
+    from envbuild.store.vendor import vendored_sources
+
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--from {folder}: there is no such folder", "make one: envbuild fetch --vendor DIR")
+    note_lock(store, loaded.path, loaded.lock)
+    items = lock_items(loaded.lock)
+    missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}
+    if not missing:
+        events.report(Detail(text=f"fetch: {plural(len(items), 'file')} in the store already"))
+        return False
+    system = loaded.lock.os
+    if system.image_rootfs in missing and not any(
+        system.image_rootfs in vendored_sources(loaded.lock, folder) for folder in folders
+    ):
+        fetch_base_image(system, store, events, offline=offline)
+        missing.remove(system.image_rootfs)
+    result = _fetch(loaded, store, folders, missing, offline=offline, events=events)
+    events.report(FilesFetched(files=len(items), bytes=result.bytes, rate=result.rate))
+    for warning in result.warnings:
+        events.report(Note(text=warning))
+    return True
+
+
+def fetch_some(loaded: LoadedLock, store: Store, wanted: set[str], events: Events) -> None:
+    """Fetch some of a lock's files, by SHA-256.
+
+    Raises:
+        IntegrityError: a file could not be fetched.
+    """
+    from envbuild.operations.operating_system import fetch_base_image
+
+    system = loaded.lock.os
+    if system.image_rootfs in wanted:
+        fetch_base_image(system, store, events, offline=False)
+    rest = wanted - {system.image_rootfs}
+    if rest:
+        _fetch(loaded, store, (), rest, offline=False, events=events, only=True)
+        events.report(SomeFilesFetched(files=len(rest), lock=loaded.lock.file_name))
+
+
+def _fetch(
+    loaded: LoadedLock,
+    store: Store,
+    folders: Sequence[Path],
+    missing: set[str],
+    *,
+    offline: bool,
+    events: Events,
+    only: bool = False,
+) -> FetchResult:
+    """Fetch from folders, mirrors, and where wheels were when they were locked; else ask the indexes where they are.
+
+    Args:
+        only: leave out files that are not in ``missing``, there or not.
+    """
+    from envbuild.net.config import network_config
+    from envbuild.store.fetch import fetch as fetch_items
+    from envbuild.store.fetch import lock_items
+    from envbuild.store.vendor import vendored_sources
+
+    lock, network = loaded.lock, network_config(offline=offline)
+    known: list[Mapping[str, Sequence[str]]] = [vendored_sources(lock, folder) for folder in folders]
+    wanted = set() if offline else missing - {sha256 for mapping in known for sha256 in mapping}
+    known.append(_deb_sources(loaded, wanted))
+
+    def items(wheels: Mapping[str, Sequence[str]], *places: Mapping[str, Sequence[str]]) -> list[Item]:
+        found = lock_items(lock, *known, *places, wheels)
+        return [item for item in found if item.sha256 in missing or not only]
+
+    remembered = _remembered(lock, store, wanted)
+    try:
+        wheels = _wheels_now(loaded, wanted - remembered.keys())
+        return fetch_items(items(wheels, remembered), store, events, network)
+    except IntegrityError as error:
+        # A remembered place may be gone, or have other bytes by now.
+        left = {sha256 for sha256 in remembered if not store.has(sha256)}
+        if not left:
+            raise
+        try:
+            wheels = _wheels_now(loaded, left)
+        except IntegrityError:
+            raise error from None
+        return fetch_items(items(wheels), store, events, network)
+
+
+@contextmanager
+def heal_corrupt_objects(lock: Lock, store: Store, events: Events) -> Iterator[None]:
+    """Remove corrupt files from the store if the block fails because of them, so that a fetch heals it.
+
+    Raises:
+        IntegrityError: the block failed, and files had other bytes than locked; they are named. Without such files
+            the block's own error is raised.
+    """
+    try:
+        yield
+    except (IntegrityError, BuildError) as error:
+        corrupt = _drop_corrupt(lock, store, events)
+        if not corrupt:
+            raise
+        names = "".join(f"\n  {item.name}: expected sha256 {item.sha256}" for item in corrupt)
+        raise IntegrityError(
+            f"{plural(len(corrupt), 'file')} in the store {store.root} had other bytes than locked; removed{names}",
+            "bring them in again: envbuild fetch",
+        ) from error
+
+
+@contextmanager
+def heal_corrupt_layers(store: Store, events: Events) -> Iterator[None]:
+    """Remove corrupt layers from the store if the block fails because of them, so that a build heals it.
+
+    Raises:
+        IntegrityError: the block failed, and layers had other bytes than when they were made. Without such layers
+            the block's own error is raised.
+    """
+    try:
+        yield
+    except (IntegrityError, BuildError) as error:
+        corrupt = _drop_corrupt_layers(store, events)
+        if not corrupt:
+            raise
+        raise IntegrityError(
+            f"{plural(corrupt, 'layer')} in the store {store.root} had other bytes than when made; removed",
+            "make what is missing: envbuild build",
+        ) from error
+
+
+def _drop_corrupt_layers(store: Store, events: Events) -> int:
+    """Read all layers that this process uses; those with other bytes are removed and counted."""
+    from envbuild.image.layer_cache import is_sound
+    from envbuild.store import leases
+    from envbuild.store.fsck import check
+    from envbuild.store.inventory import inventory
+
+    used = leases.names_used(store.root)
+    held = [thing for thing in inventory(store, {}) if thing.kind == "layers" and thing.name in used]
+    with events.phase("verify", sum(thing.size for thing in held)) as advance:
+        return len(check(store, held, is_sound, advance))
+
+
+def _drop_corrupt(lock: Lock, store: Store, events: Events) -> list[Item]:
+    """Read all of a lock's files that the store holds; those with other bytes are removed and returned."""
+    from envbuild.store.fetch import lock_items
+
+    held = [item for item in lock_items(lock) if store.has(item.sha256)]
+    corrupt = []
+    with events.phase("verify", sum(item.size for item in held)) as advance:
+        for item in held:
+            if not store.verify(item.sha256):
+                corrupt.append(item)
+            advance(item.size)
+    return corrupt
+
+
+def _deb_sources(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:
+    """Return where the locked OS packages are; asks no one if none is missing."""
+    from envbuild.resolve.debian.closure import deb_urls
+
+    wanted = any(package.sha256 in missing for package in loaded.lock.os.packages)
+    return deb_urls(loaded.lock.os, loaded.mirror) if wanted else {}
+
+
+def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequence[str]]:
+    """Return where missing wheels were when they were locked, as far as that is still known."""
+    folder = store.cache_dir("locations")
+    found: dict[str, Sequence[str]] = {}
+    for sha256 in {package.wheel.sha256 for package in lock.packages} & missing:
+        with suppress(OSError, ValueError):  # notes have no lease: a collection may take one at any moment
+            found[sha256] = (folder / sha256).read_text().splitlines()
+    return found
+
+
+def _wheels_now(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:
+    """Ask the indexes where missing wheels are; asks no one if none is missing."""
+    from envbuild.resolve.python.pins import wheel_urls
+    from envbuild.resolve.python.wheels import Target
+
+    lock = loaded.lock
+    wanted = [package for package in lock.packages if package.wheel.sha256 in missing]
+    target = Target(python=lock.python.version, platform=lock.python.platform)
+    wheels = tuple(map(Path, loaded.spec.wheels)) if loaded.spec else ()
+    return wheel_urls(wanted, target, wheels=wheels, folder=loaded.folder)
