@@ -146,15 +146,15 @@ def check_signature(path: Path, signers: Path | None) -> str:
 def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -> list[str]:
     """Say what is not as it was when it was proved."""
     from envbuild.cli.inputs import compared_inputs
-    from envbuild.image.identity import read_identity
+    from envbuild.image.record import read_image_record
 
     proof, found = statement.predicate, []
     if arguments and tuple(arguments) != _arguments(proof.command):
         found.append(f"program: verified {' '.join(_arguments(proof.command))}, asked for {' '.join(arguments)}")
     if statement.digest(opened.path.name) != sha256_file(opened.path):
         found.append(f"lock: {opened.path.name} has changed")
-    identity = read_identity(opened.path, opened.lock)
-    if identity is not None and identity["config"] != statement.digest(attestation.image_name(opened.lock.name)):
+    identity = read_image_record(opened.path, opened.lock)
+    if identity is not None and identity.config != statement.digest(attestation.image_name(opened.lock.name)):
         found.append("image: it was built anew, with other bits")
     kept = {opened.path.name, attestation.image_name(opened.lock.name)}
     files = {each.name: each.digest.sha256 for each in statement.subject if each.name not in kept} | proof.files

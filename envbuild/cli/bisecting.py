@@ -229,7 +229,7 @@ class _Bench:
 
     def _ready(self, side: Side, folder: Path) -> _Image:
         from envbuild.cli.building import BuildOptions, build_image
-        from envbuild.image.identity import identity_path, image_tag, is_recorded, read_identity
+        from envbuild.image.record import image_record_path, image_tag, is_recorded, read_image_record
 
         found = lock_path(side)
         if found is None:
@@ -243,11 +243,11 @@ class _Bench:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to((side.project / entry.path).resolve())
         with suppress(OSError):
-            identity_path(path).write_bytes(identity_path(side.project / path.name).read_bytes())
-        identity = read_identity(path, lock)
+            image_record_path(path).write_bytes(image_record_path(side.project / path.name).read_bytes())
+        identity = read_image_record(path, lock)
         engine = self._engine_for()
-        if identity is not None and is_recorded(engine.find_image(identity["reference"]), identity):
-            return _Image(lock=lock, path=path, reference=identity["reference"], config=identity["config"])
+        if identity is not None and is_recorded(engine.find_image(identity.reference), identity):
+            return _Image(lock=lock, path=path, reference=identity.reference, config=identity.config)
         held = engine.find_image(image_tag(lock))
         if held is not None and held.config == side.record.image:
             return _Image(lock=lock, path=path, reference=image_tag(lock), config=held.config)
@@ -257,7 +257,7 @@ class _Bench:
         except EnvbuildError as error:
             error.message = f"--bisect: the image of run {side.record.id[:10]} cannot be built: {error.message}"
             raise
-        return _Image(lock=lock, path=path, reference=identity["reference"], config=identity["config"])
+        return _Image(lock=lock, path=path, reference=identity.reference, config=identity.config)
 
 
 def _outputs(project: Path) -> Collection[str]:

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from envbuild.cli.console import Console
 from envbuild.cli.engines import step_runner
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.core.text import human_bytes, plural
-from envbuild.image.identity import (
-    Identity,
+from envbuild.image.record import (
+    ImageRecord,
     check_reproduced,
     expected_layers,
     image_tag,
     is_recorded,
-    make_identity,
-    read_identity,
-    write_identity,
+    make_image_record,
+    read_image_record,
+    write_image_record,
 )
 from envbuild.lockfile import model as locks
 from envbuild.operations.export import parse_target
@@ -46,13 +46,13 @@ class BuildOptions:
     sources: tuple[Path, ...] = ()
 
 
-Verify = Callable[[LoadedLock, BuildOptions, "Engine | None", Identity, Console], None]
+Verify = Callable[[LoadedLock, BuildOptions, "Engine | None", ImageRecord, Console], None]
 """Checks an image that was built, given the engine that holds it and what is recorded of it."""
 
 
 def build_image(
     path: Path | None, options: BuildOptions, console: Console, verify: Verify | None = None
-) -> dict[str, Any]:
+) -> ImageRecord:
     """Assemble a lock's image and load it, or write it to a file; returns what is recorded beside the lock.
 
     Raises:
@@ -65,21 +65,21 @@ def build_image(
     opened = load_lock(path)
     lock, planned = opened.lock, plan(opened.lock)
     recipe = recipe_of(lock, planned)
-    recorded = read_identity(opened.path, lock)
+    recorded = read_image_record(opened.path, lock)
     engine = _connect() if target is None else None
     if engine is not None and _is_there(engine, recorded, recipe):
         assert recorded is not None  # noqa: S101 - or it would not be there
         note_lock(Store(), opened.path, lock)
-        console.line("image", lock.name, f"sha256:{recorded['config'][:12]}…", "nothing to do", elapsed=True)
+        console.line("image", lock.name, f"sha256:{recorded.config[:12]}…", "nothing to do", elapsed=True)
         if verify is not None:
             verify(opened, options, engine, recorded, console)
-        console.result(recorded)
+        console.result(recorded.as_dict())
         return recorded
     expected = expected_layers(recorded, planned, recipe)
     delivery = Loading(engine, image_tag(lock), planned, console, expected) if engine is not None else nullcontext()
     with heal_corrupt_layers(Store(), console), delivery as loading:
         built = assemble_image(opened, options, engine, console, loading)
-        identity = make_identity(lock, built.image, recipe)
+        identity = make_image_record(lock, built.image, recipe)
         check_reproduced(opened.path, recorded, identity)
         if target is not None:
             target.write(built.image, image_tag(lock))
@@ -90,13 +90,13 @@ def build_image(
             )
             if delivered.why:
                 console.detail(f"loaded, since the engine cannot pull from this process: {delivered.why}")
-    write_identity(opened.path, identity)
+    write_image_record(opened.path, identity)
     store = Store()
     note_lock(store, opened.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
     _report(built, lock, recorded == identity, console)
     if verify is not None:
         verify(opened, options, engine, identity, console)
-    console.result(identity)
+    console.result(identity.as_dict())
     return identity
 
 
@@ -117,11 +117,11 @@ def recipe_of(lock: locks.Lock, planned: Plan) -> str:
     return sha256_json([[layer.key for layer in planned.layers], inside])
 
 
-def _is_there(engine: Engine, recorded: Identity | None, recipe: str) -> bool:
+def _is_there(engine: Engine, recorded: ImageRecord | None, recipe: str) -> bool:
     """Whether the engine holds the recorded image, and nothing that decides it has changed since."""
-    if recorded is None or recorded["recipe"] != recipe:
+    if recorded is None or recorded.recipe != recipe:
         return False
-    return is_recorded(engine.find_image(recorded["reference"]), recorded)
+    return is_recorded(engine.find_image(recorded.reference), recorded)
 
 
 def assemble_image(

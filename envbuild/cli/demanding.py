@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.cli.console import Console
 from envbuild.errors import IntegrityError
-from envbuild.image.identity import read_identity
+from envbuild.image.record import read_image_record
 from envbuild.operations.blob_locations import read_published
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.registry.reference import Reference
@@ -76,8 +76,8 @@ def published_reference(opened: LoadedLock) -> Reference:
     Raises:
         IntegrityError: nowhere, so that nobody can have signed it.
     """
-    published, recorded = read_published(opened.path, opened.lock), read_identity(opened.path, opened.lock)
-    found = [known for known in published if recorded is None or known.digest == recorded["manifest"]]
+    published, recorded = read_published(opened.path, opened.lock), read_image_record(opened.path, opened.lock)
+    found = [known for known in published if recorded is None or known.digest == recorded.manifest]
     if not found:
         raise IntegrityError(
             f"nobody has signed the image of {opened.path.name} as far as is known: what is signed is an image in a "

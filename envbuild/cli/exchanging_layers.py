@@ -102,20 +102,20 @@ def _vouched(
 ) -> Mapping[str, str]:
     """Return which bytes each layer must have, by its key: what the recorded image's configuration says."""
     from envbuild.cli.building import recipe_of
-    from envbuild.image.identity import identity_path, read_identity
+    from envbuild.image.record import image_record_path, read_image_record
 
-    recorded = read_identity(opened.path, opened.lock)
-    name = identity_path(opened.path).name
+    recorded = read_image_record(opened.path, opened.lock)
+    name = image_record_path(opened.path).name
     if recorded is None:
         console.line("note", f"no layers taken: there is no {name} that says which bytes they must have")
         return {}
-    if recorded["recipe"] != recipe_of(opened.lock, planned):
+    if recorded.recipe != recipe_of(opened.lock, planned):
         console.line("note", f"no layers taken: {name} is by another version of envbuild")
         return {}
-    if artifact is None or not any(piece.digest == recorded["config"] for piece in artifact.pieces):
+    if artifact is None or not any(piece.digest == recorded.config for piece in artifact.pieces):
         console.line("note", "no layers taken: none of this image are there")
         return {}
-    config = json.loads(place.read(recorded["config"], _SMALL))
+    config = json.loads(place.read(recorded.config, _SMALL))
     digests = [str(digest).removeprefix("sha256:") for digest in config["rootfs"]["diff_ids"]]
     pairs = zip((spec.key for spec in planned.layers), digests, strict=True)
     return {key: digest for key, digest in pairs if SHA256.fullmatch(digest)}

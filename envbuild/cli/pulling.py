@@ -16,7 +16,14 @@ from envbuild.cli.demanding import demand, published_reference
 from envbuild.core.digest import canonical_json
 from envbuild.core.text import human_bytes, plural
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
-from envbuild.image.identity import Identity, identity_path, image_tag, is_recorded, read_identity, write_identity
+from envbuild.image.record import (
+    ImageRecord,
+    image_record_path,
+    image_tag,
+    is_recorded,
+    read_image_record,
+    write_image_record,
+)
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
 _LOCK_LIMIT = 16 << 20
 
 
-def pull_image(text: str | None, path: Path | None, require: str | None, console: Console) -> Identity:
+def pull_image(text: str | None, path: Path | None, require: str | None, console: Console) -> ImageRecord:
     """Bring a lock's image from a registry into the engine; returns what is recorded of it.
 
     Args:
@@ -52,8 +59,8 @@ def pull_image(text: str | None, path: Path | None, require: str | None, console
     who = parse_trust(require) if require is not None else None
     opened = load_lock(path)
     identity = pulled(opened, chosen_place(text, opened.path, opened.lock, "pull"), connect(), console, who)
-    console.line("image", opened.lock.name, f"sha256:{identity['config'][:12]}…", "the lock's", elapsed=True)
-    console.result(identity)
+    console.line("image", opened.lock.name, f"sha256:{identity.config[:12]}…", "the lock's", elapsed=True)
+    console.result(identity.as_dict())
     return identity
 
 
@@ -65,7 +72,7 @@ def image_for_run(
     *,
     offline: bool = False,
     require: str | None = None,
-) -> Identity:
+) -> ImageRecord:
     """Return the image to run: the lock's, by digest, pulled unless the engine has it.
 
     Args:
@@ -86,9 +93,9 @@ def image_for_run(
             f"--image {text}: a tag may mean something else tomorrow",
             f"name the image by digest, which envbuild push prints: {reference.name}@sha256:…",
         )
-    recorded = read_identity(opened.path, opened.lock)
-    known = recorded is not None and recorded["manifest"] == reference.digest
-    if recorded is not None and known and is_recorded(engine.find_image(recorded["reference"]), recorded):
+    recorded = read_image_record(opened.path, opened.lock)
+    known = recorded is not None and recorded.manifest == reference.digest
+    if recorded is not None and known and is_recorded(engine.find_image(recorded.reference), recorded):
         if who is not None:
             demand(reference.at(reference.digest), who, console)
         return recorded
@@ -99,7 +106,7 @@ def image_for_run(
 
 def pulled(
     opened: LoadedLock, reference: Reference, engine: Engine, console: Console, who: Trust | None = None
-) -> Identity:
+) -> ImageRecord:
     """Bring the image in, verified; arguments and errors as for ``pull_image``."""
     from envbuild.image.plan.model import plan
     from envbuild.net.config import network_config
@@ -113,28 +120,28 @@ def pulled(
         identity = check_is_locks(remote, reference, opened)
         if who is not None:  # of the very manifest that is read here, whatever the tag means by now
             demand(reference.at(remote.manifest.digest), who, console)
-        if is_recorded(engine.find_image(identity["reference"]), identity):
+        if is_recorded(engine.find_image(identity.reference), identity):
             console.line("pull", str(reference), "the engine has it", elapsed=True)
         else:
             check_lock_inside(repository, remote, reference, lock)
             _bring(repository, remote, identity, engine, console)
-    if not is_recorded(engine.find_image(identity["reference"]), identity):
+    if not is_recorded(engine.find_image(identity.reference), identity):
         raise EngineError(
-            f"the engine made another image of {reference} than sha256:{identity['config']}",
-            f"remove it and pull again: docker rmi {identity['reference']}",
+            f"the engine made another image of {reference} than sha256:{identity.config}",
+            f"remove it and pull again: docker rmi {identity.reference}",
         )
-    if read_identity(opened.path, lock) is None:
-        write_identity(opened.path, identity)
+    if read_image_record(opened.path, lock) is None:
+        write_image_record(opened.path, identity)
     return identity
 
 
-def check_is_locks(remote: RemoteImage, reference: Reference, opened: LoadedLock) -> Identity:
+def check_is_locks(remote: RemoteImage, reference: Reference, opened: LoadedLock) -> ImageRecord:
     """Compare an image's identity with what is recorded beside the lock, and what it says of its lock with the lock.
 
     Raises:
         NotReproducibleError: it is another image, or of another lock, or nothing says which image the lock gives.
     """
-    lock, name = opened.lock, identity_path(opened.path).name
+    lock, name = opened.lock, image_record_path(opened.path).name
     digest = locks.lock_digest(lock)
     labelled = remote.labels.get("envbuild.lock", "").removeprefix("sha256:")
     if labelled != digest:
@@ -143,16 +150,16 @@ def check_is_locks(remote: RemoteImage, reference: Reference, opened: LoadedLock
             f"  this lock     sha256:{digest}\n  image's lock  {f'sha256:{labelled}' if labelled else 'none'}",
             f"see what it is: envbuild inspect {reference}; or build the lock's own: envbuild build",
         )
-    recorded = read_identity(opened.path, lock)
+    recorded = read_image_record(opened.path, lock)
     if recorded is None and not reference.digest:
         raise NotReproducibleError(
             f"nothing says which image {opened.path.name} gives: {name} is missing, and {reference} is not by digest",
             f"commit {name} beside the lock, or name the image by a digest you trust, or build it: envbuild build",
         )
-    if recorded is not None and recorded["config"] != remote.config_digest:
+    if recorded is not None and recorded.config != remote.config_digest:
         raise NotReproducibleError(
             f"{reference} is not the image recorded in {name} — nothing was pulled\n"
-            f"  recorded  sha256:{recorded['config']}\n  found     sha256:{remote.config_digest}",
+            f"  recorded  sha256:{recorded.config}\n  found     sha256:{remote.config_digest}",
             "the same lock must give the same image: find out who pushed it, or build your own: envbuild build",
         )
     if recorded is None and not remote.plain:
@@ -160,15 +167,15 @@ def check_is_locks(remote: RemoteImage, reference: Reference, opened: LoadedLock
             f"{reference} was not pushed by envbuild, and {name} is missing: no digest says what it must be",
             f"commit {name} beside the lock, or name what envbuild push has made",
         )
-    return recorded or {
-        "config": remote.config_digest,
-        "layers": [layer.diff_id for layer in remote.layers],
-        "layout": lock.layout,
-        "lock": digest,
-        "manifest": remote.manifest.digest,
-        "recipe": "",  # not built here
-        "reference": image_tag(lock),
-    }
+    return recorded or ImageRecord(
+        config=remote.config_digest,
+        layers=tuple(layer.diff_id for layer in remote.layers),
+        layout=lock.layout,
+        lock=digest,
+        manifest=remote.manifest.digest,
+        recipe="",  # not built here
+        reference=image_tag(lock),
+    )
 
 
 def check_lock_inside(repository: Repository, remote: RemoteImage, reference: Reference, lock: locks.Lock) -> None:
@@ -205,7 +212,9 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
     return oci.Image(config=remote.config, manifest=manifest, layers=tuple(layers))
 
 
-def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engine: Engine, console: Console) -> None:
+def _bring(
+    repository: Repository, remote: RemoteImage, identity: ImageRecord, engine: Engine, console: Console
+) -> None:
     """Have all layers in store or engine, and the image in the engine."""
     from envbuild.image.oci import layout as oci
     from envbuild.image.tar.layer import Layer
@@ -225,7 +234,7 @@ def _bring(repository: Repository, remote: RemoteImage, identity: Identity, engi
         path = kept.get(layer.diff_id) or store.path(layer.diff_id)
         size = path.stat().st_size if layer.diff_id not in skip else layer.blob.size
         blobs.append(oci.Blob(layer=Layer(diff_id=layer.diff_id, size=size), path=path))
-    _hand_over(engine, uncompressed(remote, blobs), identity["reference"], skip, console)
+    _hand_over(engine, uncompressed(remote, blobs), identity.reference, skip, console)
     held = len(remote.layers) - len(wanted)
     console.line(
         "pull",

@@ -10,9 +10,15 @@ from envbuild.cli.building import BuildOptions, assemble_image, recipe_of
 from envbuild.cli.console import Console
 from envbuild.core.text import human_bytes, plural
 from envbuild.errors import UsageError
-from envbuild.image.identity import Identity, check_reproduced, make_identity, read_identity, write_identity
+from envbuild.image.record import (
+    ImageRecord,
+    check_reproduced,
+    make_image_record,
+    read_image_record,
+    write_image_record,
+)
 from envbuild.lockfile import model as locks
-from envbuild.operations.blob_locations import Places, write_published
+from envbuild.operations.blob_locations import BlobLocations, write_published
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.store.objects import Store
@@ -57,7 +63,7 @@ def push_image(text: str, path: Path | None, options: PushOptions, console: Cons
             pushed = push_layers(repository, image, reference.tag, console)
             result = _result(reference, identity, pushed)
             _report(reference, pushed, console)
-    pinned = reference.at(identity["manifest"])
+    pinned = reference.at(identity.manifest)
     console.line("image", str(pinned))
     if options.write:
         console.line("wrote", write_published(opened.path, lock, identity, pinned).name)
@@ -80,7 +86,7 @@ def push_layers(repository: Repository, image: Image, tag: str, console: Console
     from envbuild.registry.repository import OCI_MANIFEST, Manifest
     from envbuild.registry.upload import Blob, blob_of, push
 
-    places = Places(Store(), repository.reference.registry, repository.reference.repository)
+    places = BlobLocations(Store(), repository.reference.registry, repository.reference.repository)
     layers = [Blob(digest=blob.layer.diff_id, size=blob.layer.size, path=blob.path) for blob in image.layers]
     blobs = [*layers, blob_of(image.config)]
     pushed = push(repository, blobs, Manifest(image.manifest, OCI_MANIFEST), console, tag=tag, mounts=places.others)
@@ -88,30 +94,30 @@ def push_layers(repository: Repository, image: Image, tag: str, console: Console
     return pushed
 
 
-def _there_already(repository: Repository, reference: Reference, opened: LoadedLock, recipe: str) -> Identity | None:
+def _there_already(repository: Repository, reference: Reference, opened: LoadedLock, recipe: str) -> ImageRecord | None:
     """Return the recorded image if the tag is it, and nothing that decides it has changed since; else None."""
-    recorded = read_identity(opened.path, opened.lock)
-    if recorded is None or recorded["recipe"] != recipe:
+    recorded = read_image_record(opened.path, opened.lock)
+    if recorded is None or recorded.recipe != recipe:
         return None
-    return recorded if repository.manifest_digest(reference.tag) == recorded["manifest"] else None
+    return recorded if repository.manifest_digest(reference.tag) == recorded.manifest else None
 
 
-def _built(opened: LoadedLock, recipe: str, options: PushOptions, console: Console) -> tuple[Identity, Image]:
+def _built(opened: LoadedLock, recipe: str, options: PushOptions, console: Console) -> tuple[ImageRecord, Image]:
     """Make the image, from kept layers if there are, and record it."""
     built = assemble_image(opened, BuildOptions(offline=options.offline), None, console)
-    identity = make_identity(opened.lock, built.image, recipe)
-    check_reproduced(opened.path, read_identity(opened.path, opened.lock), identity)
-    write_identity(opened.path, identity)
+    identity = make_image_record(opened.lock, built.image, recipe)
+    check_reproduced(opened.path, read_image_record(opened.path, opened.lock), identity)
+    write_image_record(opened.path, identity)
     return identity, built.image
 
 
-def _result(reference: Reference, identity: Identity, pushed: Pushed | None) -> dict[str, Any]:
+def _result(reference: Reference, identity: ImageRecord, pushed: Pushed | None) -> dict[str, Any]:
     """Return what programs read."""
     counts = {name: getattr(pushed, name) if pushed else 0 for name in ("uploaded", "mounted", "held")}
     return {
-        "config": identity["config"],
-        "manifest": identity["manifest"],
-        "reference": str(reference.at(identity["manifest"])),
+        "config": identity.config,
+        "manifest": identity.manifest,
+        "reference": str(reference.at(identity.manifest)),
         "tag": str(reference),
         "bytes": pushed.sent if pushed else 0,
         "blobs": counts,

@@ -14,7 +14,7 @@ from envbuild.cli.building import BuildOptions, assemble_image
 from envbuild.cli.console import Console
 from envbuild.core.text import plural
 from envbuild.errors import NotReproducibleError
-from envbuild.image.identity import Identity, identity_path, is_recorded
+from envbuild.image.record import ImageRecord, image_record_path, is_recorded
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 
@@ -39,7 +39,7 @@ class _Anew(Store):
 
 
 def verify_build(
-    opened: LoadedLock, options: BuildOptions, engine: Engine | None, identity: Identity, console: Console
+    opened: LoadedLock, options: BuildOptions, engine: Engine | None, identity: ImageRecord, console: Console
 ) -> None:
     """Make a lock's image again, no layer and no operating system reused, and compare.
 
@@ -54,12 +54,12 @@ def verify_build(
     with _scratch(Store().cache_dir("rebuilt")) as folder:
         built = assemble_image(opened, options, engine, console, anew=_Anew(folder))
         made = {"config": built.image.config_digest, "manifest": built.image.manifest_digest}
-        if made != {name: identity[name] for name in made}:
+        if made != {"config": identity.config, "manifest": identity.manifest}:
             raise _differs(opened, options, engine, identity, built, console)
-    if engine is not None and not is_recorded(engine.find_image(identity["reference"]), identity):
+    if engine is not None and not is_recorded(engine.find_image(identity.reference), identity):
         raise NotReproducibleError(
-            f"the rebuilt image is as recorded, but the engine's {identity['reference']} is another",
-            f"remove it and build again: docker rmi {identity['reference']}",
+            f"the rebuilt image is as recorded, but the engine's {identity.reference} is another",
+            f"remove it and build again: docker rmi {identity.reference}",
         )
     layers = plural(len(built.layers), "layer")
     console.line("verified", opened.lock.name, f"sha256:{made['config'][:12]}…", f"the same {layers}", elapsed=True)
@@ -84,7 +84,12 @@ def _scratch(parent: Path) -> Iterator[Path]:
 
 
 def _differs(
-    opened: LoadedLock, options: BuildOptions, engine: Engine | None, identity: Identity, built: Built, console: Console
+    opened: LoadedLock,
+    options: BuildOptions,
+    engine: Engine | None,
+    identity: ImageRecord,
+    built: Built,
+    console: Console,
 ) -> NotReproducibleError:
     """Explain where the rebuilt image differs from the kept layers, or, if from the record alone, say so."""
     from envbuild.image.compare import image_differences, report
@@ -92,11 +97,13 @@ def _differs(
     kept = assemble_image(opened, options, engine, console)
     lines = report(image_differences(_parts(kept), _parts(built)))
     if not lines:
-        lines = [f"  the layers kept on this machine are those of the rebuilt image: {identity_path(opened.path).name}"]
+        lines = [
+            f"  the layers kept on this machine are those of the rebuilt image: {image_record_path(opened.path).name}"
+        ]
         lines += ["  is of another machine, or of layers that are kept no more"]
     return NotReproducibleError(
         f"{opened.path.name}: rebuilt from nothing, the image is another\n"
-        f"  recorded  sha256:{identity['config']}\n  rebuilt   sha256:{built.image.config_digest}\n" + "\n".join(lines),
+        f"  recorded  sha256:{identity.config}\n  rebuilt   sha256:{built.image.config_digest}\n" + "\n".join(lines),
         "report it with these lines: the same lock must give the same image",
     )
 

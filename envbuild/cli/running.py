@@ -14,7 +14,7 @@ from envbuild.cli.console import Console
 from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs, report_inputs
 from envbuild.cli.programs import Verb, check_program, misplaced, search_start
 from envbuild.errors import EngineError, HostMismatchError, UsageError
-from envbuild.image.identity import is_recorded, read_identity
+from envbuild.image.record import is_recorded, read_image_record
 from envbuild.lockfile import model as locks
 from envbuild.operations.load_lock import load_lock
 from envbuild.record.summary import summary
@@ -78,7 +78,7 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
     beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
-    identity, signer = read_identity(path, lock), ""
+    identity, signer = read_image_record(path, lock), ""
     if options.image is not None or options.require_signature is not None:
         from envbuild.cli.pulling import image_for_run
         from envbuild.signing.trust import trust
@@ -87,13 +87,21 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
         who = options.require_signature
         signer = str(trust(who)) if who is not None else ""
         identity = image_for_run(options.image, opened, engine, beside, offline=options.offline, require=who)
-    elif identity is None or not is_recorded(engine.find_image(identity["reference"]), identity):
+    elif identity is None or not is_recorded(engine.find_image(identity.reference), identity):
         from envbuild.cli.building import BuildOptions, build_image
 
         _refuse_missing_gpus(lock, options, engine)
         identity = build_image(path, BuildOptions(offline=options.offline), beside)
-    image = {"image": identity["reference"], "config": identity["config"], "signer": signer}
-    request = RunRequest(lock_path=path, lock=lock, arguments=arguments, inputs_since=since, **image, **chosen)
+    request = RunRequest(
+        lock_path=path,
+        lock=lock,
+        arguments=arguments,
+        inputs_since=since,
+        image=identity.reference,
+        config=identity.config,
+        signer=signer,
+        **chosen,
+    )
     return request, engine
 
 

@@ -7,7 +7,7 @@ import posixpath
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +17,9 @@ from envbuild.core.fs import atomic_write
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.text import plural
 from envbuild.errors import BuildError, IntegrityError, UsageError
-from envbuild.image.identity import Identity, image_tag, read_identity
 from envbuild.image.os.deb import open_deb
 from envbuild.image.plan.model import plan
+from envbuild.image.record import ImageRecord, image_tag, read_image_record
 from envbuild.lockfile.model import Lock, OsPackage
 from envbuild.operations.load_lock import load_lock
 from envbuild.resolve.debian.relations import Group, parse_relations
@@ -38,7 +38,7 @@ def write_sbom(path: Path | None, kind: str, output: Path | None, console: Conso
     """Write a lock's bill of materials to a file or to standard output."""
     opened = load_lock(path)
     lock = opened.lock
-    document = sbom_document(lock, read_identity(opened.path, lock), kind, Store(), console)
+    document = sbom_document(lock, read_image_record(opened.path, lock), kind, Store(), console)
     if output is None:
         sys.stdout.buffer.write(document.data)
         sys.stdout.flush()
@@ -52,7 +52,7 @@ def write_sbom(path: Path | None, kind: str, output: Path | None, console: Conso
 
 
 def sbom_document(
-    lock: Lock, recorded: Identity | None, kind: str, store: Store, progress: Progress | None = None
+    lock: Lock, recorded: ImageRecord | None, kind: str, store: Store, progress: Progress | None = None
 ) -> Document:
     """Return a lock's bill of materials.
 
@@ -65,7 +65,7 @@ def sbom_document(
     return _RENDER[kind](bill(lock, _image(lock, recorded), read_evidence(lock, store, progress)))
 
 
-def sbom_documents(lock: Lock, recorded: Identity | None, store: Store) -> dict[str, Document]:
+def sbom_documents(lock: Lock, recorded: ImageRecord | None, store: Store) -> dict[str, Document]:
     """Return the bills of every kind, by kind; arguments as for ``sbom_document``. Files are read once."""
     made = bill(lock, _image(lock, recorded), read_evidence(lock, store))
     return {kind: render(made) for kind, render in _RENDER.items()}
@@ -97,9 +97,9 @@ def read_evidence(lock: Lock, store: Store, progress: Progress | None = None) ->
     return found
 
 
-def _image(lock: Lock, recorded: Identity | None) -> Image:
+def _image(lock: Lock, recorded: ImageRecord | None) -> Image:
     planned = plan(lock).layers
-    digests: list[str] = recorded.get("layers", []) if recorded else []
+    digests: Sequence[str] = recorded.layers if recorded else ()
     if len(digests) != len(planned):
         digests = [""] * len(planned)
     layers = [
@@ -111,7 +111,7 @@ def _image(lock: Lock, recorded: Identity | None) -> Image:
         )
         for spec, digest in zip(planned, digests, strict=True)
     ]
-    return Image(tag=image_tag(lock), layers=tuple(layers), config=recorded["config"] if recorded else "")
+    return Image(tag=image_tag(lock), layers=tuple(layers), config=recorded.config if recorded else "")
 
 
 def _wheel_evidence(path: Path, name: str) -> Evidence:

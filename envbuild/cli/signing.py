@@ -16,7 +16,7 @@ from envbuild.cli.console import Console
 from envbuild.cli.demanding import cosign_for
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
-from envbuild.image.identity import Identity, identity_path, image_tag, read_identity
+from envbuild.image.record import ImageRecord, image_record_path, image_tag, read_image_record
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
 from envbuild.operations.load_lock import LoadedLock, load_lock
@@ -81,7 +81,7 @@ def _to_sign(text: str | None, opened: LoadedLock) -> Reference:
     return reference.at(reference.digest)
 
 
-def _pushed(reference: Reference, opened: LoadedLock) -> Identity:
+def _pushed(reference: Reference, opened: LoadedLock) -> ImageRecord:
     """Return what is recorded of the image, after a look at what the registry holds."""
     from envbuild.cli.pulling import check_is_locks, check_lock_inside
     from envbuild.image.plan.model import plan
@@ -89,9 +89,9 @@ def _pushed(reference: Reference, opened: LoadedLock) -> Identity:
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository
 
-    recorded, name = read_identity(opened.path, opened.lock), identity_path(opened.path).name
-    if recorded is None or recorded["manifest"] != reference.digest:
-        known = f"sha256:{recorded['manifest']}" if recorded else "nothing: it is missing, or of another lock"
+    recorded, name = read_image_record(opened.path, opened.lock), image_record_path(opened.path).name
+    if recorded is None or recorded.manifest != reference.digest:
+        known = f"sha256:{recorded.manifest}" if recorded else "nothing: it is missing, or of another lock"
         raise NotReproducibleError(
             f"{reference} is not the image recorded in {name} — nothing was signed\n  recorded  {known}",
             "sign what envbuild push has made of this lock: envbuild push REFERENCE --write && envbuild sign",
@@ -103,7 +103,7 @@ def _pushed(reference: Reference, opened: LoadedLock) -> Identity:
     return recorded
 
 
-def _statements(lock: locks.Lock, identity: Identity, made: Origin) -> list[tuple[str, bytes]]:
+def _statements(lock: locks.Lock, identity: ImageRecord, made: Origin) -> list[tuple[str, bytes]]:
     """Return what is stated of an image: type and predicate."""
     from envbuild.cli.sbom_documents import sbom_documents
     from envbuild.store.objects import Store
@@ -113,8 +113,8 @@ def _statements(lock: locks.Lock, identity: Identity, made: Origin) -> list[tupl
         lock=lock.name,
         lock_digest=locks.lock_digest(lock),
         layout=lock.layout,
-        recipe=identity["recipe"],
-        config=identity["config"],
+        recipe=identity.recipe,
+        config=identity.config,
     )
     digests = {document.file_name: sha256_bytes(document.data) for document in bills.values()}
     predicate = canonical_json(provenance(subject, _materials(lock), digests, made))

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import atomic_write
@@ -14,6 +14,9 @@ from envbuild.errors import UsageError
 from envbuild.lockfile import model as locks
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.store.objects import Store
+
+if TYPE_CHECKING:
+    from envbuild.image.record import ImageRecord
 
 _KEPT = 4096
 """Blobs remembered for each registry."""
@@ -54,17 +57,17 @@ def chosen_place(text: str | None, path: Path, lock: locks.Lock, verb: str) -> R
     return published[0]
 
 
-def write_published(path: Path, lock: locks.Lock, identity: dict[str, Any], reference: Reference) -> Path:
+def write_published(path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference) -> Path:
     """Add a place to the file; places of an earlier lock or image go."""
     target = published_path(path)
-    table = {name: identity[name] for name in ("config", "lock", "manifest")}
-    kept = {str(known) for known in read_published(path, lock) if known.digest == identity["manifest"]}
+    table = {"config": record.config, "lock": record.lock, "manifest": record.manifest}
+    kept = {str(known) for known in read_published(path, lock) if known.digest == record.manifest}
     document = {**table, "references": sorted({*kept, str(reference)})}
     atomic_write(target, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())
     return target
 
 
-class Places:
+class BlobLocations:
     """Which repositories of a registry were seen to hold which blobs; a wrong guess costs one request.
 
     Args:

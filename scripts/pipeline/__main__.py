@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from envbuild.errors import EnvbuildError, UsageError
-from envbuild.image.identity import image_tag
+from envbuild.image.record import image_tag
 from scripts.pipeline import publishing, signatures, steps
 from scripts.pipeline.builders import NAMES, Builder
 from scripts.pipeline.console import holds_image, say
@@ -123,7 +123,7 @@ def _run(options: argparse.Namespace) -> int:
                 _whole(options, subject, registry, signer)
         say("done", f"{len(chosen)} image{'s' * (len(chosen) != 1)}  {time.monotonic() - began:.0f} s")
         for subject in chosen:
-            digests = [subject.kept(f"{name}.json", "build")["config"] for name in NAMES]
+            digests = [subject.built(name).config for name in NAMES]
             say("image", f"{subject.name}  sha256:{digests[0]}  sha256:{digests[1]}  equal")
     return 0
 

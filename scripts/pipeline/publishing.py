@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.errors import NotReproducibleError, UsageError
+from envbuild.image.record import write_image_record
 from scripts.pipeline.console import envbuild_json, forget_image, say
 from scripts.pipeline.signatures import use_cosign
 from scripts.pipeline.subject import ROOT, Subject
@@ -63,22 +64,20 @@ def login(registry: str) -> None:
 
 def push(subject: Subject, registry: str) -> str:
     """Push the image that ``here`` built, if it is the one that was compared; returns its reference by digest."""
-    compared = subject.kept("elsewhere.json", "build --builder elsewhere")
+    compared = subject.built("elsewhere")
     store = subject.note("here") / "store"
     environ = {**os.environ, "ENVBUILD_STORE": str(store), "PYTHONPATH": str(ROOT)}
     project = subject.note("pushed")
     shutil.rmtree(project, ignore_errors=True)
     project.mkdir(parents=True)
     shutil.copy(subject.path, project)
-    # Beside the record of the other builder: a push of anything else is refused.
-    identity = {name: value for name, value in compared.items() if name != "built"}
-    record = project / subject.path.with_suffix(".image.json").name
-    record.write_text(json.dumps(identity))
+    # Next to the record of the other builder: a push of anything else is refused.
+    write_image_record(project / subject.path.name, compared)
     words = ("push", f"{registry}/{subject.name}", "--write", "--offline")
     pushed = envbuild_json(*words, cwd=project, environ=environ)
-    if pushed["manifest"] != compared["manifest"]:
+    if pushed["manifest"] != compared.manifest:
         raise NotReproducibleError(
-            f"{subject.name}: pushed sha256:{pushed['manifest']}, compared sha256:{compared['manifest']}"
+            f"{subject.name}: pushed sha256:{pushed['manifest']}, compared sha256:{compared.manifest}"
         )
     subject.keep("published.json", pushed)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -92,20 +91,19 @@ def push(subject: Subject, registry: str) -> str:
 def receive(subject: Subject) -> None:
     """Do what somebody else would: inspect, pull by digest with an empty store, run; nothing is built."""
     reference = str(subject.kept("published.json", "push")["reference"])
-    compared = subject.kept("elsewhere.json", "build --builder elsewhere")
+    compared = subject.built("elsewhere")
     project = subject.note("received")
     shutil.rmtree(project, ignore_errors=True)
     project.mkdir(parents=True)
     shutil.copy(subject.path, project)
-    identity = {name: value for name, value in compared.items() if name != "built"}
-    (project / subject.path.with_suffix(".image.json").name).write_text(json.dumps(identity))
+    write_image_record(project / subject.path.name, compared)
     environ = {**os.environ, "ENVBUILD_STORE": str(project / "store"), "PYTHONPATH": str(ROOT)}
     seen = envbuild_json("inspect", reference, cwd=project, environ=environ)
     demand = _demanded(subject)
     say("inspect", f"{subject.name}  config sha256:{seen['config']}, attached: {_attached(seen)}")
-    forget_image(str(identity["reference"]))
+    forget_image(compared.reference)
     pulled = envbuild_json("pull", reference, *demand, cwd=project, environ=environ)
-    if not seen["config"] == pulled["config"] == compared["config"]:
+    if not seen["config"] == pulled["config"] == compared.config:
         raise NotReproducibleError(f"{subject.name}: what was pulled is not what was compared")
     signed = ", signature checked" if demand else ""
     say("pull", f"{subject.name}  sha256:{pulled['config']}, on an empty store{signed}")
@@ -127,8 +125,7 @@ def _attached(seen: dict[str, Any]) -> str:
 
 def forget(subject: Subject) -> None:
     """Take the image out of the engine again."""
-    built = subject.kept("here.json", "build")
-    forget_image(str(built["reference"]))
+    forget_image(subject.built("here").reference)
 
 
 def tidy(subject: Subject) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from envbuild.errors import HostMismatchError, NotReproducibleError
-from envbuild.image.identity import check_reproduced, image_tag, read_identity
+from envbuild.image.record import ImageRecord, check_reproduced, image_tag, read_image_record, write_image_record
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.model import Lock
 from scripts.pipeline.builders import NAMES, Builder
@@ -52,39 +50,39 @@ def compare(subject: Subject) -> None:
     Raises:
         NotReproducibleError: the digests differ.
     """
-    results = [subject.kept(f"{name}.json", f"build --builder {name}") for name in NAMES]
-    digests = [(str(result["config"]), str(result["manifest"])) for result in results]
-    equal = digests[0] == digests[1] and results[0]["lock"] == results[1]["lock"] == locks.lock_digest(subject.lock)
-    for name, (config, manifest) in zip(NAMES, digests, strict=True):
-        say("compare", f"{subject.name}  {name:<9}  config sha256:{config}  manifest sha256:{manifest}")
+    here, elsewhere = (subject.built(name) for name in NAMES)
+    equal = (here.config, here.manifest) == (elsewhere.config, elsewhere.manifest)
+    equal = equal and here.lock == elsewhere.lock == locks.lock_digest(subject.lock)
+    for name, made in zip(NAMES, (here, elsewhere), strict=True):
+        say("compare", f"{subject.name}  {name:<9}  config sha256:{made.config}  manifest sha256:{made.manifest}")
     if not equal:
         raise NotReproducibleError(
-            "\n".join([f"{subject.name}: the two builders made different images", *_where(results)]),
+            "\n".join([f"{subject.name}: the two builders made different images", *_where(here, elsewhere)]),
             f"see the path and field: envbuild build --verify {subject.path.name}",
         )
     say("compare", f"{subject.name}  equal")
-    _compare_recorded(subject, results[0])
+    _compare_recorded(subject, here)
 
 
-def _compare_recorded(subject: Subject, made: dict[str, Any]) -> None:
+def _compare_recorded(subject: Subject, made: ImageRecord) -> None:
     """Compare with the digest that is in version control beside the lock, if this very envbuild can be asked for it.
 
     Raises:
         NotReproducibleError: same lock, same recipe, other bits.
     """
-    recorded = read_identity(subject.path, subject.lock)
+    recorded = read_image_record(subject.path, subject.lock)
     if recorded is None:
         return
-    if recorded["recipe"] != made["recipe"]:
-        say("recorded", f"{subject.name}  sha256:{recorded['config']}  by another state of envbuild: not comparable")
+    if recorded.recipe != made.recipe:
+        say("recorded", f"{subject.name}  sha256:{recorded.config}  by another state of envbuild: not comparable")
         return
     check_reproduced(subject.path, recorded, made)
-    say("recorded", f"{subject.name}  sha256:{recorded['config']}  equal")
+    say("recorded", f"{subject.name}  sha256:{recorded.config}  equal")
 
 
-def _where(results: list[dict[str, Any]]) -> list[str]:
+def _where(here: ImageRecord, elsewhere: ImageRecord) -> list[str]:
     """Name the layers that differ, bottom first."""
-    one, other = ([str(digest) for digest in result.get("layers", ())] for result in results)
+    one, other = here.layers, elsewhere.layers
     if len(one) != len(other):
         return [f"  {len(one)} layers and {len(other)}"]
     wrong = [number for number, pair in enumerate(zip(one, other, strict=True), 1) if pair[0] != pair[1]]
@@ -141,8 +139,7 @@ def bills(subject: Subject) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     # Beside the digests of the image that both builders made, so that the bill names it.
     project = _project(subject, subject.lock, "described")
-    identity = {name: value for name, value in subject.kept("here.json", "build").items() if name != "built"}
-    (project / subject.path.with_suffix(".image.json").name).write_text(json.dumps(identity))
+    write_image_record(project / subject.path.name, subject.built("here"))
     written = [folder / f"{subject.name}.cdx.json", folder / f"{subject.name}.spdx.json"]
     for kind, path in zip(("cyclonedx", "spdx"), written, strict=True):
         envbuild("sbom", "--format", kind, "-o", path, cwd=project, environ=_here(subject))

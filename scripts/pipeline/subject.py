@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
+from envbuild.image.record import ImageRecord
 from envbuild.lockfile import model as locks
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +71,10 @@ class Subject:
             return dict(json.loads(self.note(name).read_bytes()))
         except OSError:
             raise UsageError(f"{self.note(name)} is not there", f"first: scripts/pipeline.sh {step}") from None
+
+    def built(self, builder: str) -> ImageRecord:
+        """Return the record of the image that a builder made; raises ``UsageError`` if it has not built."""
+        return msgspec.convert(self.kept(f"{builder}.json", f"build --builder {builder}"), ImageRecord)
 
 
 def subjects(names: Sequence[str], work: Path) -> list[Subject]:

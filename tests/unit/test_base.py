@@ -104,7 +104,7 @@ def test_a_damaged_tar_is_told(tmp_path: Path) -> None:
 
 
 def test_the_layer_is_the_locked_bytes(tmp_path: Path) -> None:
-    """Identity is the digest of the file system itself."""
+    """ImageRecord is the digest of the file system itself."""
     (tmp_path / "object").write_bytes(b"tar")
     layer = base_layer(system(b"tar"), lambda sha256: tmp_path / "object", tmp_path / "layer")
     assert (layer.diff_id, layer.size) == (sha256_bytes(b"tar"), 3)

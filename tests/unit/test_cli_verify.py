@@ -23,6 +23,7 @@ from envbuild.runs.request import RunRequest
 from envbuild.verification import attestation, cost
 from envbuild.verification.cost import Arm, Control, Unit
 from envbuild.verification.judge import Ran, judge
+from tests.support.image_records import image_record
 from tests.support.records import record, sha
 from tests.support.runtime import make_lock
 
@@ -167,7 +168,9 @@ def test_a_stale_proof_is_told_in_json_too(
 
 def test_an_image_built_anew_and_another_program_are_stale(proved: LoadedLock, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proof is about one image and one command line."""
-    monkeypatch.setattr("envbuild.image.identity.read_identity", lambda path, lock: {"config": sha("f")})
+    monkeypatch.setattr(
+        "envbuild.image.record.read_image_record", lambda path, lock: image_record(lock, config=sha("f"))
+    )
     with pytest.raises(LockError) as error:
         check(proved, "train.py", "-y")
     assert error.value.message == (

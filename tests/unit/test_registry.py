@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError, RegistryError, UsageError
-from envbuild.lockfile import model as locks
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import HttpError
-from envbuild.operations.blob_locations import Places, published_path, read_published, write_published
+from envbuild.operations.blob_locations import BlobLocations, published_path, read_published, write_published
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.credentials import Credentials, certificates
 from envbuild.registry.errors import answer_error, refused
@@ -23,6 +22,7 @@ from envbuild.registry.reference import Reference, api_host, is_loopback, parse_
 from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository, descriptors
 from envbuild.registry.transport import Transport
 from envbuild.store.objects import Store
+from tests.support.image_records import image_record
 from tests.support.locks import small_lock
 
 DIGEST = "ab" * 32
@@ -248,13 +248,13 @@ def test_gzip_is_unpacked_within_limits() -> None:
 def test_where_an_image_was_published(tmp_path: Path) -> None:
     """The file beside the lock keeps all places of one image, sorted, and forgets those of another."""
     lock, path = small_lock(), tmp_path / "pylock.t.toml"
-    identity = {"config": "c" * 64, "manifest": DIGEST, "lock": locks.lock_digest(lock)}
+    record = image_record(lock, manifest=DIGEST)
     places = [parse_reference(f"{HOST}/{name}").at(DIGEST) for name in ("b", "a")]
     for place in places:
-        write_published(path, lock, identity, place)
+        write_published(path, lock, record, place)
     assert read_published(path, lock) == tuple(sorted(places, key=str))
     other = parse_reference(f"{HOST}/b").at("cd" * 32)
-    write_published(path, lock, {**identity, "manifest": "cd" * 32}, other)
+    write_published(path, lock, image_record(lock, manifest="cd" * 32), other)
     assert read_published(path, lock) == (other,)
     assert read_published(path, small_lock(name="other")) == ()
     published_path(path).write_text("{")
@@ -264,9 +264,9 @@ def test_where_an_image_was_published(tmp_path: Path) -> None:
 def test_where_blobs_were_seen(tmp_path: Path) -> None:
     """Another repository that had a blob is remembered for one registry; the one asked for is no answer."""
     store = Store(tmp_path)
-    Places(store, HOST, "team/one").note([DIGEST])
-    assert Places(store, HOST, "team/two").others(DIGEST) == ("team/one",)
-    assert Places(store, HOST, "team/one").others(DIGEST) == ()
-    assert Places(store, "other.example.invalid", "team/two").others(DIGEST) == ()
+    BlobLocations(store, HOST, "team/one").note([DIGEST])
+    assert BlobLocations(store, HOST, "team/two").others(DIGEST) == ("team/one",)
+    assert BlobLocations(store, HOST, "team/one").others(DIGEST) == ()
+    assert BlobLocations(store, "other.example.invalid", "team/two").others(DIGEST) == ()
     next((tmp_path / "derived" / "registries").iterdir()).write_text("{")
-    assert Places(store, HOST, "team/two").others(DIGEST) == ()
+    assert BlobLocations(store, HOST, "team/two").others(DIGEST) == ()

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from envbuild import __version__, cli
 from envbuild.cli.sbom_documents import read_evidence, sbom_document, sbom_documents
 from envbuild.errors import IntegrityError
-from envbuild.image.identity import image_tag
 from envbuild.image.plan.model import plan
+from envbuild.image.record import image_tag
 from envbuild.lockfile.model import Lock, Os, dumps
 from envbuild.sbom import cyclonedx, graph, spdx
 from envbuild.sbom.bill import bill
@@ -27,6 +27,7 @@ from envbuild.sbom.licences import debian_licence, wheel_licence
 from envbuild.sbom.values import Bill, Evidence, Image, Layer
 from envbuild.store.objects import Store
 from tests.support.debs import Member, make_deb
+from tests.support.image_records import image_record
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
 
@@ -145,7 +146,7 @@ def test_each_is_in_the_layer_that_the_plan_puts_it_in(version: int, base: str) 
     lock = msgspec.structs.replace(lock, packages=(big, small), os=system, layout=version)
     planned = plan(lock).layers
     kinds = {"liba": "os", "registry.example/team/base": "os", "big": "wheel", "small": "environment"}
-    recorded = {"config": "c" * 64, "layers": [f"{index:064x}" for index in range(len(planned))]}
+    recorded = image_record(lock, config="c" * 64, layers=tuple(f"{index:064x}" for index in range(len(planned))))
     documents = sbom_documents(lock, recorded, Store(Path("/nowhere")))
     shown = json.loads(documents["cyclonedx"].data)
     components = [item for item in shown["components"] if "purl" in item]
@@ -173,7 +174,8 @@ def test_the_image_and_its_layers_are_named_once_they_are_recorded(case: tuple[L
     count = len(plan(lock).layers)
     digests = [f"{index:064x}" for index in range(count)]
     for layers, expected in ((digests, f"sha256:{digests[0]}"), (digests[1:], None)):
-        shown = json.loads(sbom_document(lock, {"config": "c" * 64, "layers": layers}, "cyclonedx", store).data)
+        recorded = image_record(lock, config="c" * 64, layers=tuple(layers))
+        shown = json.loads(sbom_document(lock, recorded, "cyclonedx", store).data)
         item = next(item for item in shown["components"] if item["name"] == "liba")
         assert {p["name"]: p["value"] for p in item["properties"]}.get("envbuild:layer:digest") == expected
         assert shown["metadata"]["component"]["hashes"][0]["content"] == "c" * 64

@@ -1,0 +1,121 @@
+"""The file next to a lock that holds its image's digests (``pylock.NAME.image.json``), and what follows from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from envbuild.core.fs import atomic_write
+from envbuild.core.types import OptionalSha256, Sha256, Size
+from envbuild.errors import NotReproducibleError
+from envbuild.lockfile import model as locks
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import ImageInfo
+    from envbuild.image.oci.layout import Image
+    from envbuild.image.plan.model import Plan
+    from envbuild.image.tar.layer import Layer
+
+
+class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is recorded of a lock's image.
+
+    Attributes:
+        config: SHA-256 of the configuration, the image's identity (hexadecimal, as all digests here).
+        layers: SHA-256 of each layer's uncompressed tar (the diff ID), bottom first.
+        layout: the image layout's version.
+        lock: SHA-256 of the lock.
+        manifest: SHA-256 of the manifest, by which registries know the image.
+        recipe: SHA-256 of all that decides the layers, envbuild's own code included; empty if it was not built here.
+        reference: its name in the engine.
+        sizes: of the layers in bytes, bottom first; none if it was not built here.
+    """
+
+    config: Sha256
+    layers: tuple[Sha256, ...]
+    layout: int
+    lock: Sha256
+    manifest: Sha256
+    recipe: OptionalSha256
+    reference: str
+    sizes: tuple[Size, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the record as the file has it, and as commands print it."""
+        table: dict[str, Any] = msgspec.to_builtins(self)
+        return table
+
+
+def image_tag(lock: locks.Lock) -> str:
+    """Return the tag an image gets in an engine: its name, and enough of its lock's digest to tell locks apart."""
+    return f"envbuild/{lock.name}:{locks.lock_digest(lock)[:12]}"
+
+
+def image_record_path(path: Path) -> Path:
+    """Return the file next to a lock that holds the image's digests."""
+    return path.with_suffix(".image.json")
+
+
+def read_image_record(path: Path, lock: locks.Lock) -> ImageRecord | None:
+    """Return what is recorded of a lock's image; None if nothing is, the file is damaged, or is of another lock."""
+    try:
+        recorded = msgspec.json.decode(image_record_path(path).read_bytes(), type=ImageRecord)
+    except (OSError, ValueError):
+        return None
+    return recorded if recorded.lock == locks.lock_digest(lock) else None
+
+
+def write_image_record(path: Path, record: ImageRecord) -> None:
+    """Record an image next to its lock; equal images leave the file alone."""
+    atomic_write(image_record_path(path), (json.dumps(record.as_dict(), indent=2, sort_keys=True) + "\n").encode())
+
+
+def make_image_record(lock: locks.Lock, image: Image, recipe: str) -> ImageRecord:
+    """Describe a built image."""
+    return ImageRecord(
+        config=image.config_digest,
+        layers=tuple(blob.layer.diff_id for blob in image.layers),
+        layout=lock.layout,
+        lock=locks.lock_digest(lock),
+        manifest=image.manifest_digest,
+        recipe=recipe,
+        reference=image_tag(lock),
+        sizes=tuple(blob.layer.size for blob in image.layers),
+    )
+
+
+def is_recorded(held: ImageInfo | None, recorded: ImageRecord) -> bool:
+    """Whether an engine's image is the recorded one; the containerd image store knows it by its manifest's digest."""
+    return held is not None and held.config in (recorded.config, recorded.manifest)
+
+
+def expected_layers(recorded: ImageRecord | None, planned: Plan, recipe: str) -> list[Layer] | None:
+    """Return the layers an image will have, bottom first, as recorded; None if they, or what decides them, are not."""
+    from envbuild.image.oci import layout
+    from envbuild.image.tar.layer import Layer
+
+    if recorded is None or recorded.recipe != recipe:
+        return None
+    if not len(recorded.layers) == len(recorded.sizes) == len(planned.layers):
+        return None
+    pairs = zip(recorded.layers, recorded.sizes, strict=True)
+    layers = [Layer(diff_id=digest, size=size) for digest, size in pairs]
+    made = layout.image(planned, [layout.Blob(layer=layer, path=Path()) for layer in layers])
+    return layers if made.manifest_digest == recorded.manifest else None
+
+
+def check_reproduced(path: Path, recorded: ImageRecord | None, made: ImageRecord) -> None:
+    """Refuse an image that is not the recorded one although nothing that decides it has changed.
+
+    Raises:
+        NotReproducibleError: same lock, same recipe, other bits.
+    """
+    if recorded and recorded.recipe == made.recipe and recorded.config != made.config:
+        raise NotReproducibleError(
+            f"the image is not the one recorded in {image_record_path(path).name}\n"
+            f"  recorded  sha256:{recorded.config}\n  built     sha256:{made.config}",
+            "compare both with diffoscope, and report it: the same lock must give the same image",
+        )
