@@ -17,6 +17,7 @@ from envbuild.cli import (
     commands_store,
     commands_templates,
 )
+from envbuild.cli.commands import compare
 from envbuild.cli.options import app
 
 __all__ = [
@@ -29,8 +30,17 @@ __all__ = [
     "commands_signing",
     "commands_store",
     "commands_templates",
+    "compare",
     "invoke",
 ]
+
+_ORDER = (
+    *("init", "schema", "lock", "fetch", "build", "context", "image", "push", "pull", "inspect"),
+    *("run", "verify", "check", "probe", "runs", "show", "diff", "report", "sbom", "sign", "ci"),
+)
+"""Commands in the order of the help: that of a project's life, whatever module registers them."""
+
+app.registered_commands.sort(key=lambda command: _ORDER.index(command.name or command.callback.__name__))  # type: ignore[union-attr]
 
 
 def invoke(arguments: Sequence[str]) -> int:

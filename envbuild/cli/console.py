@@ -130,6 +130,8 @@ class Console:
         for line in lines:
             if line.detail:
                 self.detail(*line.columns)
+            elif line.aside:
+                self.note(*line.columns)
             else:
                 self.line(line.label, *line.columns, elapsed=line.elapsed)
 

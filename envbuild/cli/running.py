@@ -49,10 +49,6 @@ class RunOptions:
     require_signature: str | None = None
 
 
-TRACE_VALUES = 256 << 20
-"""Bytes of parameter values that a trace keeps, so that a difference has numbers."""
-
-
 def run_program(options: RunOptions, console: Console) -> int:
     """Run what the options name in the locked image; returns the program's exit code."""
     from envbuild.runs.execute import run
@@ -156,6 +152,7 @@ def _wants_shell(options: RunOptions) -> bool:
 def _chosen(options: RunOptions) -> dict[str, Any]:
     """Read the options that say how to run, before anything is done."""
     from envbuild.runs import options as parse
+    from envbuild.runs.repeat import TRACE_VALUES, trace_variables
 
     return {
         "environment": parse.parse_environment(options.environment, os.environ),
@@ -170,17 +167,6 @@ def _chosen(options: RunOptions) -> dict[str, Any]:
         **({"own_variables": trace_variables(TRACE_VALUES)} if options.trace else {}),
         **({} if options.gpus is None else {"gpus": parse.parse_gpus(options.gpus)}),
     }
-
-
-def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
-    """Return the variables that ask for a step trace (docs/trace.md).
-
-    Args:
-        values: bytes of parameter values to keep.
-        start: the first step of which to keep them.
-    """
-    kept = f"{values}@{start}" if start else str(values)
-    return {"ENVBUILD_TRACE": "1", **({"ENVBUILD_TRACE_VALUES": kept} if values else {})}
 
 
 def _refuse_missing_gpus(lock: locks.Lock, options: RunOptions, engine: ContainerRunner) -> None:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 
 from envbuild.core.redact import mask_text
 from envbuild.core.text import plain, plural
-from envbuild.difference.finding import NOWHERE, Area, Evidence, Finding, Section, changed
+from envbuild.difference.finding import NOWHERE, Area, Context, Finding, Section, changed
 from envbuild.difference.text import digest, some
 from envbuild.record.model import Git, Record
 from envbuild.record.processes import ReadFile
@@ -64,12 +64,12 @@ def objects(a: Record, b: Record) -> Section:
     return Section("", _read("objects", a, b, mine, theirs, {}).findings)
 
 
-def git(a: Record, b: Record, evidence: Evidence, *, code_known: bool, explained: bool) -> Section:
+def git(a: Record, b: Record, context: Context, *, code_known: bool, explained: bool) -> Section:
     """Compare the project's versions; files that differ and are compared nowhere else are named.
 
     Args:
         a, b: the runs.
-        evidence: what is known of their locks and commits.
+        context: what is known of their locks and commits.
         code_known: script and modules were recorded in both, so that git only stands for files of other kinds.
         explained: a file that was read differs, which a commit merely brought.
     """
@@ -80,10 +80,10 @@ def git(a: Record, b: Record, evidence: Evidence, *, code_known: bool, explained
             findings = (changed("git", "git", one, other, 0),)
         return Section("git", findings, compared=False, unknown=() if a.git or b.git else ("git",))
     follows = "script, modules or configs" if explained else ""
-    known = _known_elsewhere(a, b, evidence)
+    known = _known_elsewhere(a, b, context)
     committed, edited = (
         [name for name in names if not _is_below(name, known) and not name.startswith(_WRITTEN)]
-        for names in (evidence.committed, _edited(a.git, b.git))
+        for names in (context.committed, _edited(a.git, b.git))
     )
     weight = 10 if code_known else 83
     return Section("git", tuple(_versions(a.git, b.git, weight, committed, edited, follows)))
@@ -110,12 +110,12 @@ def _edited(a: Git, b: Git) -> list[str]:
     return sorted(mine ^ theirs or mine | theirs)
 
 
-def _known_elsewhere(a: Record, b: Record, evidence: Evidence) -> set[str]:
+def _known_elsewhere(a: Record, b: Record, context: Context) -> set[str]:
     """Name what is compared by itself, whatever git says of it: code, declared data, results, lock and spec."""
     read = {file.path for each in (a, b) for file in (*each.modules, *each.configs)}
     left = {path for each in (a, b) for path in (*each.deleted, *(output.path for output in each.outputs))}
     scripts = {each.script.path for each in (a, b) if each.script}
-    specs = {name for lock in (evidence.lock_a, evidence.lock_b) if lock for name in lock.resolution}
+    specs = {name for lock in (context.lock_a, context.lock_b) if lock for name in lock.resolution}
     return read | left | scripts | specs | {*a.inputs, *b.inputs, a.lock.file, b.lock.file}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from envbuild.difference.code import configs, git, modules, objects, script
-from envbuild.difference.finding import NOWHERE, Difference, Evidence, Finding, Section
+from envbuild.difference.finding import NOWHERE, Context, Difference, Finding, Section
 from envbuild.difference.inputs import inputs
 from envbuild.difference.locks import locks
 from envbuild.difference.machine import fingerprint, host
@@ -33,14 +33,14 @@ _CERTAIN = 50
 """From here on a difference is reason enough, and files that an earlier run left are not looked for."""
 
 
-def compare(a: Record, b: Record, evidence: Evidence | None = None) -> Difference:
+def compare(a: Record, b: Record, context: Context | None = None) -> Difference:
     """Compare two runs.
 
     Args:
         a, b: their records; sentences read from A to B.
-        evidence: what is known beside the records, such as the content of the locks; the more of it, the more is named.
+        context: what is known beside the records, such as the content of the locks; the more of it, the more is named.
     """
-    known = evidence or Evidence()
+    known = context or Context()
     sections = _sections(a, b, known)
     found = [_following(finding, a, b) for section in sections for finding in section.findings]
     if outcome(a, b) == "different" and not any(each.weight >= _CERTAIN and not each.follows for each in found):
@@ -83,7 +83,7 @@ def _of_the_hook(finding: Finding) -> bool:
     )
 
 
-def _sections(a: Record, b: Record, known: Evidence) -> tuple[Section, ...]:
+def _sections(a: Record, b: Record, known: Context) -> tuple[Section, ...]:
     """Compare area by area, in the order in which people ask."""
     told = parameters(a, b)
     files = (script(a, b, known.texts), modules(a, b, known.texts), configs(a, b, known.texts))

@@ -89,8 +89,8 @@ class Tree:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Evidence:
-    """What is known of two runs beside their records; all of it may be missing.
+class Context:
+    """What is known of two runs besides their records; all of it may be missing.
 
     Attributes:
         lock_a, lock_b: what the locks said; None if they were not kept.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envbuild.core.text import plain, plural
-from envbuild.difference.finding import NOWHERE, Evidence, Finding, Section, Tree, changed
+from envbuild.difference.finding import NOWHERE, Context, Finding, Section, Tree, changed
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 
@@ -14,15 +14,15 @@ _NAMES = 3
 _UNDECLARED = "data (no inputs are declared; to have it compared: inputs: [data] in the spec)"
 
 
-def inputs(a: Record, b: Record, evidence: Evidence) -> Section:
+def inputs(a: Record, b: Record, context: Context) -> Section:
     """Compare the digests that the locks had; what was added, changed or removed where the listings are there."""
-    findings = [*_trees(a, b, evidence), *_meanwhile(a, b)]
+    findings = [*_trees(a, b, context), *_meanwhile(a, b)]
     if not a.inputs and not b.inputs:
         return Section("", tuple(findings), compared=False, unknown=(_UNDECLARED,))
     return Section("data", tuple(findings))
 
 
-def _trees(a: Record, b: Record, evidence: Evidence) -> Iterator[Finding]:
+def _trees(a: Record, b: Record, context: Context) -> Iterator[Finding]:
     for path in {**a.inputs, **b.inputs}:
         before, after = a.inputs.get(path), b.inputs.get(path)
         if before == after:
@@ -31,10 +31,10 @@ def _trees(a: Record, b: Record, evidence: Evidence) -> Iterator[Finding]:
         if before is None or after is None:
             word = "declared only in B" if before is None else "declared only in A"
             yield _told(path, one, other, word)
-        elif (tree := evidence.trees.get(path)) is not None:
+        elif (tree := context.trees.get(path)) is not None:
             yield _told(path, one, other, _counts(tree), _names(tree), folder=True)
         else:
-            yield _told(path, one, other, _sizes(path, evidence))
+            yield _told(path, one, other, _sizes(path, context))
 
 
 def _counts(tree: Tree) -> str:
@@ -53,9 +53,9 @@ def _names(tree: Tree) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _sizes(path: str, evidence: Evidence) -> str:
+def _sizes(path: str, context: Context) -> str:
     """Say what the locks know of an input whose listings are not there."""
-    before, after = _size(evidence.lock_a, path), _size(evidence.lock_b, path)
+    before, after = _size(context.lock_a, path), _size(context.lock_b, path)
     if not before or not after:
         return "other content; no listing is kept of one of them, so no names"
     counts = f"{before} → {after}" if before != after else f"other content in {after}"

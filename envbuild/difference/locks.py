@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.text import plain
-from envbuild.difference.finding import NOWHERE, Evidence, Finding, Section, changed
+from envbuild.difference.finding import NOWHERE, Context, Finding, Section, changed
 from envbuild.difference.text import digest, flat, pairs, shown
 from envbuild.lockfile.changes import NUMERIC
 from envbuild.lockfile.model import Lock
@@ -40,19 +40,19 @@ _ELSEWHERE = ("inputs", "environment", "run", "packages", "frameworks")
 """Told of by other sections; of ``os`` its packages and suites are."""
 
 
-def locks(a: Record, b: Record, evidence: Evidence) -> tuple[Section, Section, Section]:
+def locks(a: Record, b: Record, context: Context) -> tuple[Section, Section, Section]:
     """Return what differs in packages, in the rest of the locks, and between the images."""
     if a.lock.sha256 == b.lock.sha256:
         named = changed("lock", "lock file", a.lock.file, b.lock.file, 0) if a.lock.file != b.lock.file else None
         return Section(""), Section("lock", (named,) if named else ()), _image(a, b, "")
-    if evidence.lock_a is None or evidence.lock_b is None:
-        missing = " and ".join(side for side, lock in (("A", evidence.lock_a), ("B", evidence.lock_b)) if lock is None)
+    if context.lock_a is None or context.lock_b is None:
+        missing = " and ".join(side for side, lock in (("A", context.lock_a), ("B", context.lock_b)) if lock is None)
         why = f"the lock of {missing} was not kept: its packages cannot be compared"
         found = changed("lock", _name(a, b), digest(a.lock.sha256), digest(b.lock.sha256), 50, why=why)
         unknown = (f"packages (the lock of {missing} was not kept)",)
         return Section("packages", compared=False, unknown=unknown), Section("lock", (found,)), _image(a, b, "lock")
-    packages = tuple(_packages(evidence.lock_a, evidence.lock_b))
-    rest = tuple(_rest(evidence.lock_a, evidence.lock_b))
+    packages = tuple(_packages(context.lock_a, context.lock_b))
+    rest = tuple(_rest(context.lock_a, context.lock_b))
     whole = changed("lock", _name(a, b), digest(a.lock.sha256), digest(b.lock.sha256), 0, follows="what differs in it")
     return Section("packages", packages), Section("", (*rest, whole)), _image(a, b, "lock")
 

@@ -8,7 +8,7 @@ import msgspec
 
 from envbuild.core.redact import MASK
 from envbuild.core.text import plain
-from envbuild.difference.finding import Evidence, Finding, Section, changed
+from envbuild.difference.finding import Context, Finding, Section, changed
 from envbuild.difference.text import flat, pairs, shown
 from envbuild.record.model import Record, cpu_numbers
 from envbuild.record.summary import allowed
@@ -34,9 +34,9 @@ _OPTIONS: dict[str, tuple[int, str]] = {
 _SEED = "PYTHONHASHSEED"
 
 
-def environment(a: Record, b: Record, evidence: Evidence) -> Section:
+def environment(a: Record, b: Record, context: Context) -> Section:
     """Compare variables; those that are masked in both cannot be."""
-    locked = {**_locked(evidence.lock_a), **_locked(evidence.lock_b)}
+    locked = {**_locked(context.lock_a), **_locked(context.lock_b)}
     findings = []
     for name, before, after in pairs(a.environment, b.environment):
         one, other = shown(before, after)

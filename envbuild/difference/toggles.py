@@ -13,7 +13,7 @@ import msgspec
 
 from envbuild.core.redact import MASK
 from envbuild.difference.arguments import chunks
-from envbuild.difference.finding import Evidence
+from envbuild.difference.finding import Context
 from envbuild.difference.machine import host
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Options, Record
@@ -76,7 +76,7 @@ class Plan:
     impossible: str = ""
 
 
-def plan(a: Record, b: Record, known: Evidence, at_hand: Collection[str], ranking: Sequence[str] = ()) -> Plan:
+def plan(a: Record, b: Record, known: Context, at_hand: Collection[str], ranking: Sequence[str] = ()) -> Plan:
     """Find what can be toggled.
 
     Args:
@@ -125,7 +125,7 @@ def setting(record: Record, lock: Lock | None) -> Setting:
     )
 
 
-def _locks(a: Record, b: Record, known: Evidence, stuck: list[str]) -> list[Toggle]:
+def _locks(a: Record, b: Record, known: Context, stuck: list[str]) -> list[Toggle]:
     if (a.lock.sha256, a.image) == (b.lock.sha256, b.image):
         return []
     if a.lock.sha256 == b.lock.sha256:

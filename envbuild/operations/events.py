@@ -72,6 +72,80 @@ class BaseImageFetched(Event):
     bytes: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BisectStep(Event):
+    """One run of ``diff --bisect`` has ended.
+
+    Attributes:
+        name: what was as in B.
+        equal_to: the runs whose result it gave: ``A``, ``B``, both or none.
+        state: how its record says that it ended.
+        other_exit_code: its exit code if that is not A's, else None.
+        seconds: wall time.
+    """
+
+    name: str
+    equal_to: tuple[str, ...]
+    state: str
+    other_exit_code: int | None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunEnded(Event):
+    """One of several runs of a verification has ended.
+
+    Attributes:
+        number: from 1; ``of``: how many there shall be.
+        id: of its record.
+        state, exit_code: how it ended, as its record has it.
+    """
+
+    number: int
+    of: int
+    id: str
+    state: str
+    exit_code: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunsEnded(Event):
+    """All runs of a verification have ended: how many there were to be, how many were made, and how many at once."""
+
+    asked: int
+    made: int
+    at_once: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MoreRuns(Event):
+    """Further runs were made of a program whose runs differ.
+
+    Attributes:
+        purpose: ``values``: to have the values where they diverge; ``diagnose``: to find out why.
+        count: how many.
+    """
+
+    purpose: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostPlanned(Event):
+    """How many runs measuring takes, and about how many seconds."""
+
+    runs: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostMeasured(Event):
+    """All ways were measured: runs of each, and by how much equal runs differ, as a fraction."""
+
+    rounds: int
+    noise: float
+
+
 class Events(progress.Progress, Protocol):
     """Receives what a use case reports; safe to call from any thread."""
 

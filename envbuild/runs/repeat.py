@@ -31,6 +31,8 @@ PRINTED = 32 << 20
 """Bytes of standard output that are kept, to show where it differs; the digest is of all of it."""
 KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
+TRACE_VALUES = 256 << 20
+"""Bytes of parameter values that a trace keeps, so that a difference has numbers."""
 _PATIENCE = 10.0
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -259,10 +261,19 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
         request = replace(request, workspace=folder / "project", mounts=mounts)
     variables = dict(request.own_variables)
     if plan.trace:
-        variables["ENVBUILD_TRACE"] = "1"
-        if number < 2 and plan.values:
-            variables["ENVBUILD_TRACE_VALUES"] = str(plan.values)
+        variables |= trace_variables(plan.values if number < 2 else 0)
     return replace(request, own_variables=variables)
+
+
+def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
+    """Return the variables that ask for a step trace (docs/trace.md).
+
+    Args:
+        values: bytes of parameter values to keep.
+        start: the first step of which to keep them.
+    """
+    kept = f"{values}@{start}" if start else str(values)
+    return {"ENVBUILD_TRACE": "1", **({"ENVBUILD_TRACE_VALUES": kept} if values else {})}
 
 
 def _end(left: Collection[Future[Repeated | None]], active: dict[int, Output]) -> None:

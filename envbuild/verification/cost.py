@@ -7,7 +7,7 @@ difference counts only beyond what equal runs differ by.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -116,44 +116,3 @@ def saves(base: Arm, arm: Arm, chance: float) -> bool:
 def noise(arms: Iterable[Arm]) -> float:
     """Return by how much times differ for no reason, as a fraction: the most that runs of one arm do."""
     return max((arm.noise for arm in arms), default=0.0) + _LEAST
-
-
-def rows(base: Arm, arms: Sequence[Arm], chance: float) -> Iterator[tuple[str, str, str, str]]:
-    """Yield name, time, difference and outcome of each arm."""
-    for arm in (base, *arms):
-        yield arm.name, f"{arm.median:.2f} s", "" if arm is base else _difference(base, arm, chance), _outcome(arm)
-
-
-def conclusion(best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
-    """Say what the cheapest sufficient set is, and how to write it in a spec if that can be written.
-
-    Args:
-        best: the quickest arm whose runs were equal; None if none saves anything for sure.
-        ops: all that level ``ops`` adds to level ``seeds`` here.
-    """
-    if best is None:
-        return ("everything on: nothing that could be left out saves time here beyond chance",)
-    lines = [
-        f"without {', '.join(best.without)}: {best.median:.2f} s, measured twice, equal in {len(best.seconds)} runs"
-    ]
-    if set(best.without) == set(ops):
-        lines.append("in spec.yaml: determinism: {level: seeds}")
-    else:
-        lines.append("spec.yaml leaves out levels, not single switches: this is for your information")
-    lines.append("equal in a few runs on this machine is no proof: envbuild verify -n 10 says more")
-    return tuple(lines)
-
-
-def _difference(base: Arm, arm: Arm, chance: float) -> str:
-    if not arm.median or not base.median:
-        return ""
-    change = arm.median / base.median - 1
-    if abs(change) <= chance:
-        return "within noise"
-    return f"{change:+.0%}".replace("-", "−").replace("%", " %")
-
-
-def _outcome(arm: Arm) -> str:
-    if arm.failed:
-        return "fails"
-    return f"{len(arm.seconds)}/{len(arm.seconds)} equal" if arm.results == 1 else f"{arm.results} different"

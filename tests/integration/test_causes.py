@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from envbuild.cli.console import Console
-from envbuild.cli.diffing import diff_runs
+from envbuild import cli
 from envbuild.image.runtime import files
 from tests.support.cli import Project
 from tests.support.guardbox import Box, import_image, make_image_lock
@@ -93,7 +91,7 @@ def test_a_changed_script_is_named(
     project.must("run", "-q", "train.py")
     monkeypatch.setenv("ENVBUILD_STORE", str(project.store))
     monkeypatch.chdir(project.folder)
-    assert diff_runs((), Path(), Console(), bisect=False) == 16
+    assert cli.main(["diff"]) == 16
     shown = capsys.readouterr().out
     assert "because   features.py  1 line changed, line 1\n" in shown, shown
     assert "- FACTOR = 2\n" in shown

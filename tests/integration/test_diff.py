@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from envbuild.cli.console import Console
-from envbuild.cli.diffing import diff_runs
+from envbuild import cli
 from tests.support.cli import Project
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -44,7 +41,7 @@ def _training(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def diff(capsys: pytest.CaptureFixture[str], *names: str, bisect: bool = False) -> tuple[int, str]:
     """Compare two runs; returns exit code and what is shown, but for the lines that name the runs."""
     capsys.readouterr()
-    code = diff_runs(names, Path(), Console(), bisect=bisect)
+    code = cli.main(["diff", *(["--bisect"] if bisect else []), *names])
     lines = capsys.readouterr().out.splitlines()
     return code, "\n".join(line for line in lines if line[:2] not in ("A ", "B ")) + "\n"
 

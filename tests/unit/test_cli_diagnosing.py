@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from envbuild.cli import diagnosing
-from envbuild.cli.console import Console
-from envbuild.cli.running import trace_variables
-from envbuild.operations.first_difference import first_difference
+from envbuild.operations import divergence
+from envbuild.operations.events import Silent
+from envbuild.operations.traces import first_divergence
 from envbuild.record import history
 from envbuild.record.model import Record
+from envbuild.runs.repeat import trace_variables
 from envbuild.verification.causes import Clues
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
@@ -35,7 +35,7 @@ def ran(project: Path, number: int, last: float, budget: int = 0, **changes: Any
 def parted(project: Path) -> Clues:
     """Two runs that part in the third step, of which no values were kept."""
     one, other = ran(project, 1, 3.0), ran(project, 2, 4.0)
-    first, _ = first_difference((project, one), (project, other), asked=True)
+    first, _ = first_divergence((project, one), (project, other), asked=True)
     return Clues(a=one, b=other, lock=make_lock(), first=first)
 
 
@@ -43,11 +43,11 @@ def further(monkeypatch: pytest.MonkeyPatch, project: Path, made: Sequence[Recor
     """A verification whose further runs give these records; returns it and what was asked of the runs."""
     asked: list[Any] = []
 
-    def more(session: Any, count: int, variables: Any, engine: Any, console: Any, label: str) -> list[Any]:
+    def more(session: Any, count: int, variables: Any, engine: Any, events: Any, label: str) -> list[Any]:
         asked.append((count, variables))
         return [SimpleNamespace(record=each) for each in made]
 
-    monkeypatch.setattr(diagnosing, "_more", more)
+    monkeypatch.setattr(divergence, "_more", more)
     return SimpleNamespace(plan=SimpleNamespace(request=SimpleNamespace(project=project))), asked
 
 
@@ -58,11 +58,11 @@ def test_values_are_kept_from_the_step_on(tmp_path: Path, monkeypatch: pytest.Mo
     assert (clues.first.step, clues.first.before) == (3, None)
     pair = [ran(tmp_path, number, value, ROOM) for number, value in ((3, 3.0), (4, 5.0))]
     session, asked = further(monkeypatch, tmp_path, pair)
-    found, notes = diagnosing.with_values(session, clues, ROOM, ENGINE, Console())
+    found, notes = divergence.with_values(session, clues, ROOM, ENGINE, Silent())
     assert asked == [(2, {"ENVBUILD_TRACE": "1", "ENVBUILD_TRACE_VALUES": f"{ROOM}@3"})]
     assert found.first is not None
     assert (found.first.before, found.first.after, found.first.count, notes) == (3.0, 5.0, 1, [])
-    assert diagnosing.with_values(session, found, ROOM, ENGINE, Console()) == (found, [])
+    assert divergence.with_values(session, found, ROOM, ENGINE, Silent()) == (found, [])
     assert len(asked) == 1
 
 
@@ -70,14 +70,14 @@ def test_two_more_runs_that_say_otherwise(tmp_path: Path, monkeypatch: pytest.Mo
     """Runs that are equal this time, or that part elsewhere, change nothing and are told of."""
     clues = parted(tmp_path)
     session, _ = further(monkeypatch, tmp_path, [clues.a, clues.a])
-    assert diagnosing.with_values(session, clues, ROOM, ENGINE, Console()) == (
+    assert divergence.with_values(session, clues, ROOM, ENGINE, Silent()) == (
         clues,
         ["two more runs, to have values, were equal: the runs do not part each time"],
     )
     other = record("01JC" + "7" * 22)
     make_trace(history.run_folder(tmp_path, other.id) / "process", [{"w": [9.0, 9.0]}] * 4)
     session, _ = further(monkeypatch, tmp_path, [clues.a, other])
-    found, (note,) = diagnosing.with_values(session, clues, ROOM, ENGINE, Console())
+    found, (note,) = divergence.with_values(session, clues, ROOM, ENGINE, Silent())
     assert found is clues
     assert note.startswith("two more runs, to have values, part elsewhere: before the first step, tensor w")
 
@@ -87,7 +87,7 @@ def test_a_diagnosing_run_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     clues = parted(tmp_path)
     spoilt = ran(tmp_path, 5, float("nan"), processes=(process(),), exit_code=1)
     session, asked = further(monkeypatch, tmp_path, [spoilt])
-    found, notes = diagnosing.with_diagnosis(session, clues, ENGINE, Console())
+    found, notes = divergence.with_diagnosis(session, clues, ENGINE, Silent())
     assert asked == [(1, {"ENVBUILD_TRACE": "1", "ENVBUILD_DIAGNOSE": "1"})]
     assert [cause.what for cause in found.found] == [
         "memory that nothing wrote is read: filled with NaN, it shows in w after step 3"

@@ -11,12 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from envbuild.cli.console import Console
-from envbuild.cli.diffing import diff_runs
+from envbuild import cli
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.inputs.digest import digest_inputs
 from envbuild.lockfile import model as locks
+from envbuild.operations.bisect import bisect
+from envbuild.operations.diff import diff, select_pair
+from envbuild.operations.events import Silent
 from envbuild.record import history, sources
 from envbuild.record.model import LockFacts, Record, Script, dumps
 from envbuild.record.processes import ReadFile
@@ -30,7 +32,7 @@ def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, and a clock two hours ahead of UTC; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "TST-2")
-    monkeypatch.setattr("envbuild.operations.diff_evidence._git", lambda project, *arguments: None)
+    monkeypatch.setattr("envbuild.operations.run_context._git", lambda project, *arguments: None)
     time.tzset()
     yield
     monkeypatch.undo()
@@ -51,7 +53,7 @@ def saved(*records: Record) -> None:
 
 def shown(capsys: pytest.CaptureFixture[str], *names: str, command: str = "python train.py") -> tuple[int, str]:
     """Exit code and screen without the lines that name the runs."""
-    code = diff_runs(names, Path(), Console())
+    code = cli.main(["diff", *names])
     out, err = capsys.readouterr()
     head = HEAD.format(command)
     assert (err, out[: len(head)]) == ("", head)
@@ -213,7 +215,7 @@ def test_many_packages_fit_one_screen(capsys: pytest.CaptureFixture[str]) -> Non
 def test_json_has_every_finding(capsys: pytest.CaptureFixture[str]) -> None:
     """All of it, each with its sentence; nothing else is on standard output."""
     saved(record(), other_results(inputs={"data": sha("f")}))
-    assert diff_runs((), Path(), Console(as_json=True)) == 16
+    assert cli.main(["diff", "--json"]) == 16
     out, err = capsys.readouterr()
     found = json.loads(out)
     assert (found["a"], found["b"], found["outcome"], err) == (A, B, "different", "")
@@ -229,7 +231,7 @@ def ids(number: int) -> str:
 
 
 def pair(capsys: pytest.CaptureFixture[str], *names: str) -> list[str]:
-    diff_runs(names, Path(), Console())
+    cli.main(["diff", *names])
     return [line.split()[1][-1] for line in capsys.readouterr().out.splitlines()[:2]]
 
 
@@ -258,7 +260,7 @@ def test_runs_that_cannot_be_compared(names: tuple[str, ...], message: str, tmp_
     """Each is said in a sentence."""
     saved(record())
     with pytest.raises(UsageError) as refused:
-        diff_runs(names, Path(), Console())
+        select_pair(names, tmp_path)
     assert refused.value.message == message.format(tmp_path)
 
 
@@ -268,7 +270,7 @@ def test_how_to_get_two_runs(tmp_path: Path) -> None:
     for each in (None, record(command=("python", "fit.py", "a b"))):
         saved(*([each] if each else []))
         with pytest.raises(UsageError) as refused:
-            diff_runs((), Path(), Console())
+            select_pair((), tmp_path)
         hints.append((refused.value.message, refused.value.hint))
         Path("fit.py").touch()
     where = f"nothing to compare: {tmp_path} has"
@@ -323,7 +325,7 @@ def test_runs_of_two_projects(capsys: pytest.CaptureFixture[str], tmp_path: Path
         project.mkdir()
         history.save(project, each)
     names = (f"{one}/.envbuild/runs/{A}", f"{other}/.envbuild/runs/{B}/record.json")
-    assert diff_runs(names, tmp_path, Console()) == 16
+    assert cli.main(["diff", *names]) == 16
     assert "because   data  other content" in capsys.readouterr().out
 
 
@@ -347,19 +349,25 @@ def test_a_record_of_format_1(capsys: pytest.CaptureFixture[str]) -> None:
     assert "imported modules and configuration files (not recorded in A)" in out
 
 
-def test_bisect_needs_other_results() -> None:
+def search(project: Path) -> None:
+    """Search without an engine, which must not be needed."""
+    none: Any = None
+    bisect(diff(*select_pair((), project)), connect=none, build=none, events=Silent())
+
+
+def test_bisect_needs_other_results(tmp_path: Path) -> None:
     """Nothing is run if there is nothing to find."""
     saved(record(), record(B))
     with pytest.raises(EnvbuildError) as refused:
-        diff_runs((), Path(), Console(quiet=True), bisect=True)
+        search(tmp_path)
     assert refused.value.message == "--bisect: the results do not differ: bit-identical (1 output, 1 metric)"
 
 
-def test_bisect_needs_a_run_that_can_be_made_again() -> None:
+def test_bisect_needs_a_run_that_can_be_made_again(tmp_path: Path) -> None:
     """What is missing is named before anything is built or started."""
     saved(record(), other_results())
     with pytest.raises(EnvbuildError) as refused:
-        diff_runs((), Path(), Console(quiet=True), bisect=True)
+        search(tmp_path)
     assert refused.value.message == "--bisect: run 01JC000000 cannot be run again: its lock was not kept"
 
 

@@ -10,8 +10,8 @@ import pytest
 import envbuild.cli.app  # noqa: F401 - registers the commands, whose options are asked for
 from envbuild import cli
 from envbuild.cli.programs import misplaced
+from envbuild.cli.render.verify import _missing_module
 from envbuild.cli.running import RunOptions, host_said_first
-from envbuild.cli.verifying import _missing_module
 from envbuild.errors import EngineError, UsageError
 from envbuild.verification import attestation
 from tests.support.records import record

@@ -24,7 +24,7 @@ ARROW = "\n  → "
 def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, where two runs were made; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("envbuild.operations.diff_evidence._git", lambda project, *arguments: None)
+    monkeypatch.setattr("envbuild.operations.run_context._git", lambda project, *arguments: None)
     history.save(Path(), record())
     history.save(Path(), other_results(parameters=parameters(learning_rate=0.01, epochs=3)))
     return

@@ -10,14 +10,16 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli import attesting
-from envbuild.cli.attesting import _as_then, attest, check_attestation, check_signature, withdraw
+from envbuild.cli.commands import compare
 from envbuild.cli.console import Console
-from envbuild.cli.verifying import VerifyOptions
+from envbuild.cli.render.verify import checked, conclusion, rows, unchanged
+from envbuild.cli.running import RunOptions
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.lockfile import model as locks
+from envbuild.operations.attestation import attest, check_attestation, check_signature, sign, withdraw
 from envbuild.operations.load_lock import LoadedLock
+from envbuild.operations.verify import VerifyOptions
 from envbuild.record.model import LockFacts, Options, Script
 from envbuild.runs.request import RunRequest
 from envbuild.verification import attestation, cost
@@ -54,11 +56,11 @@ def test_what_cannot_be_meant_is_exit_2(
 
 def test_the_programs_arguments_are_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the program on, every word is the program's, also what looks like an option of ``verify``."""
-    seen: list[VerifyOptions] = []
-    monkeypatch.setattr("envbuild.cli.verifying.verify_or_check", lambda options, console: seen.append(options) or 0)
+    seen: list[tuple[RunOptions, VerifyOptions]] = []
+    monkeypatch.setattr(compare, "_verify", lambda shared, options, console: seen.append((shared, options)) or 0)
     assert cli.main(["verify", "-n", "5", "--ignore", "a", "--ignore", "b", "t.py", "-n", "2", "--check", "-q"]) == 0
-    assert (seen[0].count, seen[0].ignore, seen[0].check) == (5, ("a", "b"), False)
-    assert seen[0].run.command == ("t.py", "-n", "2", "--check", "-q")
+    assert (seen[0][1].count, seen[0][1].ignore) == (5, ("a", "b"))
+    assert seen[0][0].command == ("t.py", "-n", "2", "--check", "-q")
 
 
 # What was proved, later
@@ -112,7 +114,9 @@ def attesting_file(path: str, digest: str) -> Any:
 
 def check(opened: LoadedLock, *arguments: str, signers: Path | None = None) -> int:
     """``envbuild verify --check``."""
-    return check_attestation(opened, arguments, signers, Console())
+    for label, *columns in checked(check_attestation(opened, arguments, signers)):
+        Console().line(label, *columns)
+    return 0
 
 
 def test_what_still_holds_is_said(proved: LoadedLock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -122,7 +126,7 @@ def test_what_still_holds_is_said(proved: LoadedLock, capsys: pytest.CaptureFixt
     date = attestation.load(attestation.path_of(proved.path)).predicate.date[:10]
     assert lines[0] == f"verified  bit-identical 2/2 on {date}: 1 file, 1 metric"
     assert lines[1] == "          lock, image and 2 files of code are as they were then; no inputs are declared"
-    assert _as_then({}, inputs=True) == "lock, image and inputs are as they were then"
+    assert unchanged(0, inputs=True) == "lock, image and inputs are as they were then"
     assert any(line.strip().startswith("driver: ") for line in lines)  # the record's host has a GPU
     assert lines[-1] == "signed    not at all"
     assert check(proved, "train.py", "-x") == 0
@@ -222,7 +226,7 @@ def test_signatures_are_made_and_checked(
     with pytest.raises(IntegrityError) as unsigned:
         check(proved, signers=signers)
     assert unsigned.value.message == f"{path.name} is not signed"
-    attesting.sign(path, key)
+    sign(path, key)
     assert check(proved, signers=signers) == 0
     assert 'Good "envbuild" signature for me@example.invalid with ED25519 key' in capsys.readouterr().out
     assert check_signature(path, None).startswith('Good "envbuild" signature with ED25519 key SHA256:')
@@ -235,7 +239,7 @@ def test_signatures_are_made_and_checked(
         check(proved)
     assert bad.value.message == f"{path.name}.sig is not a good signature of {path.name}"
     with pytest.raises(UsageError) as no_key:
-        attesting.sign(path, tmp_path / "signers")
+        sign(path, tmp_path / "signers")
     assert no_key.value.message.startswith(f"{path.name} was written, but not signed with {signers}: ")
 
 
@@ -298,7 +302,7 @@ def test_the_table_says_time_difference_and_outcome() -> None:
     """Medians, signed percentages beyond the noise, and how many results there were."""
     base = arm("all on", 10.0, 10.1, 10.3)
     others = [arm("x", 5.0, 5.1, 5.2), arm("y", 10.2, 10.2, 10.2, results=3), arm("z", 20.0, failed=True)]
-    assert list(cost.rows(base, others, 0.03)) == [
+    assert list(rows(base, others, 0.03)) == [
         ("all on", "10.10 s", "", "3/3 equal"),
         ("x", "5.10 s", "−50 %", "3/3 equal"),
         ("y", "10.20 s", "within noise", "3 different"),
@@ -310,13 +314,13 @@ def test_the_cheapest_set_is_written_as_a_spec_if_it_can_be() -> None:
     """A level has a key; a single switch has none, and that is said."""
     caution = "equal in a few runs on this machine is no proof: envbuild verify -n 10 says more"
     nothing = "everything on: nothing that could be left out saves time here beyond chance"
-    assert cost.conclusion(None, ()) == (nothing,)
+    assert conclusion(None, ()) == (nothing,)
     best = arm("x", 5.0, 5.0, without=("A", "B"))
-    assert cost.conclusion(best, ("B", "A")) == (
+    assert conclusion(best, ("B", "A")) == (
         "without A, B: 5.00 s, measured twice, equal in 2 runs",
         "in spec.yaml: determinism: {level: seeds}",
         caution,
     )
-    assert cost.conclusion(best, ("A",))[1] == (
+    assert conclusion(best, ("A",))[1] == (
         "spec.yaml leaves out levels, not single switches: this is for your information"
     )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.difference.compare import NOT_COMPARED, compare
-from envbuild.difference.finding import Evidence, Tree
+from envbuild.difference.finding import Context, Tree
 from envbuild.record.model import Git, LockFacts, Output, Record, Script
 from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host
@@ -20,7 +20,7 @@ from tests.support.records import A, B, other_results, parameters, process, reco
 
 def sentences(a: Record, b: Record, **known: Any) -> list[str]:
     """The causes, first to last."""
-    return [finding.sentence for finding in compare(a, b, Evidence(**known)).causes]
+    return [finding.sentence for finding in compare(a, b, Context(**known)).causes]
 
 
 def test_the_classic_story() -> None:
@@ -40,7 +40,7 @@ def test_the_classic_story() -> None:
         "trees": {"data": tree}, "texts": {sha("3"): text.format(0.1), sha("d"): text.format(0.01)},
         "lock_a": small_lock(), "lock_b": small_lock(),
     }  # fmt: skip
-    found = compare(record(), b, Evidence(**known))
+    found = compare(record(), b, Context(**known))
     assert [finding.sentence for finding in found.causes] == [
         "data/: 3,412 files added since A, 0 changed; first: cats/001.png",
         "learning_rate: 0.1 (default) → 0.01 (default)",
@@ -228,17 +228,17 @@ def test_a_file_that_only_git_knows_of() -> None:
     assert [(each.area, each.weight) for each in only_results] == [("results", 46), ("git", 10)]
     lock = msgspec.structs.replace(small_lock(), resolution={"spec.yaml": sha("1")})
     elsewhere = other_results(git=edited("data/x.csv", "spec.yaml"))
-    (declared,) = compare(record(git=CLEAN), elsewhere, Evidence(lock_a=lock, lock_b=lock)).causes
+    (declared,) = compare(record(git=CLEAN), elsewhere, Context(lock_a=lock, lock_b=lock)).causes
     assert (declared.change, declared.weight) == ("clean → changes dddddddddddd…", 10)
 
 
 def test_files_of_other_commits() -> None:
     """What two commits differ in is named; a script that explains them makes them a mere consequence, as before."""
     other = msgspec.structs.replace(CLEAN, commit="f" * 40)
-    (first,) = compare(record(git=CLEAN), other_results(git=other), Evidence(committed=("train.py", "a.csv"))).causes
+    (first,) = compare(record(git=CLEAN), other_results(git=other), Context(committed=("train.py", "a.csv"))).causes
     assert (first.sentence, first.weight) == ("git commit: eeeeeeeeeeee → ffffffffffff (a.csv)", 47)
     script = Script(path="train.py", sha256=sha("d"))
-    found = compare(record(git=CLEAN), other_results(git=other, script=script), Evidence(committed=("a.csv",)))
+    found = compare(record(git=CLEAN), other_results(git=other, script=script), Context(committed=("a.csv",)))
     assert [each.what for each in found.causes] == ["train.py"]
     assert [each.what for each in found.others] == ["git commit"]
 

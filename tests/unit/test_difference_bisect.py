@@ -10,7 +10,7 @@ import pytest
 
 from envbuild.difference.arguments import chunks, joined
 from envbuild.difference.bisect import Answer, search
-from envbuild.difference.finding import Evidence
+from envbuild.difference.finding import Context
 from envbuild.difference.toggles import Plan, Setting, plan
 from envbuild.record.model import LockFacts, Record, Script
 from envbuild.record.processes import ReadFile
@@ -33,12 +33,12 @@ def made(setting: Setting) -> str:
 def run_of(name: str, program: Callable[[Setting], str] = made, **changes: Any) -> Record:
     """A recorded run of a program; its result is a metric's name."""
     started = record(name, **{**A_RUN, "outputs": (), "metrics": {}, **changes})
-    found = program(plan(started, started, Evidence(lock_a=LOCK, lock_b=LOCK), ALL).base)
+    found = program(plan(started, started, Context(lock_a=LOCK, lock_b=LOCK), ALL).base)
     return msgspec.structs.replace(started, metrics={found: ((0, 1.0),)})
 
 
 def planned(a: Record, b: Record, at_hand: set[str] = ALL, **known: Any) -> Plan:
-    return plan(a, b, Evidence(**{"lock_a": LOCK, "lock_b": LOCK, **known}), at_hand, ["train.py", "lr"])
+    return plan(a, b, Context(**{"lock_a": LOCK, "lock_b": LOCK, **known}), at_hand, ["train.py", "lr"])
 
 
 def found(

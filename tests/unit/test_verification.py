@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from envbuild.cli.render import verify as render
 from envbuild.determinism.operations import table
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
+from envbuild.operations.verify import Verification
 from envbuild.record.model import Options, Output, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
-from envbuild.verification import attestation, text
+from envbuild.verification import attestation
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.causes import Cause, Clues, Operation, TextDifference, suspects
 from envbuild.verification.first import First, first_of
@@ -52,7 +54,7 @@ def test_equal_runs_are_identical_and_say_what_was_compared() -> None:
     assert verdict.outcome == "identical"
     assert verdict.groups == ((0, 1, 2),)
     assert verdict.compared == ("1 file", "1,240 steps of 8 tensors", "1 metric")
-    assert text.identical(verdict) == ("bit-identical 3/3: 1 file, 1,240 steps of 8 tensors, 1 metric",)
+    assert render.identical(verdict) == ("bit-identical 3/3: 1 file, 1,240 steps of 8 tensors, 1 metric",)
 
 
 def test_what_is_printed_decides_if_nothing_else_is_left() -> None:
@@ -67,7 +69,7 @@ def test_equal_content_in_other_bytes_is_identical_and_named() -> None:
     """A saved model that holds the time of saving is equal if its content is; the file is named."""
     verdict = judge([ran(output("model.keras", "1", "c" * 64)), ran(output("model.keras", "2", "c" * 64))], 2)
     assert (verdict.outcome, verdict.volatile) == ("identical", ("model.keras",))
-    assert text.identical(verdict)[1] == "same tensors, other bytes: model.keras (the format keeps the time)"
+    assert render.identical(verdict)[1] == "same tensors, other bytes: model.keras (the format keeps the time)"
 
 
 def test_event_files_are_compared_by_their_metrics() -> None:
@@ -128,7 +130,7 @@ def test_ignored_files_are_left_out_and_named(pattern: str) -> None:
     assert judge(runs, 2).outcome == "different"
     verdict = judge(runs, 2, [pattern])
     assert (verdict.outcome, verdict.ignored, verdict.compared) == ("identical", ("logs/a.log",), ("1 file",))
-    assert text.identical(verdict)[1] == "not compared, as asked: logs/a.log"
+    assert render.identical(verdict)[1] == "not compared, as asked: logs/a.log"
 
 
 def test_failing_and_refused_runs_prove_nothing() -> None:
@@ -391,6 +393,13 @@ def verdict(**changes: Any) -> Verdict:
     return Verdict(**{**table, **changes})
 
 
+def screen(judged: Verdict, first: First | None = None, causes: tuple[Cause, ...] = (), **others: Any) -> str:
+    """What people see of runs that differ."""
+    runs = tuple(Ran(record=record(identity)) for identity in IDS[: judged.runs])
+    found = Verification(verdict=judged, runs=runs, at_once=1, divergence=first, causes=causes, **others)
+    return render.different(found)
+
+
 def test_the_screen_of_runs_that_differ() -> None:
     """Results, the first difference with both values, the likeliest cause and what to try fit on one screen."""
     first = msgspec.structs.replace(
@@ -401,7 +410,7 @@ def test_the_screen_of_runs_that_differ() -> None:
         Cause(weight=40, what="sums run on 2 threads"),
         Cause(weight=20, what="the network was on"),
     )
-    shown = text.different(verdict(), IDS, first, causes, notes=["one tensor was left out"], kept=["a/outputs", "b"])
+    shown = screen(verdict(), first, causes, notes=("one tensor was left out",), kept=("a/outputs", "b"))
     assert shown == (
         "not identical: 2 different results in 5 runs\n"
         "  results            runs 1, 3, 4, 5 | run 2\n"
@@ -421,7 +430,7 @@ def test_the_screen_of_runs_that_differ() -> None:
 
 def test_the_screen_without_a_cause_says_so() -> None:
     """Where nothing was found that is said, and how to narrow it down."""
-    shown = text.different(verdict(groups=((0,), (1,), (2,)), runs=3), IDS, None, ())
+    shown = screen(verdict(groups=((0,), (1,), (2,)), runs=3))
     assert shown.splitlines()[1] == "  results            no two runs agree"
     assert (
         "  likely cause       none found: the records agree, and no known source of chance is in the sources" in shown
@@ -433,8 +442,8 @@ def test_the_screen_without_a_cause_says_so() -> None:
 
 def test_a_weak_cause_is_only_possible() -> None:
     """What is unlikely is not called likely; the rest of a long list is counted."""
-    causes = [Cause(weight=30 - number, what=f"cause {number}") for number in range(6)]
-    shown = text.different(verdict(), IDS, None, causes)
+    causes = tuple(Cause(weight=30 - number, what=f"cause {number}") for number in range(6))
+    shown = screen(verdict(), None, causes)
     assert "  possible cause     cause 0\n" in shown
     assert "  or perhaps         cause 3\n                     … and 2 less likely; all of them: --json\n" in shown
 

@@ -18,6 +18,7 @@ class Line:
         label: what it is about, at most nine characters.
         columns: the rest; empty columns are left out.
         elapsed: add the seconds since the command began.
+        aside: print it as ``Console.note`` does, whatever standard output is for; ``columns`` has one text then.
         detail: print it with ``--verbose`` only, dimmed; ``columns`` has one text then.
     """
 
@@ -25,6 +26,7 @@ class Line:
     columns: tuple[str, ...]
     elapsed: bool = False
     detail: bool = False
+    aside: bool = False
 
 
 @singledispatch
@@ -62,3 +64,41 @@ def _(event: events.NothingToFetch) -> Iterable[Line]:
 @lines.register
 def _(event: events.BaseImageFetched) -> Iterable[Line]:
     yield Line("fetch", ("base image        ", f"{human_bytes(event.bytes):<12}", event.image))
+
+
+@lines.register
+def _(event: events.BisectStep) -> Iterable[Line]:
+    result = f"as {' and '.join(event.equal_to)}" if event.equal_to else "another result"
+    if event.state != "finished":
+        result = f"no result: {event.state}"
+    elif event.other_exit_code is not None:
+        result += f", exit {event.other_exit_code}"
+    yield Line("bisect", (f"{event.name:<28}", result, f"{event.seconds:.1f} s"))
+
+
+@lines.register
+def _(event: events.RunEnded) -> Iterable[Line]:
+    ended = f"exit {event.exit_code}" if event.state == "finished" else event.state
+    yield Line("", (f"run {event.number} of {event.of}: {event.id[:10]}, {ended}",), detail=True)
+
+
+@lines.register
+def _(event: events.RunsEnded) -> Iterable[Line]:
+    counted = f"1/{event.asked} … {event.made}/{event.asked}"
+    yield Line("run", (counted, f"{event.at_once} side by side" if event.at_once > 1 else ""), elapsed=True)
+
+
+@lines.register
+def _(event: events.MoreRuns) -> Iterable[Line]:
+    yield Line(event.purpose, (f"{plural(event.count, 'run')} more",), elapsed=True)
+
+
+@lines.register
+def _(event: events.CostPlanned) -> Iterable[Line]:
+    yield Line("", (f"{plural(event.runs, 'run')} in turn, about {event.seconds:.0f} s",), aside=True)
+
+
+@lines.register
+def _(event: events.CostMeasured) -> Iterable[Line]:
+    text = f"median of {event.rounds} runs each, in turn; equal runs differ by ± {event.noise:.0%}"
+    yield Line("cost", (text,), elapsed=True)

@@ -1,4 +1,4 @@
-"""What is at hand of two runs beside their records: locks, listings of data, texts, fingerprints."""
+"""What is known of two runs besides their records: locks, listings of data, texts, fingerprints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes, sha256_file
-from envbuild.difference.finding import Evidence, Tree
+from envbuild.difference.finding import Context, Tree
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
 from envbuild.record import history, sources
@@ -26,10 +26,10 @@ class Side:
     project: Path
 
 
-def evidence(a: Side, b: Side) -> Evidence:
+def gather_context(a: Side, b: Side) -> Context:
     """Gather all that there is; what is missing is missing."""
     texts = Texts((a, b))
-    return Evidence(
+    return Context(
         lock_a=kept_lock(a),
         lock_b=kept_lock(b),
         trees=_trees(a, b),

@@ -1,21 +1,27 @@
-"""What ``verify`` looks at when runs differ: traces, records, sources, and the files themselves."""
+"""What ``verify`` does about runs that differ: compares all that they left, and runs again to find out more."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.operations.first_difference import first_difference
+from envbuild.operations.events import Events, MoreRuns
+from envbuild.operations.traces import first_divergence, read_traces
+from envbuild.runs.repeat import trace_variables
 from envbuild.verification.causes import Cause, Clues, Operation, TextDifference
 
 if TYPE_CHECKING:
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
     from envbuild.runs.repeat import Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.first import First
     from envbuild.verification.judge import Verdict
 
 TEXT = 4 << 20
@@ -32,7 +38,7 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Clu
     """
     one, other = (session.repeated(index) for index in verdict.pair)
     project = session.plan.request.project
-    first, notes = first_difference((project, one.record), (project, other.record), asked=True)
+    first, notes = first_divergence((project, one.record), (project, other.record), asked=True)
     texts = list(_texts(one, other, verdict.differing_files))
     if not verdict.differing_files and first is None and (printed := _printed(one, other)) is not None:
         texts.append(printed)
@@ -148,3 +154,84 @@ def _compare(name: str, before: Path, after: Path) -> TextDifference | None:
         if one != other:
             return TextDifference(path=name, line=number + 1, before=one, after=other)
     return None
+
+
+def with_values(
+    session: Session, clues: Clues, values: int, engine: RunEngine, events: Events
+) -> tuple[Clues, list[str]]:
+    """Run twice more, keeping values from the step on where the runs part, if the first traces had no room for them.
+
+    Returns:
+        The clues with values, or as they were with a note why not.
+    """
+    first = clues.first
+    if not values or first is None or first.kind not in ("start", "step") or first.before is not None:
+        return clues, []
+    if not first.tensor or not first.size:
+        return clues, []
+    pair = _more(session, 2, trace_variables(values, first.step), engine, events, "values")
+    if len(pair) < 2:
+        return clues, []
+    project = session.plan.request.project
+    again, _ = first_divergence((project, pair[0].record), (project, pair[1].record), asked=True)
+    if again is None:
+        return clues, ["two more runs, to have values, were equal: the runs do not part each time"]
+    if (again.process, again.step, again.tensor) != (first.process, first.step, first.tensor):
+        return clues, [f"two more runs, to have values, part elsewhere: {again.sentence}"]
+    return replace(clues, first=_taken(first, again)), []
+
+
+def with_diagnosis(session: Session, clues: Clues, engine: RunEngine, events: Events) -> tuple[Clues, list[str]]:
+    """Run once more, memory filled and draws of entropy watched, where that may tell more than is known already."""
+    from envbuild.errors import EnvbuildError
+    from envbuild.record import history
+    from envbuild.verification.causes import suspects
+    from envbuild.verification.diagnosis import diagnosed, worthwhile
+
+    if not worthwhile(clues, suspects(clues)):
+        return clues, []
+    project = session.plan.request.project
+    made = _more(session, 1, {**trace_variables(), "ENVBUILD_DIAGNOSE": "1"}, engine, events, "diagnose")
+    if not made:
+        return clues, []
+    record = made[0].record
+    try:
+        found = diagnosed(clues, record, read_traces(project, record), read_traces(project, clues.a))
+    except EnvbuildError:
+        found = diagnosed(clues, record)
+    # It is no run of the program as it is: nothing is to be compared with it later.
+    shutil.rmtree(history.run_folder(project, record.id), ignore_errors=True)
+    notes = []
+    if record.exit_code != clues.a.exit_code:
+        notes.append(f"a run with memory filled, to diagnose, ended with exit {record.exit_code}")
+    return replace(clues, found=(*clues.found, *found)), notes
+
+
+def _more(
+    session: Session, count: int, variables: Mapping[str, str], engine: RunEngine, events: Events, label: str
+) -> list[Repeated]:
+    """Run again in copies that are thrown away."""
+    from envbuild.runs.repeat import repeat
+
+    plan = session.plan
+    request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})
+    again = replace(plan, request=request, slots=plan.slots[:count], folder=plan.folder / label, values=0, trace=False)
+    made: dict[int, Repeated] = {}
+    with events.phase(label, total=count, unit="runs") as advance:
+
+        def each(found: Repeated) -> None:
+            made[found.number] = found
+            found.discard()
+            advance(1)
+
+        repeat(again, count, engine, each)
+    events.report(MoreRuns(purpose=label, count=count))
+    return [made[number] for number in sorted(made)]
+
+
+def _taken(first: First, again: First) -> First:
+    """Return the values of another pair of runs that part at the same place."""
+    import msgspec
+
+    names = ("count", "size", "before", "after", "ulps", "sentence")
+    return msgspec.structs.replace(first, **{name: getattr(again, name) for name in names})

@@ -1,4 +1,4 @@
-"""Where two recorded runs part in training: the first difference of their step traces, if both left one."""
+"""Step traces of recorded runs: read, and the first difference between those of two runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from envbuild.verification.first import First
 
 
-def traces_of(project: Path, record: Record) -> tuple[Trace, ...]:
+def read_traces(project: Path, record: Record) -> tuple[Trace, ...]:
     """Read the step traces of a run's processes.
 
     Raises:
@@ -23,7 +23,7 @@ def traces_of(project: Path, record: Record) -> tuple[Trace, ...]:
     return tuple(compare.read_run(history.run_folder(project, record.id) / "process"))
 
 
-def first_difference(
+def first_divergence(
     one: tuple[Path, Record], other: tuple[Path, Record], *, asked: bool
 ) -> tuple[First | None, list[str]]:
     """Compare the step traces of two runs.
@@ -40,7 +40,7 @@ def first_difference(
     from envbuild.verification.first import first_of
 
     try:
-        before, after = (traces_of(*each) for each in (one, other))
+        before, after = (read_traces(*each) for each in (one, other))
     except EnvbuildError as error:
         return None, [f"a step trace could not be read: {error.message}"]
     found = compare.first_of_runs(before, after) if asked or (before and after) else None

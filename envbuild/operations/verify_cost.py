@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from envbuild.cli.console import Console
-from envbuild.core.text import plural
-from envbuild.errors import NotReproducibleError
-from envbuild.verification.cost import Arm, Control, Unit, conclusion, noise, rows, savers, saves, units
+from envbuild.operations.events import CostMeasured, CostPlanned, Events
+from envbuild.verification.cost import Arm, Control, Unit, noise, savers, saves, units
 
 if TYPE_CHECKING:
     from envbuild.lockfile.model import Lock
@@ -21,8 +19,6 @@ if TYPE_CHECKING:
 ALL, SEEDS, NONE = "all on", "level: seeds", "none (--no-controls)"
 
 _AGAIN = "again"
-_SHORT = 5.0
-"""Seconds below which the container's start is a good part of a run."""
 
 
 @dataclass(kw_only=True)
@@ -70,19 +66,64 @@ class Bench:
         )
 
 
-def measure(plan: Repeat, engine: RunEngine, rounds: int, ignore: tuple[str, ...], console: Console) -> int:
-    """Measure, and say which switches are worth their time; returns 0, or 16 if runs differ with all of them on."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CostResult:
+    """What was measured.
+
+    Attributes:
+        outcome: ``failed``: the program failed with everything on; ``different``: its runs differ with everything on,
+            so that there is nothing to save; else ``measured``.
+        rounds: runs of each way.
+        arms: each way, the one with everything on first.
+        noise: by how much times differ for no reason, as a fraction.
+        cheapest: the quickest way whose runs were equal; None if nothing that could be left out saves time.
+        ops: all that level ``ops`` adds to level ``seeds`` here.
+        exit_code: the program's, of its first run.
+    """
+
+    outcome: Literal["measured", "failed", "different"]
+    rounds: int
+    arms: tuple[Arm, ...] = ()
+    noise: float = 0.0
+    cheapest: Arm | None = None
+    ops: tuple[str, ...] = ()
+    exit_code: int | None = 0
+
+
+def measure_cost(plan: Repeat, engine: RunEngine, rounds: int, ignore: tuple[str, ...], events: Events) -> CostResult:
+    """Measure what each switch costs, and find the cheapest set that keeps runs equal.
+
+    Args:
+        plan: what is repeated.
+        engine: runs the containers.
+        rounds: runs of each way.
+        ignore: patterns of files that are not compared.
+        events: receives ``CostPlanned`` before most of the runs, and ``CostMeasured`` after them.
+    """
     bench = Bench(plan=replace(plan, slots=("",), trace=False), engine=engine, ignore=ignore)
     first = bench.run(ALL)
     if first.exit_code != 0:
-        console.note(f"the program failed with exit {first.exit_code}; there is nothing to measure")
-        return first.exit_code or NotReproducibleError.exit_code
+        return CostResult(outcome="failed", rounds=rounds, exit_code=first.exit_code)
     found = units(_present(plan.request.lock, first), _table(gpu=bool(first.gpus)))
     ops = tuple(name for unit in found if unit.level == "ops" for name in unit.members)
     ways = {ALL: (), **({SEEDS: ops} if ops else {}), NONE: (), **{_title(unit): unit.members for unit in found}}
+    _run_in_turn(bench, ways, rounds, first, events)
+    arms = {name: bench.arm(name, without) for name, without in ways.items()}
+    if not arms[ALL].equal:
+        return CostResult(outcome="different", rounds=rounds, arms=tuple(arms.values()))
+    best = _confirmed(bench, _cheapest(bench, arms, found, rounds), rounds)
+    chance = noise(arms.values())
+    events.report(CostMeasured(rounds=rounds, noise=chance))
+    return CostResult(
+        outcome="measured", rounds=rounds, arms=tuple(arms.values()), noise=chance, cheapest=best, ops=ops
+    )
+
+
+def _run_in_turn(bench: Bench, ways: Mapping[str, tuple[str, ...]], rounds: int, first: Record, events: Events) -> None:
+    """Run each way once a round, until the runs with everything on differ; its first run was made."""
     total = rounds * len(ways)
-    console.note(f"{plural(total, 'run')} in turn, about {(first.duration or 0) * total:.0f} s")
-    with console.phase("run", total=total, unit="runs") as advance:
+    events.report(CostPlanned(runs=total, seconds=(first.duration or 0) * total))
+    with events.phase("run", total=total, unit="runs") as advance:
         advance(1)
         for number in range(rounds):
             for name, without in ways.items():
@@ -91,16 +132,6 @@ def measure(plan: Repeat, engine: RunEngine, rounds: int, ignore: tuple[str, ...
                     advance(1)
             if not bench.arm(ALL).equal:
                 break
-    arms = {name: bench.arm(name, without) for name, without in ways.items()}
-    if not arms[ALL].equal:
-        runs = plural(len(arms[ALL].seconds), "run")
-        console.note(
-            f"{arms[ALL].results} different results in {runs} with everything on: see why first, without --cost"
-        )
-        return NotReproducibleError.exit_code
-    best = _confirmed(bench, _cheapest(bench, arms, found, rounds), rounds)
-    _say(arms, best, ops, rounds, console)
-    return 0
 
 
 def _cheapest(bench: Bench, arms: dict[str, Arm], found: Sequence[Unit], rounds: int) -> Arm | None:
@@ -134,33 +165,6 @@ def _confirmed(bench: Bench, best: Arm | None, rounds: int) -> Arm | None:
         bench.run(f"{_AGAIN}: {best.name}", best.without)
     base, tried = bench.arm(_AGAIN), bench.arm(f"{_AGAIN}: {best.name}", best.without)
     return tried if tried.equal and saves(base, tried, noise([base, tried])) else None
-
-
-def _say(arms: dict[str, Arm], best: Arm | None, ops: Sequence[str], rounds: int, console: Console) -> None:
-    """Print the table and what follows from it."""
-    base, *others = arms.values()
-    chance = noise(arms.values())
-    shown = list(rows(base, others, chance))
-    console.line("cost", f"median of {rounds} runs each, in turn; equal runs differ by ± {chance:.0%}", elapsed=True)
-    widths = [max(len(row[at]) for row in shown) for at in range(4)]
-    for name, seconds, change, outcome in shown:
-        console.line("", f"{name:<{widths[0]}}", f"{seconds:>{widths[1]}}", f"{change:>{widths[2]}}", outcome)
-    if base.median < _SHORT:
-        console.line("", "runs this short are mostly the start of the container: measure a longer one")
-    told = conclusion(best, ops)
-    console.line("cheapest", told[0])
-    for line in told[1:]:
-        console.line("", line)
-    console.result(
-        {
-            "arms": [
-                {"name": arm.name, "without": list(arm.without), "seconds": list(arm.seconds), "median": arm.median,
-                 "results": arm.results, "failed": arm.failed}
-                for arm in arms.values()
-            ],
-            "cheapest": list(best.without) if best else [],
-        }
-    )  # fmt: skip
 
 
 def _present(lock: Lock, record: Record) -> set[str]:

@@ -1,7 +1,7 @@
 """``diff --bisect``: A is run again with one thing at a time as B had it, in copies of the project.
 
-The user's folder is left alone: each run works in a copy from which the outputs of earlier runs are removed, and in
-which script, modules and configuration are as they were. Its lock lies in a folder beside the copy, and its record too:
+The user's folder is not touched: each run works in a copy from which the outputs of earlier runs are removed, and in
+which script, modules and configuration are as they were. Its lock and its record are in a folder next to the copy;
 both are removed at the end.
 """
 
@@ -15,53 +15,60 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.console import Console
 from envbuild.core.redact import MASK
 from envbuild.difference.bisect import Answer, search
-from envbuild.difference.finding import Difference
 from envbuild.difference.toggles import Plan, Setting, plan
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.layout import WORKSPACE
-from envbuild.operations.diff_evidence import Side, Texts, evidence, lock_path
+from envbuild.operations.diff import DiffResult
+from envbuild.operations.events import BisectStep, Events
+from envbuild.operations.run_context import Side, Texts, gather_context, lock_path
 from envbuild.record import history
 from envbuild.record.model import Record
 
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
+    from envbuild.image.record import ImageRecord
     from envbuild.runs.project_copy import Plan as Copy
 
 _TAIL = 2000
 
 
-def bisect(a: Side, b: Side, difference: Difference, console: Console, *, offline: bool = False) -> Answer:
+BuildImage = Callable[[Path], "ImageRecord"]
+"""Builds the image of a lock file and loads it into the engine; returns what is recorded of it."""
+Connect = Callable[[], "DockerEngine"]
+
+
+def bisect(result: DiffResult, *, connect: Connect, build: BuildImage, events: Events) -> Answer:
     """Find the field that flips A's result to B's.
 
     Args:
-        a, b: the runs; A is run again.
-        difference: what differs, for the order.
-        console: shows what is run.
-        offline: take what an image needs from the store alone.
+        result: the runs, of which A is run again, and what differs, for the order of the search.
+        connect: returns the engine; called once it is needed.
+        build: for locks whose image the engine lacks.
+        events: receives a ``BisectStep`` for each run.
 
     Raises:
         UsageError: the runs have no results that differ, or A cannot be run again.
     """
+    a, b, difference = result.a, result.b, result.difference
     if difference.outcome != "different":
         raise UsageError(f"--bisect: the results do not differ: {difference.verdict}", "name two other runs")
     texts = Texts((a, b))
     digests = {digest for record in (a.record, b.record) for digest in _digests(record)}
     at_hand = {digest for digest in digests if texts.content(digest) is not None}
     ranking = [finding.what for finding in difference.causes]
-    planned = plan(a.record, b.record, evidence(a, b), at_hand, ranking)
+    planned = plan(a.record, b.record, gather_context(a, b), at_hand, ranking)
     if planned.impossible:
         raise UsageError(f"--bisect: run {a.record.id[:10]} cannot be run again: {planned.impossible}")
-    with _Bench(a, b, texts, console, offline=offline) as bench:
-        return _answered(planned, a.record, b.record, bench.run, console)
+    with _Bench(a, b, texts, connect, build) as bench:
+        return _run_search(planned, a.record, b.record, bench.run, events)
 
 
-def _answered(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Record], console: Console) -> Answer:
-    """Make the runs that the search asks for, and say of each what it gave."""
+def _run_search(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Record], events: Events) -> Answer:
+    """Make the runs that the search asks for, and report the result of each."""
     from envbuild.difference.results import outcome
 
     steps = search(planned, a, b)
@@ -69,13 +76,12 @@ def _answered(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Reco
     while True:
         began = time.monotonic()
         record = run(step.setting)
-        like = [name for name, other in (("A", a), ("B", b)) if outcome(record, other) == "equal"]
-        said = f"as {' and '.join(like)}" if like else "another result"
-        if record.state != "finished":
-            said = f"no result: {record.state}"
-        elif record.exit_code != a.exit_code:
-            said += f", exit {record.exit_code}"
-        console.line("bisect", f"{step.name:<28}", said, f"{time.monotonic() - began:.1f} s")
+        equal = tuple(name for name, other in (("A", a), ("B", b)) if outcome(record, other) == "equal")
+        seconds = time.monotonic() - began
+        failed = record.exit_code if record.exit_code != a.exit_code else None
+        events.report(
+            BisectStep(name=step.name, equal_to=equal, state=record.state, other_exit_code=failed, seconds=seconds)
+        )
         try:
             step = steps.send(record)
         except StopIteration as stop:
@@ -118,13 +124,12 @@ class _Bench:
     Args:
         a, b: the runs.
         texts: content of files.
-        console: shows builds.
-        offline: for builds.
+        connect, build: as ``bisect`` has them.
     """
 
-    def __init__(self, a: Side, b: Side, texts: Texts, console: Console, *, offline: bool) -> None:
+    def __init__(self, a: Side, b: Side, texts: Texts, connect: Connect, build: BuildImage) -> None:
         self._a, self._b, self._texts = a, b, texts
-        self._console, self._offline = console, offline
+        self._connect, self._build = connect, build
         self._folder = a.project / STATE_FOLDER / f"bisect-{history.new_id()}"
         self._images: dict[str, _Image] = {}
         self._engine: DockerEngine | None = None
@@ -214,10 +219,8 @@ class _Bench:
             place.write_bytes(content)
 
     def _engine_for(self) -> DockerEngine:
-        from envbuild.engine.docker.adapter import connect
-
         if self._engine is None:
-            self._engine = connect()
+            self._engine = self._connect()
         return self._engine
 
     def _image(self, setting: Setting) -> _Image:
@@ -228,7 +231,6 @@ class _Bench:
         return self._images[setting.lock]
 
     def _ready(self, side: Side, folder: Path) -> _Image:
-        from envbuild.cli.building import BuildOptions, build_image
         from envbuild.image.record import image_record_path, image_tag, is_recorded, read_image_record
 
         found = lock_path(side)
@@ -251,13 +253,12 @@ class _Bench:
         held = engine.find_image(image_tag(lock))
         if held is not None and held.config == side.record.image:
             return _Image(lock=lock, path=path, reference=image_tag(lock), config=held.config)
-        beside = Console(quiet=self._console.quiet, verbose=self._console.verbose, beside=True)
         try:
-            identity = build_image(path, BuildOptions(offline=self._offline), beside)
+            built = self._build(path)
         except EnvbuildError as error:
             error.message = f"--bisect: the image of run {side.record.id[:10]} cannot be built: {error.message}"
             raise
-        return _Image(lock=lock, path=path, reference=identity.reference, config=identity.config)
+        return _Image(lock=lock, path=path, reference=built.reference, config=built.config)
 
 
 def _outputs(project: Path) -> Collection[str]:

@@ -1,19 +1,18 @@
-"""The attestation beside a lock: written, signed, taken away, and checked."""
+"""The attestation next to a lock: written, signed, withdrawn, and checked against what is there now."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import __version__
-from envbuild.cli.console import Console
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import atomic_write
-from envbuild.core.text import plural
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.verification import attestation
 
@@ -40,7 +39,7 @@ def attest(request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path
         date=datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
     )
     path = attestation.path_of(request.lock_path)
-    signature_of(path).unlink(missing_ok=True)
+    signature_path(path).unlink(missing_ok=True)
     atomic_write(path, attestation.dumps(statement))
     if key is not None:
         sign(path, key)
@@ -48,9 +47,10 @@ def attest(request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path
 
 
 def withdraw(request: RunRequest, record: Record) -> list[str]:
-    """Take away an attestation that says of this very program what was just seen not to hold; returns the names.
+    """Remove an attestation that was just refuted, with its signature; returns the names of what was removed.
 
-    How many CPUs it had does not matter. One of another lock, image, script or command line is merely stale and stays.
+    It has to be of this very program; how many CPUs that had does not matter. One of another lock, image, script or
+    command line is merely stale and stays.
     """
     path = attestation.path_of(request.lock_path)
     try:
@@ -62,13 +62,13 @@ def withdraw(request: RunRequest, record: Record) -> list[str]:
     same = old.predicate.command == record.command and all(old.digest(name) == known[name] for name in known)
     if not same or not record.options.controls:
         return []
-    gone = [each for each in (path, signature_of(path)) if each.exists()]
+    gone = [each for each in (path, signature_path(path)) if each.exists()]
     for each in gone:
         each.unlink()
     return [each.name for each in gone]
 
 
-def signature_of(path: Path) -> Path:
+def signature_path(path: Path) -> Path:
     """Name the detached signature of a file."""
     return path.with_name(f"{path.name}.sig")
 
@@ -81,24 +81,51 @@ def sign(path: Path, key: Path) -> None:
     """
     command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(path)]
     done = _call(command, b"")
-    if done.returncode != 0 or not signature_of(path).is_file():
+    if done.returncode != 0 or not signature_path(path).is_file():
         raise UsageError(
             f"{path.name} was written, but not signed with {key}: {_last_line(done.stderr)}",
             "name an SSH key: --sign ~/.ssh/id_ed25519",
         )
 
 
-def check_attestation(opened: LoadedLock, arguments: Sequence[str], signers: Path | None, console: Console) -> int:
-    """Tell whether what was proved still holds for what is here now; returns 0.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HostDifference:
+    """A fact of the machine that is not as it was where something was proved: its name, and both values."""
+
+    name: str
+    there: str | tuple[str, ...]
+    here: str | tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttestationCheck:
+    """An attestation that still holds for what is here now.
+
+    Attributes:
+        path: the attestation.
+        statement: what it states.
+        signer: who signed it, as ``ssh-keygen`` says it; empty if nobody did.
+        inputs: whether data is declared, so that it was compared too.
+        host_differences: how this machine differs from the one of the proof.
+    """
+
+    path: Path
+    statement: Statement
+    signer: str
+    inputs: bool
+    host_differences: tuple[HostDifference, ...]
+
+
+def check_attestation(opened: LoadedLock, arguments: Sequence[str], signers: Path | None) -> AttestationCheck:
+    """Check whether what was proved still holds for what is here now.
 
     Args:
         opened: the lock.
         arguments: the program, if one was named: it has to be the one that was verified.
         signers: file of keys to trust, as ``ssh-keygen -Y verify`` takes it; None to take any good signature.
-        console: where to say it.
 
     Raises:
-        LockError: there is no attestation, or it is of other files than those that are here; says which.
+        LockError: there is no attestation, or it is of other files than those that are here; names them.
         IntegrityError: its signature is bad, or by nobody among ``signers``.
     """
     path = attestation.path_of(opened.path)
@@ -109,21 +136,18 @@ def check_attestation(opened: LoadedLock, arguments: Sequence[str], signers: Pat
         lines = "\n".join(f"  {line}" for line in stale)
         program = " ".join(statement.predicate.command[1:]) or "train.py"
         raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
-    proof = statement.predicate
-    console.line(
-        "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
+    return AttestationCheck(
+        path=path,
+        statement=statement,
+        signer=signer,
+        inputs=bool(opened.lock.inputs),
+        host_differences=_host_differences(statement.predicate.host),
     )
-    console.line("", _as_then(proof.files, inputs=bool(opened.lock.inputs)))
-    for line in _elsewhere(proof.host):
-        console.line("", line)
-    console.line("signed", signer or "not at all")
-    console.result({"fresh": True, "signer": signer, "attestation": path.name, "reasons": []})
-    return 0
 
 
 def check_signature(path: Path, signers: Path | None) -> str:
     """Return who signed a file, empty if nobody did; raises ``IntegrityError`` if the signature is bad."""
-    signature = signature_of(path)
+    signature = signature_path(path)
     if not signature.is_file():
         if signers is not None:
             raise IntegrityError(f"{path.name} is not signed", "sign it: envbuild verify --sign KEY …")
@@ -144,9 +168,9 @@ def check_signature(path: Path, signers: Path | None) -> str:
 
 
 def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -> list[str]:
-    """Say what is not as it was when it was proved."""
-    from envbuild.cli.inputs import compared_inputs
+    """Return what is not as it was when it was proved, a phrase each."""
     from envbuild.image.record import read_image_record
+    from envbuild.inputs.compare import compare_inputs
 
     proof, found = statement.predicate, []
     if arguments and tuple(arguments) != _arguments(proof.command):
@@ -165,7 +189,7 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
         elif sha256_file(place) != digest:
             found.append(f"code: {name} has changed")
     if opened.lock.inputs:
-        for difference in compared_inputs(opened.path, opened.lock, Console(quiet=True)).differences:
+        for difference in compare_inputs(opened.folder.absolute(), opened.lock.inputs).differences:
             found.append(f"inputs: {difference.message}")
     return found
 
@@ -175,26 +199,13 @@ def _arguments(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(command[1:] if command[:1] == ("python",) or list(command[:1]) == ["python"] else command)
 
 
-def _elsewhere(host: attestation.Host) -> list[str]:
-    """Say in what this machine differs from the one of the proof."""
+def _host_differences(host: attestation.Host) -> tuple[HostDifference, ...]:
+    """Return in what this machine differs from the one of the proof."""
     from envbuild.record.git import host_facts
 
     here = attestation.host_of(host_facts())
-    names = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}
-    pairs = ((word, getattr(host, name), getattr(here, name)) for name, word in names.items())
-    return [f"{word}: {_shown(there)} there, {_shown(now)} here" for word, there, now in pairs if there != now]
-
-
-def _shown(value: object) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple) else str(value) or "none"
-
-
-def _as_then(files: object, *, inputs: bool) -> str:
-    """Say what is as it was when it was proved; data that nobody declared may be any."""
-    count = len(files) if isinstance(files, dict) else 0
-    code = f"{plural(count, 'file')} of code" if count else ""
-    *some, last = (word for word in ("lock", "image", code, "inputs" if inputs else "") if word)
-    return f"{', '.join(some)} and {last} are as they were then" + ("" if inputs else "; no inputs are declared")
+    pairs = ((name, getattr(host, name), getattr(here, name)) for name in ("cpu", "level", "gpus", "driver"))
+    return tuple(HostDifference(name=name, there=there, here=now) for name, there, now in pairs if there != now)
 
 
 def _call(command: Sequence[str], data: bytes) -> subprocess.CompletedProcess[bytes]:

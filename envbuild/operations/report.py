@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from math import nan
 from pathlib import Path
 
-from envbuild.cli.console import Console
-from envbuild.cli.diffing import chosen, find_side
 from envbuild.core.fs import atomic_write
-from envbuild.core.text import human_bytes, plural
 from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
-from envbuild.lockfile.discovery import project_of
-from envbuild.operations.diff_evidence import Side, evidence, kept_lock
+from envbuild.operations.diff import find_side, select_pair
+from envbuild.operations.run_context import Side, gather_context, kept_lock
 from envbuild.record import history as recorded
 from envbuild.reports.page import render
 from envbuild.reports.values import Distance, Run
@@ -23,25 +21,32 @@ from envbuild.trace.compare import Divergence, Trace, distance_by_step, first_of
 from envbuild.trace.file import TraceError
 
 
-def write_report(names: Sequence[str], output: Path, folder: Path, console: Console) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportResult:
+    """A page that was written: where, of how many runs, and its size in bytes."""
+
+    path: Path
+    runs: int
+    size: int
+
+
+def report(names: Sequence[str], output: Path, project: Path) -> ReportResult:
     """Write a page about runs, each compared with the first.
 
     Args:
         names: identities or their beginnings, or paths of records; one: alone; none: the two newest.
         output: the page; an earlier one is replaced.
-        folder: the project.
-        console: prints.
+        project: the folder that holds the lock.
 
     Raises:
         RecordError: a run is not there, or its record is damaged.
         UsageError: a run is named twice, there are too many, or the page cannot be written.
     """
-    project = project_of(folder)
-    sides = [find_side(name, project) for name in names] if names else [*chosen((), project)]
+    sides = [find_side(name, project) for name in names] if names else [*select_pair((), project)]
     _refuse_twice(sides)
     page = render([_run(side, sides[0]) for side in sides])
     _write(output, page)
-    console.line("report", str(output), plural(len(sides), "run"), human_bytes(len(page)))
+    return ReportResult(path=output, runs=len(sides), size=len(page))
 
 
 def _refuse_twice(sides: Sequence[Side]) -> None:
@@ -64,7 +69,7 @@ def _write(output: Path, page: bytes) -> None:
 def _run(side: Side, first: Side) -> Run:
     if side is first:
         return Run(record=side.record, lock=kept_lock(side))
-    known = evidence(first, side)
+    known = gather_context(first, side)
     return Run(
         record=side.record,
         lock=known.lock_b,

@@ -1,0 +1,261 @@
+"""Runs compared: ``verify``, ``diff``, ``report``. What is slow is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envbuild.cli.console import Console, print_error
+from envbuild.cli.options import Json, LockOption, Offline, Quiet, Verbose, app
+from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
+
+if TYPE_CHECKING:
+    from envbuild.cli.running import RunOptions
+    from envbuild.difference.bisect import Answer
+    from envbuild.image.record import ImageRecord
+    from envbuild.operations.diff import DiffResult
+    from envbuild.operations.verify import VerifyOptions
+
+
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    options_metavar="[OPTIONS]",
+)
+def verify(
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SCRIPT.py|-m MODULE|COMMAND [ARGS]...", help="What to run; its arguments untouched."),
+    ] = None,
+    count: Annotated[int, typer.Option("-n", metavar="N", help="How many runs.")] = 3,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", help="How many at once; by default as many as fit.")
+    ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Run in the project itself, not in copies of it; one after another.")
+    ] = False,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option("--ignore", metavar="PATTERN", help="Leave outputs out of the comparison, such as 'logs/*'."),
+    ] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option("--diagnose/--no-diagnose", help="Where runs differ, run again to find out why."),
+    ] = True,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Measure what each switch costs, and find the cheapest set that suffices.")
+    ] = False,
+    sign: Annotated[
+        Path | None, typer.Option("--sign", metavar="KEY", help="Sign the attestation with an SSH key.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Ask whether the last attestation still holds.")] = False,
+    signers: Annotated[
+        Path | None,
+        typer.Option(
+            "--signers", metavar="FILE", help="With --check: keys to trust, as ssh-keygen -Y verify has them."
+        ),
+    ] = None,
+    lock: LockOption = None,
+    environment: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="Set a variable, or pass this one on."),
+    ] = None,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option("--mount", metavar="SPEC", help="SRC:DST[:ro], or type=bind,source=…,target=…[,readonly]."),
+    ] = None,
+    network: Annotated[
+        str | None, typer.Option("--network", help="none, bridge, host or a network of the engine.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")] = None,
+    gpus: Annotated[
+        str | None, typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to hand over; as locked by default.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="FIELD", help="Let this field differ from the lock; it is recorded."),
+    ] = None,
+    controls: Annotated[
+        bool,
+        typer.Option("--controls/--no-controls", help="Seeds and determinism on, or off to see what they do."),
+    ] = True,
+    offline: Offline = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
+) -> int:
+    """Run a script several times and prove that the bits are equal, or say where they part and why.
+
+    Each run works in a copy of the project. What is proved stays beside the lock as pylock.NAME.verified.json; runs
+    that differ are exit 16."""
+    from envbuild.cli.running import RunOptions
+
+    shared = RunOptions(
+        command=tuple(command or ()),
+        verb="verify",
+        lock=lock,
+        environment=tuple(environment or ()),
+        mounts=tuple(mount or ()),
+        network=network,
+        memory=memory,
+        controls=controls,
+        gpus=gpus,
+        allow=tuple(allow or ()),
+        offline=offline,
+    )
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    if check:
+        if cost or sign:
+            raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
+        return _check_attestation(shared, signers, console)
+    if signers is not None:
+        raise UsageError("--signers goes with --check", "sign with: --sign KEY")
+    from envbuild.operations.verify import VerifyOptions
+
+    options = VerifyOptions(
+        count=count, jobs=jobs, in_place=in_place, ignore=tuple(ignore or ()), sign=sign, diagnose=diagnose, cost=cost
+    )
+    return _measure(shared, options, console) if cost else _verify(shared, options, console)
+
+
+def _check_attestation(shared: RunOptions, signers: Path | None, console: Console) -> int:
+    from envbuild.cli.json_output import json_error_output
+    from envbuild.cli.render import verify as render
+    from envbuild.operations.attestation import check_attestation
+    from envbuild.operations.load_lock import load_lock
+
+    with json_error_output(console):
+        found = check_attestation(load_lock(shared.lock, option=True), shared.command, signers)
+    for label, *columns in render.checked(found):
+        console.line(label, *columns)
+    console.result({"fresh": True, "signer": found.signer, "attestation": found.path.name, "reasons": []})
+    return 0
+
+
+def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
+    """Verify and print what was found; returns 0, 16, 78 if the guard refused, or the program's code if it failed."""
+    from envbuild.cli.programs import misplaced
+    from envbuild.cli.render import verify as render
+    from envbuild.cli.running import host_said_first, prepared
+    from envbuild.operations.verify import verify
+
+    options.check()
+    request, engine = prepared(shared, Console(quiet=console.quiet, verbose=console.verbose, beside=True))
+    with host_said_first(request.lock, shared, engine):
+        result = verify(request, engine, options, console)
+    if result.runs and (note := misplaced(shared.command, result.runs[0].record, "verify")):
+        console.note(note)
+    verdict = result.verdict
+    if verdict.outcome == "identical" and not verdict.compared:
+        more = ", or compare more: leave out --ignore" if options.ignore else ""
+        raise UsageError(
+            "the program left no files, printed nothing, and made no step that is traced: there is nothing to compare",
+            f"have it write its results into the project{more}",
+        )
+    console.result(render.as_json(result))
+    if verdict.outcome == "identical":
+        for label, *columns in render.proved(result):
+            console.line(label, *columns)
+        return 0
+    if verdict.outcome == "different":
+        if not console.as_json:
+            print(render.different(result), flush=True)
+        return NotReproducibleError.exit_code
+    print_error(*render.failed(result, request.arguments))
+    if verdict.outcome == "refused":
+        return HostMismatchError.exit_code
+    return result.runs[0].record.exit_code or NotReproducibleError.exit_code
+
+
+def _measure(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
+    """Measure and print what switches cost; returns 0, 16 if runs differ with all of them on, or the program's code."""
+    from envbuild.cli.render import verify as render
+    from envbuild.cli.running import host_said_first, prepared
+    from envbuild.operations.verify import measure
+
+    options.check()
+    request, engine = prepared(shared, Console(quiet=console.quiet, verbose=console.verbose, beside=True))
+    with host_said_first(request.lock, shared, engine):
+        result = measure(request, engine, options, console)
+    if result.outcome != "measured":
+        console.note(render.not_measured(result))
+        return result.exit_code or NotReproducibleError.exit_code
+    for label, *columns in render.cost_lines(result):
+        console.line(label, *columns)
+    console.result(render.cost_as_json(result))
+    return 0
+
+
+@app.command()
+def diff(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[A [B]]",
+            help="Runs, by the beginning of their ids, or paths of records; the two newest of one program.",
+        ),
+    ] = None,
+    folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
+    bisect: Annotated[
+        bool, typer.Option("--bisect", help="Run A again with one difference at a time, until the result flips.")
+    ] = False,
+    offline: Offline = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Say why two runs differ: the most likely cause first.
+
+    Exits with 0 if the results are equal, else 16. Described in docs/diff.md."""
+    from envbuild.cli.render import diff as render
+    from envbuild.lockfile.discovery import project_of
+    from envbuild.operations import diff as operation
+
+    if len(names or ()) > 2:
+        raise UsageError("diff compares two runs", "envbuild diff A B")
+    console = Console(as_json=as_json, quiet=quiet, verbose=verbose)
+    result = operation.diff(*operation.select_pair(names or (), project_of(folder)))
+    if not as_json:
+        for label, *columns in render.lines(result):
+            console.line(label, *columns)
+    answer = _bisect(result, console, offline=offline) if bisect else None
+    if answer is not None:
+        console.line("answer", answer.sentence)
+    console.result(render.as_json(result, answer))
+    return 0 if result.equal else NotReproducibleError.exit_code
+
+
+def _bisect(result: DiffResult, console: Console, *, offline: bool) -> Answer:
+    """Search with the engine of this machine; builds are reported on standard error."""
+    from envbuild.cli.building import BuildOptions, build_image
+    from envbuild.engine.docker.adapter import connect
+    from envbuild.operations.bisect import bisect
+
+    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
+
+    def build(path: Path) -> ImageRecord:
+        return build_image(path, BuildOptions(offline=offline), beside)
+
+    return bisect(result, connect=connect, build=build, events=console)
+
+
+@app.command()
+def report(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Ids, beginnings of them, or paths of records; the newest two."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Write one HTML page about runs: curves, differences, environment.
+
+    Each run is compared with the first. The page needs no network and nothing beside itself."""
+    from envbuild.core.text import human_bytes, plural
+    from envbuild.lockfile.discovery import project_of
+    from envbuild.operations.report import report as write
+
+    result = write(names or (), output, project_of(folder))
+    Console(quiet=quiet).line("report", str(result.path), plural(result.runs, "run"), human_bytes(result.size))

@@ -1,0 +1,132 @@
+"""Two runs compared, as one screen of aligned lines or as JSON values."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from envbuild.core.text import plain
+from envbuild.difference.finding import Difference, Finding
+from envbuild.operations.diff import DiffResult
+from envbuild.record.model import Record
+
+if TYPE_CHECKING:
+    from envbuild.difference.bisect import Answer
+
+_SHORT = 10
+_ROWS = 14
+"""Causes shown; the rest is counted."""
+_OF_ONE_AREA = 5
+_RESULTS = 6
+_DETAILS = 4
+_DETAILED = 3
+"""How many causes are shown with what goes with them."""
+_WIDE = 28
+_ALSO = 4
+
+
+def as_json(result: DiffResult, answer: Answer | None = None) -> dict[str, Any]:
+    """Return a comparison as JSON values, each finding with its sentence; with ``answer`` what ``--bisect`` found."""
+    difference = result.difference
+    table: dict[str, Any] = msgspec.to_builtins(difference)
+    for key in ("results", "causes", "others"):
+        for entry, finding in zip(table[key], getattr(difference, key), strict=True):
+            entry["sentence"] = finding.sentence
+    table["first"] = msgspec.to_builtins(result.divergence)
+    if answer is not None:
+        table["bisect"] = msgspec.to_builtins(answer)
+    return table
+
+
+def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line: results, where training diverges, causes, and what is equal."""
+    difference, first = result.difference, result.divergence
+    yield "A", result.a.record.id[:_SHORT], _started(result.a.record), _command(result.a.record)
+    yield "B", result.b.record.id[:_SHORT], _started(result.b.record), _command(result.b.record)
+    yield from _results(difference)
+    if first is not None:
+        from envbuild.cli.render.verify import numbers
+
+        yield "first", first.sentence if not first.process else f"{first.process}: {first.sentence}"
+        if told := numbers(first):
+            yield "", told
+    label = {"equal": "although", "different": "because", "unknown": "differs"}[difference.outcome]
+    if difference.causes:
+        yield from _labelled(label, _causes(difference.causes))
+    elif difference.outcome == "different":
+        yield label, difference.verdict
+    elif difference.outcome == "unknown":
+        yield label, "nothing that is recorded"
+    if difference.same:
+        yield "same", ", ".join(difference.same)
+    if others := [finding for finding in difference.others if not finding.follows]:
+        words = [finding.sentence for finding in others[:_ALSO]]
+        yield "no matter", "; ".join(words) + (f"; {len(others) - _ALSO} more" if len(others) > _ALSO else "")
+    if difference.unknown:
+        yield "unknown", ", ".join(difference.unknown)
+
+
+def _results(difference: Difference) -> Iterator[tuple[str, ...]]:
+    if difference.outcome != "different":
+        yield "results", difference.verdict
+        return
+    shown = difference.results[:_RESULTS]
+    rows = [*_aligned(shown)]
+    if len(difference.results) > len(shown):
+        rows.append((f"and {len(difference.results) - len(shown):,} more: --json",))
+    yield from _labelled("results", rows)
+
+
+def _causes(causes: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+    """Yield rows, the most likely first; of an area with many differences the first."""
+    kept, left = _chosen_rows(causes)
+    for number, (finding, row) in enumerate(zip(kept, _aligned(kept), strict=True)):
+        yield row
+        if number < _DETAILED:
+            lines = finding.details[1:] if finding.area == "inputs" else finding.details  # its first is in the sentence
+            yield from ((f"  {line}",) for line in lines[:_DETAILS])
+            if len(lines) > _DETAILS:
+                yield (f"  {lines[-1] if lines[-1].startswith('and ') else '…'}",)
+    if left:
+        counts = ", ".join(f"{count:,} in {area}" for area, count in left.items())
+        yield (f"and {left.total():,} more ({counts}): --json",)
+
+
+def _chosen_rows(causes: Sequence[Finding]) -> tuple[list[Finding], Counter[str]]:
+    """Return the causes to show, and how many others there are by area."""
+    seen: Counter[str] = Counter()
+    left: Counter[str] = Counter()
+    kept: list[Finding] = []
+    for finding in causes:
+        seen[finding.area] += 1
+        if len(kept) < _ROWS and seen[finding.area] <= _OF_ONE_AREA:
+            kept.append(finding)
+        else:
+            left[finding.area] += 1
+    return kept, left
+
+
+def _aligned(findings: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+    width = min(max((len(finding.what) for finding in findings), default=0), _WIDE)
+    for finding in findings:
+        yield f"{finding.what:<{width}}", finding.change
+
+
+def _labelled(label: str, rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+    for number, row in enumerate(rows):
+        yield label if number == 0 else "", *row
+
+
+def _started(record: Record) -> str:
+    """Write when a run started as the caller's clock shows it."""
+    return f"{datetime.fromisoformat(record.start.replace('Z', '+00:00')).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _command(record: Record) -> str:
+    text = plain(shlex.join(record.command))
+    return text if len(text) <= 80 else f"{text[:79]}…"

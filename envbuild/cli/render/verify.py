@@ -1,0 +1,278 @@
+"""What ``verify`` found, as text or JSON values: verdicts, attestations that were checked, what switches cost."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from envbuild.core.text import plural
+from envbuild.verification.causes import Cause
+from envbuild.verification.cost import Arm
+from envbuild.verification.first import First
+from envbuild.verification.judge import Verdict
+
+if TYPE_CHECKING:
+    from envbuild.operations.attestation import AttestationCheck, HostDifference
+    from envbuild.operations.verify import Verification
+    from envbuild.operations.verify_cost import CostResult
+
+_LIKELY = 40
+"""Causes below this weight are possible, no more."""
+_OTHERS = 3
+"""Causes that are told of beside the likeliest."""
+_WIDTH = 19
+_SHORT = 10
+_LAST_LINES = 12
+"""Lines of a failed program's standard error that are shown."""
+_SHORT_RUN = 5.0
+"""Seconds below which the container's start is a good part of a run."""
+_HOST_WORDS = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}
+
+
+def as_json(result: Verification) -> dict[str, Any]:
+    """Return all of it as JSON values."""
+    verdict, ids = result.verdict, [run.record.id for run in result.runs]
+    table = {
+        **msgspec.to_builtins(verdict),
+        "identical": verdict.outcome == "identical",
+        "ids": ids,
+        "groups": [[ids[index] for index in group] for group in verdict.groups],
+        "side_by_side": result.at_once,
+        "first": msgspec.to_builtins(result.divergence),
+        "causes": msgspec.to_builtins(list(result.causes)),
+    }
+    if verdict.outcome == "identical":
+        table["attestation"] = result.attestation.name if result.attestation is not None else None
+    elif verdict.outcome == "different":
+        table |= {"kept": list(result.kept), "withdrawn": list(result.withdrawn)}
+    return table
+
+
+def proved(result: Verification) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line about runs that are equal."""
+    first, *others = identical(result.verdict)
+    yield "result", first
+    for line in (*others, *_doubts(result)):
+        yield "", line
+    if (path := result.attestation) is not None:
+        yield "wrote", path.name, f"signed: {path.name}.sig" if result.signed else ""
+
+
+def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
+    """Return message and hint about a program that did not run to a good end."""
+    record, runs = result.runs[0].record, len(result.runs)
+    if result.verdict.outcome == "refused":
+        said = result.last_words.rstrip("\n")
+        return f"the guard refused to start the program; nothing was compared\n{said}", ""
+    ended = "ended for want of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
+    number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
+    shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-_LAST_LINES:])
+    return (
+        f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
+        f"{_missing_module(result.last_words)}mend it first: envbuild run {shlex.join(arguments)}",
+    )
+
+
+def _missing_module(tail: str) -> str:
+    """Say what to do about a package that a failed program looked for in vain; empty if that is not why it failed."""
+    found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
+    return f"if {found[1]} is a package, add it to requirements in the spec and lock again; else " if found else ""
+
+
+def _doubts(result: Verification) -> Iterator[str]:
+    """Yield what the proof does not cover."""
+    if (doubts := result.doubts) is None:
+        return
+    if doubts.untraced:
+        loaded = ", ".join(doubts.untraced)
+        yield f"{loaded} loaded, and no step of an optimiser seen: only what the program left was compared"
+    if doubts.controls_off:
+        yield "the controls were off, which proves nothing about this lock: no attestation was written"
+    if doubts.host_unverified:
+        yield "the host was not verified against the lock"
+
+
+def identical(verdict: Verdict) -> tuple[str, ...]:
+    """Say that all runs were equal, what was compared, and what was not."""
+    lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
+    if verdict.volatile:
+        lines.append(f"same tensors, other bytes: {_some(verdict.volatile)} (the format keeps the time)")
+    if verdict.ignored:
+        lines.append(f"not compared, as asked: {_some(verdict.ignored)}")
+    return tuple(lines)
+
+
+def different(result: Verification) -> str:
+    """Say how runs differ, where first, why that may be, and what to try."""
+    verdict, ids = result.verdict, [run.record.id for run in result.runs]
+    notes = [*result.notes, *(f"{name} was taken away: it is not true any more" for name in result.withdrawn)]
+    rows = [
+        ("results", _sizes(verdict)),
+        ("differs", "; ".join(verdict.differs)),
+        *_first(result.divergence),
+        *_because(result.causes),
+        *(("note", note) for note in notes),
+        *(("files" if not at else "", folder) for at, folder in enumerate(result.kept)),
+        ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
+    ]
+    head = f"not identical: {len(verdict.groups)} different results in {verdict.runs} runs"
+    return "\n".join([head, *(f"  {label:<{_WIDTH}}{text}".rstrip() for label, text in rows if text)])
+
+
+def _sizes(verdict: Verdict) -> str:
+    """Say which runs agree."""
+    if len(verdict.groups) == verdict.runs:
+        return "no two runs agree" if verdict.runs > 2 else ""
+    if len(verdict.groups) > 4:
+        return f"at most {max(map(len, verdict.groups))} runs agree"
+    words = [", ".join(str(index + 1) for index in group) for group in verdict.groups]
+    return " | ".join(
+        f"run{'s' if len(group) > 1 else ''} {word}" for group, word in zip(verdict.groups, words, strict=True)
+    )
+
+
+def _first(first: First | None) -> Iterator[tuple[str, str]]:
+    if first is None:
+        return
+    yield "first difference", f"{first.process}: {first.sentence}" if first.process else first.sentence
+    if told := numbers(first):
+        yield "", told
+
+
+def _because(causes: Sequence[Cause]) -> Iterator[tuple[str, str]]:
+    if not causes:
+        yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
+        yield "try", "run one at a time (--jobs 1), then with determinism: {threads: 1} in spec.yaml"
+        return
+    chief, *others = causes
+    yield "likely cause" if chief.weight >= _LIKELY else "possible cause", _cause(chief)
+    if chief.attempt:
+        yield "try", chief.attempt
+    for each in others[:_OTHERS]:
+        yield "or" if each.weight >= _LIKELY else "or perhaps", _cause(each)
+    if len(others) > _OTHERS:
+        yield "", f"… and {len(others) - _OTHERS} less likely; all of them: --json"
+
+
+def _cause(cause: Cause) -> str:
+    return f"{cause.what}  ({cause.where})" if cause.where else cause.what
+
+
+def numbers(first: First) -> str:
+    """Write both values of the first difference; empty if they are not known."""
+    if first.before is None or first.after is None:
+        return ""
+    return "{} → {}".format(*_numbers(first.before, first.after, first.dtype))
+
+
+def _numbers(before: float, after: float, dtype: str) -> tuple[str, str]:
+    """Write two values with the digits that their type has, or as many as tell them apart."""
+    digits = {"float16": 5, "bfloat16": 4, "float32": 9}.get(dtype, 17)
+    return f"{before:.{digits}g}", f"{after:.{digits}g}"
+
+
+def _some(names: Sequence[str], count: int = 4) -> str:
+    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
+
+
+def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line about an attestation that still holds."""
+    proof = found.statement.predicate
+    yield "verified", f"bit-identical {proof.runs}/{proof.runs} on {proof.date[:10]}: {', '.join(proof.compared)}"
+    yield "", unchanged(len(proof.files), inputs=found.inputs)
+    for difference in found.host_differences:
+        yield "", _host_difference(difference)
+    yield "signed", found.signer or "not at all"
+
+
+def unchanged(files: int, *, inputs: bool) -> str:
+    """Say what is as it was when it was proved; data that nobody declared may be any."""
+    code = f"{plural(files, 'file')} of code" if files else ""
+    *some, last = (word for word in ("lock", "image", code, "inputs" if inputs else "") if word)
+    return f"{', '.join(some)} and {last} are as they were then" + ("" if inputs else "; no inputs are declared")
+
+
+def _host_difference(found: HostDifference) -> str:
+    there, here = (
+        ", ".join(value) or "none" if isinstance(value, tuple) else value or "none"
+        for value in (found.there, found.here)
+    )
+    return f"{_HOST_WORDS[found.name]}: {there} there, {here} here"
+
+
+def cost_lines(result: CostResult) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line about what was measured: each way to run, and the cheapest."""
+    base, *others = result.arms
+    shown = list(rows(base, others, result.noise))
+    widths = [max(len(row[at]) for row in shown) for at in range(4)]
+    for name, seconds, change, outcome in shown:
+        yield "", f"{name:<{widths[0]}}", f"{seconds:>{widths[1]}}", f"{change:>{widths[2]}}", outcome
+    if base.median < _SHORT_RUN:
+        yield "", "runs this short are mostly the start of the container: measure a longer one"
+    first, *more = conclusion(result.cheapest, result.ops)
+    yield "cheapest", first
+    for line in more:
+        yield "", line
+
+
+def cost_as_json(result: CostResult) -> dict[str, Any]:
+    """Return what was measured as JSON values."""
+    arms = [
+        {"name": arm.name, "without": list(arm.without), "seconds": list(arm.seconds), "median": arm.median,
+         "results": arm.results, "failed": arm.failed}
+        for arm in result.arms
+    ]  # fmt: skip
+    return {"arms": arms, "cheapest": list(result.cheapest.without) if result.cheapest else []}
+
+
+def not_measured(result: CostResult) -> str:
+    """Say why nothing was measured."""
+    if result.outcome == "failed":
+        return f"the program failed with exit {result.exit_code}; there is nothing to measure"
+    runs = plural(len(result.arms[0].seconds), "run")
+    return f"{result.arms[0].results} different results in {runs} with everything on: see why first, without --cost"
+
+
+def rows(base: Arm, arms: Sequence[Arm], chance: float) -> Iterator[tuple[str, str, str, str]]:
+    """Yield name, time, difference and outcome of each arm."""
+    for arm in (base, *arms):
+        yield arm.name, f"{arm.median:.2f} s", "" if arm is base else _difference(base, arm, chance), _outcome(arm)
+
+
+def conclusion(best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
+    """Say what the cheapest sufficient set is, and how to write it in a spec if that can be written.
+
+    Args:
+        best: the quickest arm whose runs were equal; None if none saves anything for sure.
+        ops: all that level ``ops`` adds to level ``seeds`` here.
+    """
+    if best is None:
+        return ("everything on: nothing that could be left out saves time here beyond chance",)
+    lines = [
+        f"without {', '.join(best.without)}: {best.median:.2f} s, measured twice, equal in {len(best.seconds)} runs"
+    ]
+    if set(best.without) == set(ops):
+        lines.append("in spec.yaml: determinism: {level: seeds}")
+    else:
+        lines.append("spec.yaml leaves out levels, not single switches: this is for your information")
+    lines.append("equal in a few runs on this machine is no proof: envbuild verify -n 10 says more")
+    return tuple(lines)
+
+
+def _difference(base: Arm, arm: Arm, chance: float) -> str:
+    if not arm.median or not base.median:
+        return ""
+    change = arm.median / base.median - 1
+    if abs(change) <= chance:
+        return "within noise"
+    return f"{change:+.0%}".replace("-", "−").replace("%", " %")
+
+
+def _outcome(arm: Arm) -> str:
+    if arm.failed:
+        return "fails"
+    return f"{len(arm.seconds)}/{len(arm.seconds)} equal" if arm.results == 1 else f"{arm.results} different"

@@ -1,0 +1,254 @@
+"""``verify``: one program several times; what is proved is attested next to the lock, what differs is explained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.errors import UsageError
+from envbuild.operations.events import Events, RunEnded, RunsEnded
+from envbuild.operations.verify_cost import CostResult, measure_cost
+from envbuild.operations.verify_session import Session, ran_of
+from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, clear, repeat
+from envbuild.verification.judge import Ran, Verdict
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import ContainerRunner
+    from envbuild.runs.request import RunEngine, RunRequest
+    from envbuild.verification.causes import Cause
+    from envbuild.verification.first import First
+
+_TRACE_KEPT = 1 << 20
+"""Bytes of a trace above which those of equal runs are not kept twice."""
+_MOST = 1000
+_TRAINING = frozenset(("keras", "tensorflow", "torch"))
+"""Frameworks whose optimisers leave a step trace."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VerifyOptions:
+    """How to verify.
+
+    Attributes:
+        count: how many runs.
+        jobs: how many at once; None for as many as fit.
+        in_place: in the project itself instead of copies.
+        ignore: patterns of outputs that are not compared.
+        values: bytes of parameter values that the first two traces keep.
+        sign: an SSH key to sign the attestation with.
+        diagnose: where runs differ, run again to find out more.
+        cost: measure switches instead.
+    """
+
+    count: int = 3
+    jobs: int | None = None
+    in_place: bool = False
+    ignore: tuple[str, ...] = ()
+    values: int = TRACE_VALUES
+    sign: Path | None = None
+    diagnose: bool = True
+    cost: bool = False
+
+    def check(self) -> None:
+        """Raise ``UsageError`` if options are out of range or exclude each other; nothing need be ready for that."""
+        if not 2 <= self.count <= _MOST:
+            raise UsageError(f"-n {self.count}: expected 2 to {_MOST} runs", "three are the default; five say more")
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(f"--jobs {self.jobs}: expected at least one run at once")
+        if self.in_place and (self.jobs or 1) > 1:
+            raise UsageError("--in-place runs one after another", "leave out --jobs, or --in-place")
+        if self.cost and (self.sign or (self.jobs or 1) > 1):
+            raise UsageError("--cost runs one after another and proves nothing", "leave out --sign and --jobs")
+        if self.sign is not None and not self.sign.is_file():
+            raise UsageError(f"no key {self.sign} here", "name an SSH key: --sign ~/.ssh/id_ed25519")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doubts:
+    """What a proof does not cover.
+
+    Attributes:
+        untraced: frameworks that were loaded although no step of an optimiser was seen.
+        controls_off: seeds and determinism were off, so that nothing was proved about the lock.
+        host_unverified: the guard did not find the host to be as locked.
+    """
+
+    untraced: tuple[str, ...]
+    controls_off: bool
+    host_unverified: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verification:
+    """What a verification found, and what it left.
+
+    Attributes:
+        verdict: whether the runs are equal, what was compared, what differs.
+        runs: those that ended, in the order of their start.
+        at_once: how many went on at the same time.
+        attestation: the file that was written; None if nothing was proved, or without controls.
+        signed: it was signed too.
+        doubts: what the proof does not cover; None if there is none.
+        divergence: where the parameters of two runs first differ; None if they do not, or there is no trace.
+        causes: what may have made the runs differ, most likely first.
+        notes: what could not be looked at, a sentence each.
+        kept: folders with what two runs that differ left, relative to the project.
+        withdrawn: names of the files of an attestation that was refuted and removed.
+        last_words: the end of the first run's standard error.
+    """
+
+    verdict: Verdict
+    runs: tuple[Ran, ...]
+    at_once: int
+    attestation: Path | None = None
+    signed: bool = False
+    doubts: Doubts | None = None
+    divergence: First | None = None
+    causes: tuple[Cause, ...] = ()
+    notes: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    last_words: str = ""
+
+
+def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events) -> Verification:
+    """Run a program several times and compare.
+
+    Where all runs are equal, an attestation is written next to the lock; where they differ, one that says otherwise is
+    removed, and the program is run again to find out more if ``options`` say so.
+
+    Args:
+        request: what to run, as ``envbuild run`` would.
+        engine: runs the containers.
+        options: how often, where, and what is compared.
+        events: receives ``RunEnded``, ``RunsEnded`` and ``MoreRuns``.
+
+    Raises:
+        UsageError: the options do not fit together, or the project is too large to copy.
+        EngineError: the engine could not run the container.
+    """
+    options.check()
+    session = Session(plan=plan_runs(request, options, engine), asked=options.count, ignore=options.ignore)
+    try:
+        _run_all(session, engine, events)
+        verdict = session.judge()
+        if verdict.outcome == "identical":
+            return _prove(session, verdict, options)
+        if verdict.outcome == "different":
+            return _refute(session, verdict, options, engine, events)
+        tail = session.repeated(0).output.tail.decode("utf-8", "replace")
+        return replace(_result(session, verdict), last_words=tail)
+    finally:
+        clear(session.plan.folder)
+
+
+def measure(request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events) -> CostResult:
+    """Measure what each switch costs this program; see ``measure_cost``.
+
+    Raises:
+        UsageError: the options do not fit together, or the project is too large to copy.
+        EngineError: the engine could not run the container.
+    """
+    options.check()
+    plan = plan_runs(request, options, engine)
+    try:
+        return measure_cost(plan, engine, options.count, options.ignore, events)
+    finally:
+        clear(plan.folder)
+
+
+def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunner) -> Repeat:
+    """Decide where and how many at once; refuses projects that are too large to copy."""
+    from envbuild.record import history
+    from envbuild.runs.project_copy import check_size, plan_copy
+    from envbuild.runs.repeat import scratch_folder, slots_for, visible_cpus
+
+    identity = history.new_id()
+    jobs = 1 if options.in_place else options.jobs
+    slots = slots_for(request.lock, options.count, jobs, visible_cpus(engine))
+    folder, copy = scratch_folder(request.project, identity), None
+    if not options.in_place and request.lock.run.workspace != "ro":
+        inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
+        copy = plan_copy(request.project, inputs)
+        folder.mkdir(parents=True)
+        check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
+    request = replace(request, verification=identity)
+    return Repeat(request=request, slots=slots, copy=copy, folder=folder, values=options.values)
+
+
+def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
+    """Run as often as asked, or until one fails; copies with results seen before are removed at once."""
+    with events.phase("run", total=session.asked, unit="runs") as advance:
+
+        def each(found: Repeated) -> None:
+            session.done[found.number], session.ran[found.number] = found, ran_of(found, session.plan.request.project)
+            advance(1)
+            record = found.record
+            events.report(
+                RunEnded(
+                    number=found.number + 1,
+                    of=session.asked,
+                    id=record.id,
+                    state=record.state,
+                    exit_code=record.exit_code,
+                )
+            )
+            session.forget()
+
+        repeat(session.plan, session.asked, engine, each)
+    events.report(RunsEnded(asked=session.asked, made=len(session.done), at_once=len(session.plan.slots)))
+
+
+def _result(session: Session, verdict: Verdict) -> Verification:
+    return Verification(verdict=verdict, runs=tuple(session.runs), at_once=len(session.plan.slots))
+
+
+def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:
+    """Attest what was proved next to the lock, unless there was nothing to compare or the controls were off."""
+    from envbuild.operations.attestation import attest
+    from envbuild.runs.repeat import forget_values
+
+    request, path = session.plan.request, None
+    if verdict.compared and request.controls:
+        path = attest(request, session.runs, verdict, options.sign)
+    forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
+    signed = path is not None and options.sign is not None
+    return replace(_result(session, verdict), attestation=path, signed=signed, doubts=_doubts(session.runs[0]))
+
+
+def _doubts(run: Ran) -> Doubts | None:
+    """Return what the proof does not cover."""
+    loaded = {name for each in run.record.processes for name in each.get("frameworks", {})} & _TRAINING
+    found = Doubts(
+        untraced=() if run.steps else tuple(sorted(loaded)),
+        controls_off=not run.record.options.controls,
+        host_unverified=run.record.verified != "yes",
+    )
+    return found if found.untraced or found.controls_off or found.host_unverified else None
+
+
+def _refute(
+    session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, events: Events
+) -> Verification:
+    """Find where runs diverge and why that may be; an attestation that says otherwise is removed."""
+    from envbuild.operations import divergence
+    from envbuild.operations.attestation import withdraw
+    from envbuild.verification.causes import suspects
+
+    clues, notes = divergence.look_closer(session, verdict, options.in_place)
+    withdrawn = withdraw(session.plan.request, session.runs[0].record)
+    kept = divergence.keep_outputs(session, verdict)
+    ended_well = all(session.runs[index].ended_well for index in verdict.pair)
+    if options.diagnose and ended_well and not options.in_place and session.plan.request.controls:
+        clues, more = divergence.with_values(session, clues, options.values, engine, events)
+        clues, others = divergence.with_diagnosis(session, clues, engine, events)
+        notes = [*notes, *more, *others]
+    return replace(
+        _result(session, verdict),
+        divergence=clues.first,
+        causes=suspects(clues),
+        notes=tuple(notes),
+        kept=tuple(kept),
+        withdrawn=tuple(withdrawn),
+    )
