@@ -1,4 +1,4 @@
-"""What a comparison of two runs consists of: findings with a weight each, and what is known beside the records."""
+"""Why two runs differ: findings with a weight each, and what is known besides the records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbuild.lockfile.model import Lock
 Area = Literal[
     "inputs", "parameters", "command", "script", "modules", "configs", "git", "objects", "seeds", "switches",
     "libraries", "processes", "packages", "lock", "image", "fingerprint", "host", "gpu", "environment", "options",
-    "verified", "results",
+    "verified", "results", "sources", "operations", "memory", "entropy",
 ]  # fmt: skip
 Outcome = Literal["equal", "different", "unknown"]
 
@@ -26,30 +26,37 @@ class _Value(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(_Value, frozen=True, kw_only=True):
-    """One difference.
+    """One difference between two runs, or one thing that may have made them differ.
+
+    ``difference`` finds what two records do not have in common, ``verification`` what makes runs differ that were
+    started alike; both weigh on one scale.
 
     Attributes:
-        what: the thing that differs: ``data/``, ``learning_rate``, ``numpy``.
+        what: the thing that differs: ``data/``, ``learning_rate``, ``numpy``; without ``change`` a whole sentence.
         before, after: its values in A and in B, short; ``(not there)`` where one lacks it.
         change: what became of it, as people read it.
         weight: 100 for what certainly changes a result, 0 for what cannot; more first.
         details: lines that go with it.
         follows: what it is a mere consequence of; empty if it stands for itself.
+        where: file and line, or the like; empty if it has no place.
+        attempt: the next thing to try, in the imperative; empty if there is none.
     """
 
     area: Area
     what: str
-    before: str
-    after: str
-    change: str
+    before: str = ""
+    after: str = ""
+    change: str = ""
     weight: int
     details: tuple[str, ...] = ()
     follows: str = ""
+    where: str = ""
+    attempt: str = ""
 
     @property
     def sentence(self) -> str:
         """The whole of it in one line."""
-        return f"{self.what}: {self.change}"
+        return f"{self.what}: {self.change}" if self.change else self.what
 
 
 class Difference(_Value, frozen=True, kw_only=True):

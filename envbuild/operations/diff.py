@@ -20,7 +20,7 @@ from envbuild.record.select_runs import earlier_of, newest_two
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Difference
-    from envbuild.verification.first import First
+    from envbuild.trace.divergence import Divergence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,7 @@ class DiffResult:
     a: Side
     b: Side
     difference: Difference
-    divergence: First | None
+    divergence: Divergence | None
 
     @property
     def equal(self) -> bool:

@@ -14,14 +14,15 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.operations.events import Events, MoreRuns
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.runs.repeat import trace_variables
-from envbuild.verification.causes import Cause, Clues, Operation, TextDifference
+from envbuild.verification.causes import Evidence, Operation, TextDifference
 
 if TYPE_CHECKING:
+    from envbuild.difference.finding import Finding
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
-    from envbuild.verification.first import First
+    from envbuild.trace.divergence import Divergence
     from envbuild.verification.judge import Verdict
 
 TEXT = 4 << 20
@@ -30,7 +31,7 @@ _TEXTS = 20
 """Files that are compared line by line."""
 
 
-def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Clues, list[str]]:
+def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evidence, list[str]]:
     """Compare two runs that differ in all that is known of them.
 
     Returns:
@@ -43,11 +44,11 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Clu
     if not verdict.differing_files and first is None and (printed := _printed(one, other)) is not None:
         texts.append(printed)
     mine, theirs = session.runs[verdict.pair[0]], session.runs[verdict.pair[1]]
-    clues = Clues(
+    evidence = Evidence(
         a=one.record,
         b=other.record,
         lock=session.plan.request.lock,
-        first=first,
+        divergence=first,
         traced=bool(mine.trace and theirs.trace),
         sources=_sources(project, one.record),
         texts=texts,
@@ -55,7 +56,7 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Clu
         operations=_operations(),
         in_place=in_place,
     )
-    return clues, [*notes, *_last_words(one, other)]
+    return evidence, [*notes, *_last_words(one, other)]
 
 
 def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
@@ -80,14 +81,13 @@ def _last_words(*pair: Repeated) -> Iterator[str]:
             yield f"run {each.number + 1} ended with: {said[-1].strip()}"
 
 
-def _findings(a: Record, b: Record) -> Iterator[Cause]:
+def _findings(a: Record, b: Record) -> Iterator[Finding]:
     """Yield what differs between the records though the runs were started alike."""
     from envbuild.difference.compare import compare
 
     one, other = (msgspec.structs.replace(r, options=msgspec.structs.replace(r.options, cpuset="")) for r in (a, b))
-    for finding in compare(one, other).causes:
-        if finding.area != "inputs":  # what touched them meanwhile is told in the records themselves
-            yield Cause(weight=min(finding.weight, 95), what=finding.sentence, where="; ".join(finding.details[:2]))
+    # What touched inputs meanwhile is in the records themselves.
+    yield from (finding for finding in compare(one, other).causes if finding.area != "inputs")
 
 
 def _sources(project: Path, record: Record) -> dict[str, str]:
@@ -157,54 +157,61 @@ def _compare(name: str, before: Path, after: Path) -> TextDifference | None:
 
 
 def with_values(
-    session: Session, clues: Clues, values: int, engine: RunEngine, events: Events
-) -> tuple[Clues, list[str]]:
+    session: Session, evidence: Evidence, values: int, engine: RunEngine, events: Events
+) -> tuple[Evidence, list[str]]:
     """Run twice more, keeping values from the step on where the runs part, if the first traces had no room for them.
 
     Returns:
-        The clues with values, or as they were with a note why not.
+        The evidence with values, or as they were with a note why not.
     """
-    first = clues.first
-    if not values or first is None or first.kind not in ("start", "step") or first.before is not None:
-        return clues, []
-    if not first.tensor or not first.size:
-        return clues, []
-    pair = _more(session, 2, trace_variables(values, first.step), engine, events, "values")
+    found = evidence.divergence
+    tensor = found.leading if found is not None else None
+    if not values or found is None or found.kind not in ("start", "step"):
+        return evidence, []
+    if tensor is None or tensor.values is not None or not tensor.size:
+        return evidence, []
+    pair = _more(session, 2, trace_variables(values, found.step), engine, events, "values")
     if len(pair) < 2:
-        return clues, []
+        return evidence, []
     project = session.plan.request.project
     again, _ = first_divergence((project, pair[0].record), (project, pair[1].record), asked=True)
     if again is None:
-        return clues, ["two more runs, to have values, were equal: the runs do not part each time"]
-    if (again.process, again.step, again.tensor) != (first.process, first.step, first.tensor):
-        return clues, [f"two more runs, to have values, part elsewhere: {again.sentence}"]
-    return replace(clues, first=_taken(first, again)), []
+        return evidence, ["two more runs, to have values, were equal: the runs do not part each time"]
+    if again.leading is None or (again.process, again.step, again.leading.name) != (
+        found.process,
+        found.step,
+        tensor.name,
+    ):
+        return evidence, [f"two more runs, to have values, part elsewhere: {again.sentence}"]
+    return replace(evidence, divergence=_with_values_of(found, again)), []
 
 
-def with_diagnosis(session: Session, clues: Clues, engine: RunEngine, events: Events) -> tuple[Clues, list[str]]:
+def with_diagnosis(
+    session: Session, evidence: Evidence, engine: RunEngine, events: Events
+) -> tuple[Evidence, list[str]]:
     """Run once more, memory filled and draws of entropy watched, where that may tell more than is known already."""
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
-    from envbuild.verification.causes import suspects
+    from envbuild.verification.causes import rank_causes
     from envbuild.verification.diagnosis import diagnosed, worthwhile
 
-    if not worthwhile(clues, suspects(clues)):
-        return clues, []
+    if not worthwhile(evidence, rank_causes(evidence)):
+        return evidence, []
     project = session.plan.request.project
     made = _more(session, 1, {**trace_variables(), "ENVBUILD_DIAGNOSE": "1"}, engine, events, "diagnose")
     if not made:
-        return clues, []
+        return evidence, []
     record = made[0].record
     try:
-        found = diagnosed(clues, record, read_traces(project, record), read_traces(project, clues.a))
+        found = diagnosed(evidence, record, read_traces(project, record), read_traces(project, evidence.a))
     except EnvbuildError:
-        found = diagnosed(clues, record)
+        found = diagnosed(evidence, record)
     # It is no run of the program as it is: nothing is to be compared with it later.
     shutil.rmtree(history.run_folder(project, record.id), ignore_errors=True)
     notes = []
-    if record.exit_code != clues.a.exit_code:
+    if record.exit_code != evidence.a.exit_code:
         notes.append(f"a run with memory filled, to diagnose, ended with exit {record.exit_code}")
-    return replace(clues, found=(*clues.found, *found)), notes
+    return replace(evidence, found=(*evidence.found, *found)), notes
 
 
 def _more(
@@ -229,9 +236,6 @@ def _more(
     return [made[number] for number in sorted(made)]
 
 
-def _taken(first: First, again: First) -> First:
-    """Return the values of another pair of runs that part at the same place."""
-    import msgspec
-
-    names = ("count", "size", "before", "after", "ulps", "sentence")
-    return msgspec.structs.replace(first, **{name: getattr(again, name) for name in names})
+def _with_values_of(found: Divergence, again: Divergence) -> Divergence:
+    """Return a divergence with the values of another pair of runs that diverge at the same place."""
+    return replace(found, tensors=(again.tensors[0], *found.tensors[1:]), sentence=again.sentence)

@@ -17,7 +17,7 @@ from envbuild.operations.run_context import Side, gather_context, kept_lock
 from envbuild.record import history as recorded
 from envbuild.reports.page import render
 from envbuild.reports.values import Distance, Run
-from envbuild.trace.compare import Divergence, Trace, distance_by_step, first_of_runs, read_run
+from envbuild.trace.compare import Divergence, Trace, distance_by_step, first_divergence_of_runs, read_run
 from envbuild.trace.file import TraceError
 
 
@@ -93,7 +93,7 @@ def _distance(first: Side, side: Side) -> Distance | None:
 
 def _of_traces(before: Sequence[Trace], after: Sequence[Trace]) -> Distance:
     """Compare traces: the first difference of all processes, the distance of the main ones."""
-    first = first_of_runs(before, after)
+    first = first_divergence_of_runs(before, after)
     tensors: dict[str, list[tuple[int, float]]] = {}
     found = distance_by_step(before[0], after[0])
     several = len({(each.source, each.label) for each in found}) > 1

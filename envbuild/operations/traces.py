@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from envbuild.record.model import Record
     from envbuild.trace.compare import Trace
-    from envbuild.verification.first import First
+    from envbuild.trace.divergence import Divergence
 
 
 def read_traces(project: Path, record: Record) -> tuple[Trace, ...]:
@@ -25,7 +25,7 @@ def read_traces(project: Path, record: Record) -> tuple[Trace, ...]:
 
 def first_divergence(
     one: tuple[Path, Record], other: tuple[Path, Record], *, asked: bool
-) -> tuple[First | None, list[str]]:
+) -> tuple[Divergence | None, list[str]]:
     """Compare the step traces of two runs.
 
     Args:
@@ -37,12 +37,11 @@ def first_divergence(
     """
     from envbuild.errors import EnvbuildError
     from envbuild.trace import compare
-    from envbuild.verification.first import first_of
 
     try:
         before, after = (read_traces(*each) for each in (one, other))
     except EnvbuildError as error:
         return None, [f"a step trace could not be read: {error.message}"]
-    found = compare.first_of_runs(before, after) if asked or (before and after) else None
+    found = compare.first_divergence_of_runs(before, after) if asked or (before and after) else None
     notes = sorted({note for each in (*before, *after) for note in each.notes})
-    return (None if found is None else first_of(found)), notes
+    return found, notes

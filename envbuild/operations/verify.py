@@ -14,10 +14,10 @@ from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, clear, repeat
 from envbuild.verification.judge import Ran, Verdict
 
 if TYPE_CHECKING:
+    from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
     from envbuild.runs.request import RunEngine, RunRequest
-    from envbuild.verification.causes import Cause
-    from envbuild.verification.first import First
+    from envbuild.trace.divergence import Divergence
 
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
@@ -104,8 +104,8 @@ class Verification:
     attestation: Path | None = None
     signed: bool = False
     doubts: Doubts | None = None
-    divergence: First | None = None
-    causes: tuple[Cause, ...] = ()
+    divergence: Divergence | None = None
+    causes: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
@@ -234,20 +234,20 @@ def _refute(
     """Find where runs diverge and why that may be; an attestation that says otherwise is removed."""
     from envbuild.operations import divergence
     from envbuild.operations.attestation import withdraw
-    from envbuild.verification.causes import suspects
+    from envbuild.verification.causes import rank_causes
 
-    clues, notes = divergence.look_closer(session, verdict, options.in_place)
+    evidence, notes = divergence.look_closer(session, verdict, options.in_place)
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     kept = divergence.keep_outputs(session, verdict)
     ended_well = all(session.runs[index].ended_well for index in verdict.pair)
     if options.diagnose and ended_well and not options.in_place and session.plan.request.controls:
-        clues, more = divergence.with_values(session, clues, options.values, engine, events)
-        clues, others = divergence.with_diagnosis(session, clues, engine, events)
+        evidence, more = divergence.with_values(session, evidence, options.values, engine, events)
+        evidence, others = divergence.with_diagnosis(session, evidence, engine, events)
         notes = [*notes, *more, *others]
     return replace(
         _result(session, verdict),
-        divergence=clues.first,
-        causes=suspects(clues),
+        divergence=evidence.divergence,
+        causes=rank_causes(evidence),
         notes=tuple(notes),
         kept=tuple(kept),
         withdrawn=tuple(withdrawn),

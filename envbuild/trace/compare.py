@@ -12,7 +12,16 @@ from envbuild.trace.divergence import Differing, Distance, Divergence, sentence_
 from envbuild.trace.file import Figures, Group, Step, Trace, read
 from envbuild.trace.values import compare
 
-__all__ = ["Divergence", "Trace", "digest", "distance_by_step", "first_difference", "first_of_runs", "read", "read_run"]
+__all__ = [
+    "Divergence",
+    "Trace",
+    "digest",
+    "distance_by_step",
+    "first_divergence",
+    "first_divergence_of_runs",
+    "read",
+    "read_run",
+]
 
 VALUES = 1 << 26
 """Bytes of values that are compared at most for one divergence."""
@@ -46,7 +55,7 @@ def digest(traces: Sequence[Trace]) -> str:
     )
 
 
-def first_of_runs(before: Sequence[Trace], after: Sequence[Trace]) -> Divergence | None:
+def first_divergence_of_runs(before: Sequence[Trace], after: Sequence[Trace]) -> Divergence | None:
     """Return the first difference of two runs of several processes, or None.
 
     Processes are paired by their path. Of several pairs that differ the one with the smallest step counts, for nobody
@@ -57,12 +66,12 @@ def first_of_runs(before: Sequence[Trace], after: Sequence[Trace]) -> Divergence
         if one is None or two is None:
             found.append(_missing_process(path, one or two, "the second" if two is None else "the first"))
         else:
-            each = first_difference(one, two)
+            each = first_divergence(one, two)
             found += [each] if each else []
     return min(found, key=lambda each: (each.kind not in ("start", "step"), each.step, each.process), default=None)
 
 
-def first_difference(before: Trace, after: Trace) -> Divergence | None:
+def first_divergence(before: Trace, after: Trace) -> Divergence | None:
     """Return the first difference of two processes, or None."""
     sequences = _sequences(before), _sequences(after)
     found: list[tuple[int, Divergence]] = []

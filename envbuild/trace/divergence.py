@@ -10,6 +10,10 @@ from envbuild.trace.values import ValueDifference
 
 Kind = Literal["start", "step", "tensors", "length", "process"]
 
+ROUNDING_ULPS = 1024
+ROUNDING_DISTANCE = 1e-5
+"""Up to here values count as equal but for rounding. Single precision has 24 bits, and sums lose some of them."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Differing:
@@ -64,6 +68,20 @@ class Divergence:
     batch: bool | None = None
     observed: tuple[tuple[str, float, float], ...] = ()
     sentence: str = ""
+
+    @property
+    def leading(self) -> Differing | None:
+        """The first tensor that differs, in the model's order; None if none is known."""
+        return self.tensors[0] if self.tensors else None
+
+    @property
+    def rounding(self) -> bool | None:
+        """Whether values differ by rounding alone: sums in another order, not other numbers. None for unknown."""
+        if self.leading is None:
+            return None
+        if self.leading.values is not None and self.leading.values.ulps is not None:
+            return self.leading.values.ulps <= ROUNDING_ULPS
+        return None if self.leading.distance is None else self.leading.distance <= ROUNDING_DISTANCE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,6 +1,6 @@
-"""Several runs of one program judged: equal or not, where they part, and why that may be. Pure: values in, values out.
+"""Several runs of one program judged: equal or not, and what may have made them differ. Pure: values in, values out.
 
-``judge`` compares results, ``first`` names the first difference of the step traces, ``causes`` ranks what may be behind
-it (``calls`` and ``uses`` read sources, ``lines`` texts), ``diagnosis`` adds what one more run shows, ``attestation``
-is what was proved as a document. Docs: docs/verify.md.
+``judge`` compares results, ``causes`` ranks what may have made them differ (``calls`` and ``uses`` read sources,
+``lines`` texts), ``diagnosis`` adds what one more run shows, ``attestation`` is what was proved as a document, ``cost``
+compares ways to run by their time. Docs: docs/verify.md.
 """

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import msgspec
-
 from envbuild.core import package_data
+from envbuild.difference.finding import Finding
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
+from envbuild.trace.divergence import Divergence
 from envbuild.verification.calls import Call, calls
-from envbuild.verification.first import First
 from envbuild.verification.lines import TextDifference as TextDifference
 from envbuild.verification.lines import difference_of, short
 from envbuild.verification.uses import Use
@@ -44,22 +43,6 @@ _SHARPER: dict[str, dict[str, int]] = {
 """What a fact about the first difference adds to a kind of call."""
 
 
-class Cause(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that may have made runs differ.
-
-    Attributes:
-        weight: 100 for what certainly does; more first.
-        what: a sentence without its full stop.
-        where: file and line, or the like; empty if it has no place.
-        attempt: the next thing to try, in the imperative; empty if there is none.
-    """
-
-    weight: int
-    what: str
-    where: str = ""
-    attempt: str = ""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Operation:
     """A row of the table of operations that differ from run to run; explained in ``data/nondeterministic.toml``."""
@@ -77,13 +60,13 @@ class Operation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Clues:
+class Evidence:
     """What is known of two runs that differ.
 
     Attributes:
         a, b: their records.
         lock: what both should have kept to.
-        first: where their parameters first differ; None if they do not, or there is no trace.
+        divergence: where their parameters first differ; None if they do not, or there is no trace.
         traced: both left a step trace.
         sources: sources of the project's own modules by path.
         texts: differences of text files.
@@ -95,82 +78,97 @@ class Clues:
     a: Record
     b: Record
     lock: Lock
-    first: First | None = None
+    divergence: Divergence | None = None
     traced: bool = False
     sources: Mapping[str, str] | None = None
     texts: Sequence[TextDifference] = ()
-    found: Sequence[Cause] = ()
+    found: Sequence[Finding] = ()
     operations: Sequence[Operation] = ()
     in_place: bool = False
 
 
-def suspects(clues: Clues) -> tuple[Cause, ...]:
+def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     """Return what may have made two runs differ, most likely first; none if nothing is found that could."""
     causes = [
-        *clues.found,
-        *_of_the_run(clues),
-        *_of_processes(clues),
-        *_of_texts(clues.texts),
-        *_of_sources(clues),
-        *_of_operations(clues),
-        *_of_the_lock(clues),
+        *evidence.found,
+        *_of_the_run(evidence),
+        *_of_processes(evidence),
+        *_of_texts(evidence.texts),
+        *_of_sources(evidence),
+        *_of_operations(evidence),
+        *_of_the_lock(evidence),
     ]
     return tuple(sorted(causes, key=lambda cause: -cause.weight))
 
 
-def _of_the_run(clues: Clues) -> Iterator[Cause]:
+def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
     """Yield what is in the records of the runs themselves."""
-    options = clues.a.options
-    for record in (clues.a, clues.b):
+    options = evidence.a.options
+    for record in (evidence.a, evidence.b):
         for change in record.input_changes:
-            yield Cause(
-                weight=95, what=f"input data changed during a run: {change}", attempt="leave it alone meanwhile"
+            yield Finding(
+                area="inputs",
+                weight=95,
+                what=f"input data changed during a run: {change}",
+                attempt="leave it alone meanwhile",
             )
     if not options.controls:
         what = "the controls were off: no seeds, no deterministic operations"
-        yield Cause(weight=90, what=what, attempt="leave out --no-controls")
-    if clues.a.out_of_memory != clues.b.out_of_memory:
-        yield Cause(weight=95, what="one run ended for want of memory", attempt="run one at a time: --jobs 1")
-    if clues.in_place and (files := [output.path for output in clues.a.outputs]):
+        yield Finding(area="options", weight=90, what=what, attempt="leave out --no-controls")
+    if evidence.a.out_of_memory != evidence.b.out_of_memory:
+        yield Finding(
+            area="results", weight=95, what="one run ended for want of memory", attempt="run one at a time: --jobs 1"
+        )
+    if evidence.in_place and (files := [output.path for output in evidence.a.outputs]):
         what = f"the runs shared one folder: each found the files of the run before ({', '.join(files[:2])})"
-        yield Cause(weight=50, what=what, attempt="leave out --in-place, or have the script start from nothing")
+        yield Finding(
+            area="options", weight=50, what=what, attempt="leave out --in-place, or have the script start from nothing"
+        )
     if options.network != "none":
         what = f"the network was on ({options.network}): what is fetched may change"
-        yield Cause(weight=20, what=what, attempt="declare what it fetches as inputs, and run with --network none")
+        yield Finding(
+            area="options",
+            weight=20,
+            what=what,
+            attempt="declare what it fetches as inputs, and run with --network none",
+        )
 
 
-def _of_processes(clues: Clues) -> Iterator[Cause]:
+def _of_processes(evidence: Evidence) -> Iterator[Finding]:
     """Yield what the hook found in the processes."""
     said: set[str] = set()
-    for process in (*clues.a.processes, *clues.b.processes):
-        for cause in _of_process(process, controlled=clues.a.options.controls):
+    for process in (*evidence.a.processes, *evidence.b.processes):
+        for cause in _of_process(process, controlled=evidence.a.options.controls):
             if cause.what not in said:
                 said.add(cause.what)
                 yield cause
 
 
-def _of_process(process: Mapping[str, Any], *, controlled: bool) -> Iterator[Cause]:
+def _of_process(process: Mapping[str, Any], *, controlled: bool) -> Iterator[Finding]:
     """Yield switches that are not as they should be."""
     leave = "let the script leave it alone, or set determinism.strict: true to have it refused"
     for switch in process.get("switches") or ():
         name, wanted = switch.get("name"), switch.get("wanted")
         if not switch.get("ok"):
             what = f"{name} did not take effect: wanted {wanted}, found {switch.get('found')}"
-            yield Cause(weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN")
+            yield Finding(
+                area="switches", weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN"
+            )
         elif "at_exit" in switch and "seed" not in str(name):
             what = f"the program changed {name}: {wanted} at the start, {switch['at_exit']} at the end"
-            yield Cause(weight=75, what=what, attempt=leave)
+            yield Finding(area="switches", weight=75, what=what, attempt=leave)
     for name, value in (process.get("environment_changed") or {}).items() if controlled else ():
         shown = "removed it" if value is None else f"set it to {value}"
-        yield Cause(weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
+        yield Finding(area="environment", weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
 
 
-def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Cause]:
+def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:
     """Yield files that differ only by what is different in every run."""
     for text in texts:
         kind = difference_of(text.before, text.after)
         if kind:
-            yield Cause(
+            yield Finding(
+                area="results",
                 weight=60,
                 what=f"{text.path} holds {kind}: {short(text.before)!r} → {short(text.after)!r}",
                 where=f"{text.path}:{text.line}",
@@ -178,19 +176,19 @@ def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Cause]:
             )
 
 
-def _of_sources(clues: Clues) -> Iterator[Cause]:
+def _of_sources(evidence: Evidence) -> Iterator[Finding]:
     """Yield calls whose outcome no seed and no switch decides."""
     found: dict[tuple[str, Use], list[str]] = {}
     rows: dict[tuple[str, Use], Mapping[str, Any]] = {}
-    for path, source in (clues.sources or {}).items():
+    for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
             # What is printed and nothing else makes no parameter another one.
-            if row is not None and not (call.use == "told" and clues.first is not None):
+            if row is not None and not (call.use == "told" and evidence.divergence is not None):
                 key = (call.name, call.use if row["kind"] in ("time", "identity") else "")
                 rows[key] = row
                 found.setdefault(key, []).append(f"{path}:{call.line}")
-    facts = list(_facts(clues))
+    facts = list(_facts(evidence))
     for (name, use), row in rows.items():
         where = ", ".join(found[name, use][:_SHOWN]) + (" …" if len(found[name, use]) > _SHOWN else "")
         called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
@@ -199,33 +197,39 @@ def _of_sources(clues: Clues) -> Iterator[Cause]:
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
             weight = _sharpened(row["kind"], weight, facts)
-        yield Cause(weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+        yield Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
 
 
 def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
     return weight + sum(_SHARPER[fact].get(kind, 0) for fact in facts)
 
 
-def _of_operations(clues: Clues) -> Iterator[Cause]:
+def _of_operations(evidence: Evidence) -> Iterator[Finding]:
     """Yield operations of the loaded frameworks that have no deterministic kernel here, by what the sources say.
 
     One that is refused at level ``ops``, or repeats there, cannot be it.
     """
-    loaded = {str(name).partition(".")[0] for each in clues.a.processes for name in each.get("frameworks") or ()}
+    loaded = {str(name).partition(".")[0] for each in evidence.a.processes for name in each.get("frameworks") or ()}
     loaded |= {"tensorflow"} if "keras" in loaded else set()
-    strict = clues.lock.determinism.level != "seeds" and clues.a.options.controls
-    for row in clues.operations:
-        elsewhere = row.device == "gpu" and not clues.a.gpus
+    strict = evidence.lock.determinism.level != "seeds" and evidence.a.options.controls
+    for row in evidence.operations:
+        elsewhere = row.device == "gpu" and not evidence.a.gpus
         if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
             continue
         sources = {
             path: text
-            for path, text in (clues.sources or {}).items()
+            for path, text in (evidence.sources or {}).items()
             if not row.also or any(part in text for part in row.also)
         }
         if where := places(row.calls, sources):
-            weight = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(clues)))
-            yield Cause(weight=weight, what=f"{row.name}: {row.why}", where=where, attempt="; or ".join(row.ways[:2]))
+            weight = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence)))
+            yield Finding(
+                area="operations",
+                weight=weight,
+                what=f"{row.name}: {row.why}",
+                where=where,
+                attempt="; or ".join(row.ways[:2]),
+            )
 
 
 def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
@@ -239,29 +243,29 @@ def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
     return ", ".join(found[:_SHOWN]) + (" …" if len(found) > _SHOWN else "")
 
 
-def _of_the_lock(clues: Clues) -> Iterator[Cause]:
+def _of_the_lock(evidence: Evidence) -> Iterator[Finding]:
     """Yield what the lock leaves open."""
-    determinism, first = clues.lock.determinism, clues.first
-    computed = any(process.get("frameworks") for process in clues.a.processes)
-    rounding = first is not None and first.rounding is True
+    determinism, divergence = evidence.lock.determinism, evidence.divergence
+    computed = any(process.get("frameworks") for process in evidence.a.processes)
+    rounding = divergence is not None and divergence.rounding is True
     if determinism.level == "seeds" and computed:
         what = "deterministic operations are off in this lock (level: seeds)"
-        yield Cause(weight=80 if rounding else 35, what=what, attempt=_LEVEL)
+        yield Finding(area="lock", weight=80 if rounding else 35, what=what, attempt=_LEVEL)
     if determinism.threads > 1 and rounding:
         what = f"the runs differ by rounding alone, and sums run on {determinism.threads} threads"
         attempt = "set determinism: {threads: 1} to see whether it is the threads"
-        yield Cause(weight=40, what=what, attempt=attempt)
+        yield Finding(area="lock", weight=40, what=what, attempt=attempt)
 
 
-def _facts(clues: Clues) -> Iterator[str]:
+def _facts(evidence: Evidence) -> Iterator[str]:
     """Name what is known about the first difference."""
-    if clues.first is None:
-        if clues.traced:
+    if evidence.divergence is None:
+        if evidence.traced:
             yield "not in training"
         return
-    if clues.first.rounding is not None:
-        yield "rounding" if clues.first.rounding else "other numbers"
-    if clues.first.kind == "start":
+    if evidence.divergence.rounding is not None:
+        yield "rounding" if evidence.divergence.rounding else "other numbers"
+    if evidence.divergence.kind == "start":
         yield "before the first step"
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import Any
 
+from envbuild.difference.finding import Finding
 from envbuild.record.model import Record
+from envbuild.trace.divergence import Divergence
 from envbuild.trace.file import Trace
-from envbuild.verification.causes import Cause, Clues, places
-from envbuild.verification.first import First
+from envbuild.verification.causes import Evidence, places
 
 SURE = 75
 """Causes from this weight on need no further run."""
@@ -24,37 +25,40 @@ _FRAMEWORKS = frozenset(
 )
 
 
-def worthwhile(clues: Clues, causes: Sequence[Cause]) -> bool:
+def worthwhile(evidence: Evidence, causes: Sequence[Finding]) -> bool:
     """Tell whether a diagnosing run may say more than what was found already."""
     likely = causes[0].weight if causes else 0
-    return likely < SURE or bool(_unwritten(clues) and _torch(clues))
+    return likely < SURE or bool(_unwritten(evidence) and _torch(evidence))
 
 
 def diagnosed(
-    clues: Clues, record: Record, traces: Sequence[Trace] = (), plain: Sequence[Trace] = ()
-) -> tuple[Cause, ...]:
+    evidence: Evidence, record: Record, traces: Sequence[Trace] = (), plain: Sequence[Trace] = ()
+) -> tuple[Finding, ...]:
     """Return what a diagnosing run adds to the causes.
 
     Args:
-        clues: what is known of the runs that differ.
+        evidence: what is known of the runs that differ.
         record: of the diagnosing run.
         traces: of its processes; ``plain``: those of a run that differs.
     """
-    return (*_of_memory(clues, record, traces, plain), *_of_draws(clues, record))
+    return (*_of_memory(evidence, record, traces, plain), *_of_entropy_log(evidence, record))
 
 
-def _of_memory(clues: Clues, record: Record, traces: Sequence[Trace], plain: Sequence[Trace]) -> Iterator[Cause]:
+def _of_memory(
+    evidence: Evidence, record: Record, traces: Sequence[Trace], plain: Sequence[Trace]
+) -> Iterator[Finding]:
     """Yield that values come from memory that nothing wrote, if filling it with NaN brings NaN where there was none."""
-    if _nan_in_traces(plain) or not _torch(clues):
+    if _nan_in_traces(plain) or not _torch(evidence):
         return
     shown = _nan_in_traces(traces)
-    if not shown and _nan_in_metrics(record) and not _nan_in_metrics(clues.a):
+    if not shown and _nan_in_metrics(record) and not _nan_in_metrics(evidence.a):
         shown = "what it measured"
     if shown:
-        yield Cause(
+        yield Finding(
+            area="memory",
             weight=94,
             what=f"memory that nothing wrote is read: filled with NaN, it shows in {shown}",
-            where=_unwritten(clues),
+            where=_unwritten(evidence),
             attempt="torch.zeros in place of torch.empty, or write all of it before it is read",
         )
 
@@ -74,16 +78,21 @@ def _nan_in_metrics(record: Record) -> bool:
     return any(isinstance(v, float) and isnan(v) for points in record.metrics.values() for _, v in points)
 
 
-def _of_draws(clues: Clues, record: Record) -> Iterator[Cause]:
+def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
     for process in record.processes:
         for draw in process.get("entropy") or ():
-            weight = _weight(draw, clues.first)
+            weight = _weight(draw, evidence.divergence)
             name = str(draw.get("module") or "").partition(".")[0]
             if not weight or name == "__main__" or _of_project(str(draw.get("file") or "")):
                 continue
             call = f"{draw.get('call')}(){' without a seed' if draw.get('call') == 'random.seed' else ''}"
-            when = "before the first step" if not _steps(clues.first) else f"at step {_steps(clues.first):,}"
-            yield Cause(
+            when = (
+                "before the first step"
+                if not _steps(evidence.divergence)
+                else f"at step {_steps(evidence.divergence):,}"
+            )
+            yield Finding(
+                area="entropy",
                 weight=weight,
                 what=f"{call} is reached by no seed, and the package {name} draws from it {when}",
                 where=f"{_inside(str(draw.get('file')))}:{draw.get('line')}",
@@ -91,18 +100,18 @@ def _of_draws(clues: Clues, record: Record) -> Iterator[Cause]:
             )
 
 
-def _weight(draw: Mapping[str, Any], first: First | None) -> int:
-    """Judge a draw by when its line drew first; 0 for one that is not told."""
+def _weight(draw: Mapping[str, Any], divergence: Divergence | None) -> int:
+    """Judge a draw by when its line drew divergence; 0 for one that is not told."""
     step, name = draw.get("step"), str(draw.get("module") or "").partition(".")[0]
-    if first is None or first.kind not in ("step", "start"):
+    if divergence is None or divergence.kind not in ("step", "start"):
         return 45 if name not in _FRAMEWORKS else 0
-    if first.kind == "step" and first.step > 1:
-        return 82 if step == first.step - 1 else 0
+    if divergence.kind == "step" and divergence.step > 1:
+        return 82 if step == divergence.step - 1 else 0
     return 55 if not step and name not in _FRAMEWORKS else 0
 
 
-def _steps(first: First | None) -> int:
-    return first.step if first is not None and first.kind == "step" and first.step > 1 else 0
+def _steps(divergence: Divergence | None) -> int:
+    return divergence.step if divergence is not None and divergence.kind == "step" and divergence.step > 1 else 0
 
 
 def _of_project(file: str) -> bool:
@@ -118,11 +127,11 @@ def _inside(file: str) -> str:
     return file
 
 
-def _torch(clues: Clues) -> bool:
-    return any("torch" in (process.get("frameworks") or ()) for process in clues.a.processes)
+def _torch(evidence: Evidence) -> bool:
+    return any("torch" in (process.get("frameworks") or ()) for process in evidence.a.processes)
 
 
-def _unwritten(clues: Clues) -> str:
+def _unwritten(evidence: Evidence) -> str:
     """Name the lines that make tensors of memory that nothing wrote."""
-    calls = [call for row in clues.operations if row.name == _UNWRITTEN for call in row.calls]
-    return places(calls, clues.sources or {})
+    calls = [call for row in evidence.operations if row.name == _UNWRITTEN for call in row.calls]
+    return places(calls, evidence.sources or {})

@@ -79,7 +79,7 @@ def of_label(found: Trace, label: str) -> Trace:
 
 def first(one: Trace, two: Trace, label: str) -> Divergence:
     """Return the first difference of one model or optimiser; there has to be one."""
-    found = compare.first_difference(of_label(one, label), of_label(two, label))
+    found = compare.first_divergence(of_label(one, label), of_label(two, label))
     assert found is not None
     return found
 
@@ -288,7 +288,7 @@ def test_keras_on_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
     )
     assert nothing == []
     assert plain["weights"] == traced["weights"]
-    found = compare.first_difference(one, two)
+    found = compare.first_divergence(one, two)
     assert found is not None
     assert_planted(found, "sequential/conv/kernel")
     assert (found.source, found.epoch, found.place, found.step) == ("keras.fit", 4, 7, 37)
@@ -418,7 +418,7 @@ def test_torch(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
     assert list(of_label(main, "AdamW 2").steps[0].tensors) == ["dense.weight", "dense.bias", "parameter 2"]
     assert len(of_label(child, "RMSprop").steps) == 41
     assert [child.ended, main.ended] == [False, True]  # os._exit
-    assert compare.first_difference(child, other_child) is None
+    assert compare.first_divergence(child, other_child) is None
 
 
 def test_torch_divergences(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
@@ -430,7 +430,7 @@ def test_torch_divergences(torch_runs: list[tuple[dict[str, Any], list[Trace]]])
     assert (found.epoch, found.place, found.step, found.batch) == (3, 1, 21, True)
     assert found.sentence.startswith("epoch 3, step 1 (21 in all), tensor conv.weight (")
     assert found.sentence.endswith("; the data that went into the step differed")
-    whole = compare.first_of_runs(torch_runs[1][1], torch_runs[2][1])
+    whole = compare.first_divergence_of_runs(torch_runs[1][1], torch_runs[2][1])
     assert whole is not None
     assert (whole.process, whole.label) == ("", "Adam")
 
@@ -472,7 +472,7 @@ def test_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
     assert plain["weights"] == traced["weights"]
     assert list(one.steps[0].tensors) == ["dense/bias", "dense/kernel", "out/0"]
     assert [step.step for step in one.steps] == list(range(51))
-    found = compare.first_difference(one, two)
+    found = compare.first_divergence(one, two)
     assert found is not None
     assert_planted(found, "dense/kernel")
     assert (found.source, found.epoch, found.step, found.batch) == ("program", 4, 37, False)

@@ -15,7 +15,7 @@ from envbuild.operations.traces import first_divergence
 from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.runs.repeat import trace_variables
-from envbuild.verification.causes import Clues
+from envbuild.verification.causes import Evidence
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace
@@ -32,11 +32,11 @@ def ran(project: Path, number: int, last: float, budget: int = 0, **changes: Any
     return made
 
 
-def parted(project: Path) -> Clues:
+def parted(project: Path) -> Evidence:
     """Two runs that part in the third step, of which no values were kept."""
     one, other = ran(project, 1, 3.0), ran(project, 2, 4.0)
     first, _ = first_divergence((project, one), (project, other), asked=True)
-    return Clues(a=one, b=other, lock=make_lock(), first=first)
+    return Evidence(a=one, b=other, lock=make_lock(), divergence=first)
 
 
 def further(monkeypatch: pytest.MonkeyPatch, project: Path, made: Sequence[Record]) -> tuple[Any, list[Any]]:
@@ -53,41 +53,45 @@ def further(monkeypatch: pytest.MonkeyPatch, project: Path, made: Sequence[Recor
 
 def test_values_are_kept_from_the_step_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two more runs that part at the same place bring both values and their distance."""
-    clues = parted(tmp_path)
-    assert clues.first is not None
-    assert (clues.first.step, clues.first.before) == (3, None)
+    evidence = parted(tmp_path)
+    assert evidence.divergence is not None
+    assert evidence.divergence.leading is not None
+    assert (evidence.divergence.step, evidence.divergence.leading.values) == (3, None)
     pair = [ran(tmp_path, number, value, ROOM) for number, value in ((3, 3.0), (4, 5.0))]
     session, asked = further(monkeypatch, tmp_path, pair)
-    found, notes = divergence.with_values(session, clues, ROOM, ENGINE, Silent())
+    found, notes = divergence.with_values(session, evidence, ROOM, ENGINE, Silent())
     assert asked == [(2, {"ENVBUILD_TRACE": "1", "ENVBUILD_TRACE_VALUES": f"{ROOM}@3"})]
-    assert found.first is not None
-    assert (found.first.before, found.first.after, found.first.count, notes) == (3.0, 5.0, 1, [])
+    assert found.divergence is not None
+    assert found.divergence.leading is not None
+    values = found.divergence.leading.values
+    assert values is not None
+    assert (values.before, values.after, values.count, notes) == (3.0, 5.0, 1, [])
     assert divergence.with_values(session, found, ROOM, ENGINE, Silent()) == (found, [])
     assert len(asked) == 1
 
 
 def test_two_more_runs_that_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs that are equal this time, or that part elsewhere, change nothing and are told of."""
-    clues = parted(tmp_path)
-    session, _ = further(monkeypatch, tmp_path, [clues.a, clues.a])
-    assert divergence.with_values(session, clues, ROOM, ENGINE, Silent()) == (
-        clues,
+    evidence = parted(tmp_path)
+    session, _ = further(monkeypatch, tmp_path, [evidence.a, evidence.a])
+    assert divergence.with_values(session, evidence, ROOM, ENGINE, Silent()) == (
+        evidence,
         ["two more runs, to have values, were equal: the runs do not part each time"],
     )
     other = record("01JC" + "7" * 22)
     make_trace(history.run_folder(tmp_path, other.id) / "process", [{"w": [9.0, 9.0]}] * 4)
-    session, _ = further(monkeypatch, tmp_path, [clues.a, other])
-    found, (note,) = divergence.with_values(session, clues, ROOM, ENGINE, Silent())
-    assert found is clues
+    session, _ = further(monkeypatch, tmp_path, [evidence.a, other])
+    found, (note,) = divergence.with_values(session, evidence, ROOM, ENGINE, Silent())
+    assert found is evidence
     assert note.startswith("two more runs, to have values, part elsewhere: before the first step, tensor w")
 
 
 def test_a_diagnosing_run_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it shows joins the causes; its record goes, since nothing is to be compared with it."""
-    clues = parted(tmp_path)
+    evidence = parted(tmp_path)
     spoilt = ran(tmp_path, 5, float("nan"), processes=(process(),), exit_code=1)
     session, asked = further(monkeypatch, tmp_path, [spoilt])
-    found, notes = divergence.with_diagnosis(session, clues, ENGINE, Silent())
+    found, notes = divergence.with_diagnosis(session, evidence, ENGINE, Silent())
     assert asked == [(1, {"ENVBUILD_TRACE": "1", "ENVBUILD_DIAGNOSE": "1"})]
     assert [cause.what for cause in found.found] == [
         "memory that nothing wrote is read: filled with NaN, it shows in w after step 3"

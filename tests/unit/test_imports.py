@@ -50,7 +50,7 @@ RULES: dict[str, str] = {
     "resolve": "core errors host lockfile spec",
     "runs": "core engine errors host lockfile record runtime",
     "difference": "core host lockfile record runtime",
-    "verification": "core errors host lockfile record trace",
+    "verification": "core difference errors host lockfile record trace",
     "reports": "core difference errors lockfile record",
     "operations": "*",
     "cli": "*",

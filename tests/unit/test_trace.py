@@ -31,7 +31,7 @@ def changed(at: int, **tensors: Sequence[float]) -> list[Values]:
 def both(tmp_path: Path, one: Any, two: Any, **options: Any) -> trace.Divergence | None:
     """Compare two traces of weights."""
     first, second = (make_trace(tmp_path / name, each, **options) for name, each in (("1", one), ("2", two)))
-    return trace.first_difference(trace.read(first), trace.read(second))
+    return trace.first_divergence(trace.read(first), trace.read(second))
 
 
 def test_the_reader_knows_the_writers_format() -> None:
@@ -128,7 +128,7 @@ def test_equal_traces_have_no_difference(tmp_path: Path) -> None:
     """No cause is invented where all is equal; the digest of both runs is one."""
     assert both(tmp_path, WEIGHTS, WEIGHTS, per_epoch=2, batches=[1, 2, 3, 4, 5]) is None
     one, two = trace.read_run(tmp_path / "1"), trace.read_run(tmp_path / "2")
-    assert trace.first_of_runs(one, two) is None
+    assert trace.first_divergence_of_runs(one, two) is None
     assert trace.digest(one) == trace.digest(two)
     assert [distance.whole for distance in trace.distance_by_step(one[0], two[0])] == [0.0] * 6
 
@@ -167,7 +167,7 @@ def test_initial_values_and_batches(tmp_path: Path) -> None:
     assert found.sentence == "before the first step, tensor b (relative distance about 0.5)"
     one = make_trace(tmp_path / "1", WEIGHTS, losses=[1, 2, 3, 4, 5], batches=[1, 2, 3, 4, 5])
     two = make_trace(tmp_path / "2", changed(4, b=[1.0]), losses=[1, 2, 3, 9, 5], batches=[1, 2, 3, 99, 5])
-    found = trace.first_difference(trace.read(one), trace.read(two))
+    found = trace.first_divergence(trace.read(one), trace.read(two))
     assert found is not None
     assert (found.batch, found.observed) == (True, (("loss", 4.0, 9.0),))
     assert found.sentence.endswith("; the data that went into the step differed")
@@ -177,19 +177,19 @@ def test_entries_at_other_intervals(tmp_path: Path) -> None:
     """Traces of other intervals are compared where both have an entry; what lies between is said."""
     one = trace.read(make_trace(tmp_path / "1", WEIGHTS))
     two = trace.read(make_trace(tmp_path / "2", WEIGHTS[:3] + changed(4, b=[9.0])[3:], interval=2))
-    found = trace.first_difference(one, two)
+    found = trace.first_divergence(one, two)
     assert found is not None
     assert (found.step, found.covers) == (4, 2)
     assert found.sentence.endswith("; the step before it was not looked at")
     equal = trace.read(make_trace(tmp_path / "3", WEIGHTS, interval=2))
-    assert trace.first_difference(one, equal) is None
+    assert trace.first_divergence(one, equal) is None
 
 
 def test_lengths_and_other_tensors(tmp_path: Path) -> None:
     """A run that ended earlier, or trained other tensors, is told in a sentence."""
     longer = make_trace(tmp_path / "1", WEIGHTS)
     shorter = make_trace(tmp_path / "2", WEIGHTS[:3], close=False)
-    found = trace.first_difference(trace.read(longer), trace.read(shorter))
+    found = trace.first_divergence(trace.read(longer), trace.read(shorter))
     assert found is not None
     assert (found.kind, found.step) == ("length", 2)
     assert found.sentence == (
@@ -208,7 +208,7 @@ def test_lengths_and_other_tensors(tmp_path: Path) -> None:
     assert found.sentence == "the runs trained the same tensors in another order from step 0 on"
     one = trace.read(make_trace(tmp_path / "4", WEIGHTS, label="adam"))
     two = trace.read(make_trace(tmp_path / "5", WEIGHTS, label="sgd"))
-    found = trace.first_difference(one, two)
+    found = trace.first_divergence(one, two)
     assert found is not None
     assert found.sentence == "only the first run made steps of adam (keras.fit)"
 
@@ -220,14 +220,14 @@ def test_processes_are_paired(tmp_path: Path) -> None:
         make_trace(tmp_path / folder, worker, process="worker 1")
         assert make_trace(tmp_path / folder, WEIGHTS).name == "trace-main.2.bin"
     one, two = trace.read_run(tmp_path / "1"), trace.read_run(tmp_path / "2")
-    found = trace.first_of_runs(one, two)
+    found = trace.first_divergence_of_runs(one, two)
     assert found is not None
     assert (found.process, found.step) == ("worker 1", 2)
     assert trace.digest(one) != trace.digest(two)
-    found = trace.first_of_runs(one, two[:1])
+    found = trace.first_divergence_of_runs(one, two[:1])
     assert found is not None
     assert (found.process, found.step, found.kind) == ("", 5, "step")
-    found = trace.first_of_runs(one[:1], [*one[:1], one[2]])
+    found = trace.first_divergence_of_runs(one[:1], [*one[:1], one[2]])
     assert found is not None
     assert found.sentence == "the process worker 1 made 6 traced steps in one run and none in the first"
 

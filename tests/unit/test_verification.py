@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from envbuild.cli.render import verify as render
+from envbuild.cli.render.divergence import as_json
 from envbuild.determinism.operations import table
+from envbuild.difference.finding import Finding
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
 from envbuild.operations.verify import Verification
@@ -20,9 +22,9 @@ from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
 from envbuild.verification.calls import Call, calls
-from envbuild.verification.causes import Cause, Clues, Operation, TextDifference, suspects
-from envbuild.verification.first import First, first_of
+from envbuild.verification.causes import Evidence, Operation, TextDifference, rank_causes
 from envbuild.verification.judge import Ran, Verdict, judge
+from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
 
@@ -154,14 +156,17 @@ def divergence(**changes: Any) -> Divergence:
     return Divergence(**{**table, "sentence": "epoch 2, step 37, tensor conv2d_1/kernel", **changes})
 
 
-def test_the_first_difference_is_taken_from_the_trace() -> None:
-    """Epoch, step, tensor, both values and their distance come through."""
-    assert first_of(divergence()) == First(
-        kind="step", sentence="epoch 2, step 37, tensor conv2d_1/kernel", epoch=2, place=37, step=77,
-        tensor="conv2d_1/kernel", dtype="float32", others=1, count=1, size=9216, before=0.125, after=0.12500001,
-        ulps=1, distance=1e-9, batch=False,
-    )  # fmt: skip
-    assert first_of(divergence(tensors=(), kind="process")).tensor == ""
+def test_a_divergence_as_json() -> None:
+    """Epoch, step, the first tensor that differs, both values and their distance."""
+    assert as_json(divergence()) == {
+        "kind": "step", "sentence": "epoch 2, step 37, tensor conv2d_1/kernel", "process": "", "epoch": 2, "place": 37,
+        "step": 77, "tensor": "conv2d_1/kernel", "dtype": "float32", "others": 1, "count": 1, "size": 9216,
+        "before": 0.125, "after": 0.12500001, "ulps": 1, "distance": 1e-9, "batch": False,
+    }  # fmt: skip
+    bare = as_json(divergence(tensors=(), kind="process"))
+    assert bare is not None
+    assert (bare["tensor"], bare["before"], bare["size"]) == ("", None, 0)
+    assert as_json(None) is None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +182,7 @@ def test_the_first_difference_is_taken_from_the_trace() -> None:
 )
 def test_rounding_is_told_from_other_numbers(ulps: int | None, distance: float | None, rounding: bool | None) -> None:
     """By units in the last place if values were kept, else by the distance, else it is unknown."""
-    assert First(kind="step", sentence="", ulps=ulps, distance=distance).rounding is rounding
+    assert diverged(ulps=ulps, distance=distance).rounding is rounding
 
 
 # Calls in sources
@@ -218,23 +223,23 @@ def test_sources_that_are_no_python_have_no_calls(source: str) -> None:
 # What may be behind it
 
 
-def clues(**changes: Any) -> Clues:
+def evidence(**changes: Any) -> Evidence:
     """Two runs of which nothing is known that could make them differ."""
     lock = make_lock(determinism=changes.pop("determinism", Determinism(level="ops", seed=42, threads=1)))
     table: dict[str, Any] = {"a": record(), "b": record(), "lock": lock}
-    return Clues(**{**table, **changes})
+    return Evidence(**{**table, **changes})
 
 
-def whats(found: Clues) -> list[str]:
+def whats(found: Evidence) -> list[str]:
     """The causes' sentences, likeliest first."""
-    return [cause.what for cause in suspects(found)]
+    return [cause.what for cause in rank_causes(found)]
 
 
 def test_no_cause_is_invented() -> None:
-    """Two runs without anything that could explain a difference have no suspects, whatever the difference is."""
-    for first in (None, First(kind="step", sentence="", ulps=1), First(kind="start", sentence="", ulps=1 << 20)):
+    """Two runs without anything that could explain a difference have no rank_causes, whatever the difference is."""
+    for first in (None, diverged(ulps=1), diverged("start", ulps=1 << 20)):
         source = "import random\nrandom.seed(1)\nx = sorted(__import__('os').listdir('.'))\nrandom.Random(3)\n"
-        assert suspects(clues(first=first, sources={"train.py": source}, operations=operations())) == ()
+        assert rank_causes(evidence(divergence=first, sources={"train.py": source}, operations=operations())) == ()
 
 
 def operations() -> tuple[Operation, ...]:
@@ -281,7 +286,7 @@ def test_what_the_records_show_is_a_cause(changes: dict[str, Any], what: str) ->
     """Everything that a record shows to be not as it should be is told, whichever run it is in."""
     # What was chosen is the same for both runs; what happened may have happened to one.
     both = {"a": record(**changes), "b": record(**changes)} if "options" in changes else {"a": record(**changes)}
-    assert whats(clues(**both)) == [what]
+    assert whats(evidence(**both)) == [what]
 
 
 def test_without_controls_missing_variables_are_not_the_programs_doing() -> None:
@@ -290,13 +295,13 @@ def test_without_controls_missing_variables_are_not_the_programs_doing() -> None
         "options": Options(network="none", workspace="rw", controls=False),
         "processes": (process(environment_changed={"PYTHONHASHSEED": None}),),
     }
-    assert len(suspects(clues(a=record(**off), b=record(**off)))) == 1
+    assert len(rank_causes(evidence(a=record(**off), b=record(**off)))) == 1
 
 
 def test_a_moved_seed_is_no_changed_switch() -> None:
     """Programs may seed by themselves; that the seed reads otherwise at the end is no sign of anything."""
     switch = {"name": "torch.manual_seed", "wanted": 42, "found": 42, "ok": True, "at_exit": 7}
-    assert suspects(clues(a=record(processes=(process(switches=[switch]),)))) == ()
+    assert rank_causes(evidence(a=record(processes=(process(switches=[switch]),)))) == ()
 
 
 ENTROPY = "import os, time\n\nx = os.urandom(4)\ny = os.urandom(4)\n"
@@ -304,8 +309,9 @@ ENTROPY = "import os, time\n\nx = os.urandom(4)\ny = os.urandom(4)\n"
 
 def test_calls_that_no_seed_reaches_are_named_with_their_lines() -> None:
     """File and line, what it does, and what to do instead."""
-    (cause,) = suspects(clues(sources={"lib/a.py": ENTROPY}))
-    assert cause == Cause(
+    (cause,) = rank_causes(evidence(sources={"lib/a.py": ENTROPY}))
+    assert cause == Finding(
+        area="sources",
         weight=65,
         what="os.urandom() is reached by no seed",
         where="lib/a.py:3, lib/a.py:4",
@@ -316,16 +322,16 @@ def test_calls_that_no_seed_reaches_are_named_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("first", "order"),
     [
-        (First(kind="step", sentence="", ulps=1 << 20), ["os.urandom", "threading.Thread", "time.time"]),
-        (First(kind="step", sentence="", ulps=2), ["threading.Thread", "os.urandom", "time.time"]),
-        (First(kind="start", sentence="", ulps=1 << 20), ["os.urandom", "time.time", "threading.Thread"]),
+        (diverged(ulps=1 << 20), ["os.urandom", "threading.Thread", "time.time"]),
+        (diverged(ulps=2), ["threading.Thread", "os.urandom", "time.time"]),
+        (diverged("start", ulps=1 << 20), ["os.urandom", "time.time", "threading.Thread"]),
         (None, ["time.time", "os.urandom", "threading.Thread"]),
     ],
 )
-def test_the_first_difference_decides_the_order(first: First | None, order: list[str]) -> None:
+def test_the_first_difference_decides_the_order(first: Divergence | None, order: list[str]) -> None:
     """Rounding points to the order of sums, other numbers to entropy, equal parameters to times in the files."""
     source = "import os, time, threading\nos.urandom(4)\ntime.time()\nthreading.Thread(target=f)\n"
-    found = whats(clues(first=first, traced=True, sources={"train.py": source}))
+    found = whats(evidence(divergence=first, traced=True, sources={"train.py": source}))
     assert [what.partition("(")[0] for what in found] == order
 
 
@@ -345,7 +351,7 @@ def test_the_first_difference_decides_the_order(first: First | None, order: list
 )
 def test_files_that_differ_by_a_time_are_known(before: str, after: str, what: str) -> None:
     """A time, a duration, an address or a UUID in a text is told apart from a result."""
-    found = suspects(clues(texts=[TextDifference(path="a.log", line=3, before=before, after=after)]))
+    found = rank_causes(evidence(texts=[TextDifference(path="a.log", line=3, before=before, after=after)]))
     assert [cause.what.partition(":")[0] for cause in found] == ([f"a.log {what}"] if what else [])
     if what:
         assert found[0].where == "a.log:3"
@@ -357,26 +363,26 @@ def test_operations_without_a_deterministic_kernel_are_found_where_they_can_run(
     source = "import torch\n# ctc_loss\nloss = torch.nn.functional.ctc_loss(a, b, c, d)\n"
     seeds = Determinism(level="seeds", seed=42, threads=1)
     common: dict[str, Any] = {"sources": {"t.py": source}, "operations": operations()}
-    (level, cause) = suspects(clues(**common, determinism=seeds))[::-1]
+    (level, cause) = rank_causes(evidence(**common, determinism=seeds))[::-1]
     assert cause.where == "t.py:3"
     assert level.what == "deterministic operations are off in this lock (level: seeds)"
-    assert suspects(clues(**common)) == ()  # refused at level ops: it cannot have run
+    assert rank_causes(evidence(**common)) == ()  # refused at level ops: it cannot have run
     on_cpu = {"a": record(gpus=""), "b": record(gpus="")}
-    assert [each.where for each in suspects(clues(**common, **on_cpu, determinism=seeds))] == [""]
+    assert [each.where for each in rank_causes(evidence(**common, **on_cpu, determinism=seeds))] == [""]
 
 
 def test_threads_are_a_cause_only_for_rounding() -> None:
     """Several threads explain another order of sums, and nothing else."""
     two = Determinism(level="ops", seed=42, threads=2)
-    assert whats(clues(determinism=two, first=First(kind="step", sentence="", ulps=2))) == [
+    assert whats(evidence(determinism=two, divergence=diverged(ulps=2))) == [
         "the runs differ by rounding alone, and sums run on 2 threads"
     ]
-    assert whats(clues(determinism=two, first=First(kind="step", sentence="", ulps=9999))) == []
+    assert whats(evidence(determinism=two, divergence=diverged(ulps=9999))) == []
 
 
 def test_runs_in_one_folder_may_read_what_the_one_before_left() -> None:
     """With ``--in-place`` the files of a run are there for the next."""
-    assert whats(clues(in_place=True)) == [
+    assert whats(evidence(in_place=True)) == [
         "the runs shared one folder: each found the files of the run before (model.npz)"
     ]
 
@@ -393,7 +399,7 @@ def verdict(**changes: Any) -> Verdict:
     return Verdict(**{**table, **changes})
 
 
-def screen(judged: Verdict, first: First | None = None, causes: tuple[Cause, ...] = (), **others: Any) -> str:
+def screen(judged: Verdict, first: Divergence | None = None, causes: tuple[Finding, ...] = (), **others: Any) -> str:
     """What people see of runs that differ."""
     runs = tuple(Ran(record=record(identity)) for identity in IDS[: judged.runs])
     found = Verification(verdict=judged, runs=runs, at_once=1, divergence=first, causes=causes, **others)
@@ -402,13 +408,17 @@ def screen(judged: Verdict, first: First | None = None, causes: tuple[Cause, ...
 
 def test_the_screen_of_runs_that_differ() -> None:
     """Results, the first difference with both values, the likeliest cause and what to try fit on one screen."""
-    first = msgspec.structs.replace(
-        first_of(divergence()), sentence="epoch 2, step 37, tensor conv2d_1/kernel (1 of 9,216 values, 1 ulp at most)"
-    )
+    first = divergence(sentence="epoch 2, step 37, tensor conv2d_1/kernel (1 of 9,216 values, 1 ulp at most)")
     causes = (
-        Cause(weight=80, what="tf.math.segment_sum: adds with atomics", where="train.py:58", attempt="use tf.scan"),
-        Cause(weight=40, what="sums run on 2 threads"),
-        Cause(weight=20, what="the network was on"),
+        Finding(
+            area="sources",
+            weight=80,
+            what="tf.math.segment_sum: adds with atomics",
+            where="train.py:58",
+            attempt="use tf.scan",
+        ),
+        Finding(area="sources", weight=40, what="sums run on 2 threads"),
+        Finding(area="sources", weight=20, what="the network was on"),
     )
     shown = screen(verdict(), first, causes, notes=("one tensor was left out",), kept=("a/outputs", "b"))
     assert shown == (
@@ -442,7 +452,7 @@ def test_the_screen_without_a_cause_says_so() -> None:
 
 def test_a_weak_cause_is_only_possible() -> None:
     """What is unlikely is not called likely; the rest of a long list is counted."""
-    causes = tuple(Cause(weight=30 - number, what=f"cause {number}") for number in range(6))
+    causes = tuple(Finding(area="sources", weight=30 - number, what=f"cause {number}") for number in range(6))
     shown = screen(verdict(), None, causes)
     assert "  possible cause     cause 0\n" in shown
     assert "  or perhaps         cause 3\n                     … and 2 less likely; all of them: --json\n" in shown

@@ -8,32 +8,31 @@ from typing import Any
 
 import pytest
 
+from envbuild.difference.finding import Finding
 from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Record
 from envbuild.trace import compare
 from envbuild.verification.calls import SET, calls
-from envbuild.verification.causes import Cause, Clues, Operation, suspects
+from envbuild.verification.causes import Evidence, Operation, rank_causes
 from envbuild.verification.diagnosis import diagnosed, worthwhile
-from envbuild.verification.first import First
 from envbuild.verification.uses import Uses
 from tests.support import plants
+from tests.support.divergences import diverged
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace
 
-STEP = First(
-    kind="step", step=37, tensor="w", size=4, count=4, ulps=1 << 20, before=0.5, after=0.25, sentence="step 37"
-)
+STEP = diverged(step=37, ulps=1 << 20, sentence="step 37")
 EMPTY = Operation(
     name="a tensor that nothing was written to", framework="torch", device="any", refused=False,
     why="holds what was in memory before", calls=("torch.empty(",), ways=("torch.zeros",),
 )  # fmt: skip
 
 
-def clues(**changes: Any) -> Clues:
+def evidence(**changes: Any) -> Evidence:
     """Two runs of PyTorch that differ, and nothing else is known."""
     lock = make_lock(determinism=Determinism(level="ops", seed=42, threads=1))
-    return Clues(**{"a": record(), "b": record(), "lock": lock, **changes})
+    return Evidence(**{"a": record(), "b": record(), "lock": lock, **changes})
 
 
 @pytest.mark.parametrize(
@@ -65,13 +64,15 @@ def test_what_becomes_of_a_value(source: str, use: str) -> None:
 def test_a_printed_time_is_no_cause_in_training() -> None:
     """Where parameters differ it is left out; where nothing but a file does it may be the reason."""
     sources = {"t.py": "import time\nprint(time.time())\n"}
-    assert suspects(clues(sources=sources, first=STEP, traced=True)) == ()
-    assert [cause.where for cause in suspects(clues(sources=sources, traced=True))] == ["t.py:2"]
+    assert rank_causes(evidence(sources=sources, divergence=STEP, traced=True)) == ()
+    assert [cause.where for cause in rank_causes(evidence(sources=sources, traced=True))] == ["t.py:2"]
 
 
 def test_a_time_that_becomes_a_seed_is_as_bad_as_entropy() -> None:
     """It is weighed as numbers that are drawn otherwise."""
-    (cause,) = suspects(clues(sources={"t.py": "import time, random\nrandom.seed(time.time())\n"}, first=STEP))
+    (cause,) = rank_causes(
+        evidence(sources={"t.py": "import time, random\nrandom.seed(time.time())\n"}, divergence=STEP)
+    )
     assert (cause.weight, cause.what) == (80, "time.time() is another number in each run, and becomes a seed")
 
 
@@ -94,7 +95,9 @@ def test_loops_over_sets(source: str, lines: list[int]) -> None:
 def test_a_program_without_a_plant_has_little_to_suspect() -> None:
     """The trainings that differences are planted into have nothing in them that is called likely."""
     for text in plants.SCRIPTS.values():
-        assert [each for each in suspects(clues(sources={"train.py": text}, first=STEP)) if each.weight >= 40] == []
+        assert [
+            each for each in rank_causes(evidence(sources={"train.py": text}, divergence=STEP)) if each.weight >= 40
+        ] == []
 
 
 # A diagnosing run
@@ -109,8 +112,9 @@ def drew(module: str = "pkg.data", step: int | None = 36, **changes: Any) -> Rec
 
 def test_a_draw_in_the_step_where_runs_part() -> None:
     """The package, the line and the step; drawn for the first time right there, it is a likely cause."""
-    assert diagnosed(clues(first=STEP), drew()) == (
-        Cause(
+    assert diagnosed(evidence(divergence=STEP), drew()) == (
+        Finding(
+            area="entropy",
             weight=82,
             what="os.urandom() is reached by no seed, and the package pkg draws from it at step 37",
             where="pkg/data.py:7",
@@ -132,14 +136,14 @@ def test_a_draw_in_the_step_where_runs_part() -> None:
 )
 def test_other_draws_are_not_accused(other: Record) -> None:
     """Draws in other steps did not matter there; the project's own lines are named from its sources."""
-    assert diagnosed(clues(first=STEP), other) == ()
+    assert diagnosed(evidence(divergence=STEP), other) == ()
 
 
 def test_frameworks_draw_names_before_the_first_step() -> None:
     """Other packages may have drawn initial values."""
-    start = First(kind="start", sentence="", tensor="w", ulps=1 << 20)
-    assert diagnosed(clues(first=start), drew(module="keras.src.saving", step=0)) == ()
-    (cause,) = diagnosed(clues(first=start), drew(step=0))
+    start = diverged("start", ulps=1 << 20)
+    assert diagnosed(evidence(divergence=start), drew(module="keras.src.saving", step=0)) == ()
+    (cause,) = diagnosed(evidence(divergence=start), drew(step=0))
     assert (cause.weight, cause.what.rpartition(" draws ")[2]) == (55, "from it before the first step")
 
 
@@ -152,7 +156,7 @@ def filled(folder: Path, value: float) -> tuple[compare.Trace, ...]:
 def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
     """Filled with NaN it shows; NaN that is there anyway says nothing."""
     nan, plain = filled(tmp_path / "filled", float("nan")), filled(tmp_path / "plain", 3.0)
-    known = clues(first=STEP, sources={"t.py": "x = 1\ny = torch.empty(3)\n"}, operations=(EMPTY,))
+    known = evidence(divergence=STEP, sources={"t.py": "x = 1\ny = torch.empty(3)\n"}, operations=(EMPTY,))
     (cause,) = diagnosed(known, record(), nan, plain)
     assert cause.what == "memory that nothing wrote is read: filled with NaN, it shows in w after step 2"
     assert (cause.where, cause.weight) == ("t.py:2", 94)
@@ -164,8 +168,8 @@ def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
 
 def test_a_diagnosing_run_is_made_where_it_may_tell_more() -> None:
     """Not where a cause is sure already, but always where memory may be read that nothing wrote."""
-    sure = [Cause(weight=80, what="os.urandom()")]
-    assert worthwhile(clues(), [])
-    assert worthwhile(clues(), [Cause(weight=40, what="a race")])
-    assert not worthwhile(clues(), sure)
-    assert worthwhile(clues(sources={"t.py": "torch.empty(3)"}, operations=(EMPTY,)), sure)
+    sure = [Finding(area="sources", weight=80, what="os.urandom()")]
+    assert worthwhile(evidence(), [])
+    assert worthwhile(evidence(), [Finding(area="sources", weight=40, what="a race")])
+    assert not worthwhile(evidence(), sure)
+    assert worthwhile(evidence(sources={"t.py": "torch.empty(3)"}, operations=(EMPTY,)), sure)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from envbuild.cli.render import divergence
 from envbuild.core.text import plain
 from envbuild.difference.finding import Difference, Finding
 from envbuild.operations.diff import DiffResult
@@ -36,8 +37,9 @@ def as_json(result: DiffResult, answer: Answer | None = None) -> dict[str, Any]:
     table: dict[str, Any] = msgspec.to_builtins(difference)
     for key in ("results", "causes", "others"):
         for entry, finding in zip(table[key], getattr(difference, key), strict=True):
+            del entry["where"], entry["attempt"]  # of causes that verify finds
             entry["sentence"] = finding.sentence
-    table["first"] = msgspec.to_builtins(result.divergence)
+    table["first"] = divergence.as_json(result.divergence)
     if answer is not None:
         table["bisect"] = msgspec.to_builtins(answer)
     return table
@@ -50,11 +52,9 @@ def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
     yield "B", result.b.record.id[:_SHORT], _started(result.b.record), _command(result.b.record)
     yield from _results(difference)
     if first is not None:
-        from envbuild.cli.render.verify import numbers
-
-        yield "first", first.sentence if not first.process else f"{first.process}: {first.sentence}"
-        if told := numbers(first):
-            yield "", told
+        yield "first", divergence.sentence(first)
+        if values := divergence.values(first):
+            yield "", values
     label = {"equal": "although", "different": "because", "unknown": "differs"}[difference.outcome]
     if difference.causes:
         yield from _labelled(label, _causes(difference.causes))

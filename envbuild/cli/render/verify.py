@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from envbuild.cli.render import divergence
 from envbuild.core.text import plural
-from envbuild.verification.causes import Cause
+from envbuild.difference.finding import Finding
+from envbuild.trace.divergence import Divergence
 from envbuild.verification.cost import Arm
-from envbuild.verification.first import First
 from envbuild.verification.judge import Verdict
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def as_json(result: Verification) -> dict[str, Any]:
         "ids": ids,
         "groups": [[ids[index] for index in group] for group in verdict.groups],
         "side_by_side": result.at_once,
-        "first": msgspec.to_builtins(result.divergence),
-        "causes": msgspec.to_builtins(list(result.causes)),
+        "first": divergence.as_json(result.divergence),
+        "causes": [_cause_as_json(cause) for cause in result.causes],
     }
     if verdict.outcome == "identical":
         table["attestation"] = result.attestation.name if result.attestation is not None else None
@@ -135,15 +136,15 @@ def _sizes(verdict: Verdict) -> str:
     )
 
 
-def _first(first: First | None) -> Iterator[tuple[str, str]]:
-    if first is None:
+def _first(found: Divergence | None) -> Iterator[tuple[str, str]]:
+    if found is None:
         return
-    yield "first difference", f"{first.process}: {first.sentence}" if first.process else first.sentence
-    if told := numbers(first):
-        yield "", told
+    yield "first difference", divergence.sentence(found)
+    if values := divergence.values(found):
+        yield "", values
 
 
-def _because(causes: Sequence[Cause]) -> Iterator[tuple[str, str]]:
+def _because(causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     if not causes:
         yield "likely cause", "none found: the records agree, and no known source of chance is in the sources"
         yield "try", "run one at a time (--jobs 1), then with determinism: {threads: 1} in spec.yaml"
@@ -158,21 +159,22 @@ def _because(causes: Sequence[Cause]) -> Iterator[tuple[str, str]]:
         yield "", f"… and {len(others) - _OTHERS} less likely; all of them: --json"
 
 
-def _cause(cause: Cause) -> str:
-    return f"{cause.what}  ({cause.where})" if cause.where else cause.what
+def _cause(cause: Finding) -> str:
+    return f"{cause.sentence}  ({where})" if (where := _where(cause)) else cause.sentence
 
 
-def numbers(first: First) -> str:
-    """Write both values of the first difference; empty if they are not known."""
-    if first.before is None or first.after is None:
-        return ""
-    return "{} → {}".format(*_numbers(first.before, first.after, first.dtype))
+def _where(cause: Finding) -> str:
+    return cause.where or "; ".join(cause.details[:2])
 
 
-def _numbers(before: float, after: float, dtype: str) -> tuple[str, str]:
-    """Write two values with the digits that their type has, or as many as tell them apart."""
-    digits = {"float16": 5, "bfloat16": 4, "float32": 9}.get(dtype, 17)
-    return f"{before:.{digits}g}", f"{after:.{digits}g}"
+def _cause_as_json(cause: Finding) -> dict[str, Any]:
+    return {
+        "area": cause.area,
+        "weight": cause.weight,
+        "what": cause.sentence,
+        "where": _where(cause),
+        "attempt": cause.attempt,
+    }
 
 
 def _some(names: Sequence[str], count: int = 4) -> str:
