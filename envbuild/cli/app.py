@@ -14,24 +14,22 @@ from envbuild.cli import (
     commands_run,
     commands_sbom,
     commands_signing,
-    commands_store,
-    commands_templates,
 )
-from envbuild.cli.commands import compare
+from envbuild.cli.commands import ci, compare, store
 from envbuild.cli.options import app
 
 __all__ = [
     "app",
+    "ci",
     "commands_image",
     "commands_images",
     "commands_registry",
     "commands_run",
     "commands_sbom",
     "commands_signing",
-    "commands_store",
-    "commands_templates",
     "compare",
     "invoke",
+    "store",
 ]
 
 _ORDER = (

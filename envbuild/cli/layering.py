@@ -99,10 +99,10 @@ def _from_store(opened: LoadedLock, planned: Plan, store: Store) -> Built:
 
 def _sharing(opened: LoadedLock, store: Store) -> dict[str, list[str]]:
     """Names of the other locks whose last build used a layer, by the layer's key; two of one name with their path."""
-    from envbuild.store.roots import holders
+    from envbuild.store.roots import find_roots
 
     own = opened.path.resolve()
-    entries = [holder.entry for holder in holders(store) if holder.state != "gone" and holder.entry.place != own]
+    entries = [root.lock for root in find_roots(store) if root.state != "gone" and root.lock.place != own]
     names = [entry.name for entry in entries]
     found: dict[str, list[str]] = {}
     for entry in sorted(entries, key=lambda entry: (entry.name, entry.path)):

@@ -83,8 +83,9 @@ def push_target(text: str) -> Reference:
 
 def push_layers(repository: Repository, image: Image, tag: str, console: Console) -> Pushed:
     """Upload a built image."""
+    from envbuild.core.blob import Blob, blob_of
     from envbuild.registry.repository import OCI_MANIFEST, Manifest
-    from envbuild.registry.upload import Blob, blob_of, push
+    from envbuild.registry.upload import push
 
     places = BlobLocations(Store(), repository.reference.registry, repository.reference.repository)
     layers = [Blob(digest=blob.layer.diff_id, size=blob.layer.size, path=blob.path) for blob in image.layers]

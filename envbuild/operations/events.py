@@ -8,7 +8,7 @@ sentences with layout: widths, colours and units belong to the listener.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from envbuild.core import progress
 
@@ -144,6 +144,44 @@ class CostMeasured(Event):
 
     rounds: int
     noise: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreChecked(Event):
+    """All of a store was read: so many files and derived entries (``made``), their bytes, and how long it took."""
+
+    files: int
+    made: int
+    bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DamagedEntry(Event):
+    """Something in a store had other bytes than promised and was removed; ``locks`` are those that need it."""
+
+    name: str
+    locks: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoreCopied(Event):
+    """A lock's files were copied from a store or into it.
+
+    Attributes:
+        direction: which way.
+        lock: the lock's name, or the artifact's tag where the lock is unknown.
+        files: files copied; ``held``: files that were there already.
+        bytes: of the files copied.
+        seconds: wall-clock time; 0 if it was not measured.
+    """
+
+    direction: Literal["push", "pull"]
+    lock: str
+    files: int
+    held: int
+    bytes: int
+    seconds: float = 0.0
 
 
 class Events(progress.Progress, Protocol):

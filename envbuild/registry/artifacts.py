@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from envbuild.core.blob import Blob, blob_of
 from envbuild.core.digest import canonical_json
 from envbuild.core.progress import Progress, Silent
 from envbuild.registry.errors import AnswerError
-from envbuild.registry.repository import OCI_INDEX, OCI_MANIFEST, Descriptor, Manifest, Repository, descriptors
-from envbuild.registry.upload import Blob, blob_of, push
+from envbuild.registry.repository import OCI_INDEX, OCI_MANIFEST, Manifest, Repository, descriptors
+from envbuild.registry.upload import push
 
 Kind = Literal["signature", "attestation", "sbom", "other"]
 
@@ -87,7 +88,7 @@ def attachments(repository: Repository, digest: str) -> tuple[Attachment, ...]:
     return tuple(sorted(found, key=lambda item: (item.kind, item.type, item.digest)))
 
 
-def referrers(repository: Repository, digest: str) -> tuple[Descriptor, ...]:
+def referrers(repository: Repository, digest: str) -> tuple[Blob, ...]:
     """Return the manifests whose subject is this one (hexadecimal digest)."""
     index = _listed(repository, digest)
     if index is None:
@@ -162,7 +163,7 @@ def _list(
     repository.put_manifest(Manifest(canonical_json(index), OCI_INDEX), tag)
 
 
-def _referring(repository: Repository, entry: Descriptor) -> Attachment:
+def _referring(repository: Repository, entry: Blob) -> Attachment:
     """Say what an entry of the referrers list is; a list may leave out what the manifest itself says."""
     text, notes = entry.artifact_type, entry.annotations
     if text in ("", _EMPTY_TYPE) or ("sigstore.bundle" in text and _STATED not in notes):

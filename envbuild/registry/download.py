@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from envbuild.core.blob import Blob
 from envbuild.core.progress import Advance, Progress
 from envbuild.errors import IntegrityError
 from envbuild.net.http import HttpError, explain
 from envbuild.registry.errors import AnswerError
 from envbuild.registry.parallel import StoppedError, run_all
-from envbuild.registry.repository import Descriptor, Repository
+from envbuild.registry.repository import Repository
 
 if TYPE_CHECKING:
     import urllib3
@@ -58,7 +59,7 @@ class Shelf(Protocol[P]):
         """Turn what is claimed into the blob, checked."""
 
 
-def pull_blobs(repository: Repository, blobs: Sequence[Descriptor], shelf: Shelf[P], progress: Progress) -> int:
+def pull_blobs(repository: Repository, blobs: Sequence[Blob], shelf: Shelf[P], progress: Progress) -> int:
     """Bring blobs to a shelf, several at once; returns the bytes that came over the wire.
 
     Raises:
@@ -79,7 +80,7 @@ class _Download(Generic[P]):
     """One blob on its way in."""
 
     def __init__(
-        self, repository: Repository, blob: Descriptor, shelf: Shelf[P], advance: Advance, stop: threading.Event
+        self, repository: Repository, blob: Blob, shelf: Shelf[P], advance: Advance, stop: threading.Event
     ) -> None:
         self._repository, self._blob, self._shelf, self._stop = repository, blob, shelf, stop
         self._advance = advance

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, BinaryIO, cast
 
+from envbuild.core.blob import Blob
 from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.errors import IntegrityError, RegistryError
-from envbuild.registry.repository import DOCKER_INDEX, OCI_INDEX, Descriptor, Manifest, Repository, descriptors
+from envbuild.registry.repository import DOCKER_INDEX, OCI_INDEX, Manifest, Repository, descriptors
 
 CONFIG_LIMIT = 8 << 20
 _LAYER_LIMIT = 64 << 20
@@ -33,7 +34,7 @@ _GZIP = ("application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.docker.
 class RemoteLayer:
     """A layer: its blob, the SHA-256 of its uncompressed tar (hexadecimal), and what its history says of it."""
 
-    blob: Descriptor
+    blob: Blob
     diff_id: str
     title: str
 

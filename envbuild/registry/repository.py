@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from envbuild.core.blob import Blob
 from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.errors import IntegrityError, RegistryError
 from envbuild.net.config import NetworkConfig
@@ -63,17 +64,6 @@ class Manifest:
         if not isinstance(found, dict):
             raise IntegrityError(f"the manifest sha256:{self.digest} is no JSON object")
         return found
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Descriptor:
-    """What a manifest says of a blob or of another manifest; the digest in hexadecimal, the size in bytes."""
-
-    media_type: str
-    digest: str
-    size: int
-    annotations: Mapping[str, str]
-    artifact_type: str = ""
 
 
 class Repository:
@@ -310,7 +300,7 @@ class Repository:
         return f"{self.reference.name}{'@' if target.startswith('sha256:') else ':'}{target}"
 
 
-def descriptors(manifest: Manifest, key: str) -> tuple[Descriptor, ...]:
+def descriptors(manifest: Manifest, key: str) -> tuple[Blob, ...]:
     """Return what a manifest lists under a key (``layers``, ``manifests``, ``config``), checked.
 
     Raises:
@@ -321,13 +311,13 @@ def descriptors(manifest: Manifest, key: str) -> tuple[Descriptor, ...]:
     return tuple(_descriptor(entry, manifest) for entry in entries)
 
 
-def _descriptor(entry: Any, manifest: Manifest) -> Descriptor:
+def _descriptor(entry: Any, manifest: Manifest) -> Blob:
     if isinstance(entry, dict):
         digest, size = str(entry.get("digest") or ""), entry.get("size")
         notes = entry.get("annotations")
         name = digest.removeprefix("sha256:")
         if digest.startswith("sha256:") and SHA256.fullmatch(name) and isinstance(size, int) and size >= 0:
-            return Descriptor(
+            return Blob(
                 media_type=str(entry.get("mediaType") or ""),
                 digest=name,
                 size=size,

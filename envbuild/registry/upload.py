@@ -6,7 +6,6 @@ the rest; one that has thrown the piece away (CNCF Distribution does, up to 2.8 
 
 from __future__ import annotations
 
-import io
 import re
 import threading
 import time
@@ -14,10 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import quote, urlsplit
 
-from envbuild.core.digest import sha256_bytes
+from envbuild.core.blob import OCTETS, Blob
 from envbuild.core.progress import Advance, Progress
 from envbuild.errors import BuildError
 from envbuild.net.http import HttpError
@@ -28,26 +26,7 @@ from envbuild.registry.repository import Manifest, Repository
 _CHUNK = 1 << 20
 _THREADS = 4
 _RANGE = re.compile(r"(?:bytes=)?0-([0-9]+)")
-_OCTETS = {"Content-Type": "application/octet-stream"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Blob:
-    """Bytes to upload: SHA-256 (hexadecimal), size in bytes, and the file that holds them, or they themselves."""
-
-    digest: str
-    size: int
-    path: Path | None = None
-    data: bytes = b""
-
-    def open(self) -> BinaryIO:
-        """Open them for reading; raises ``OSError``."""
-        return io.BytesIO(self.data) if self.path is None else self.path.open("rb", buffering=0)
-
-
-def blob_of(data: bytes) -> Blob:
-    """Return a blob of these bytes."""
-    return Blob(digest=sha256_bytes(data), size=len(data), data=data)
+_OCTETS = {"Content-Type": OCTETS}
 
 
 @dataclass(kw_only=True)

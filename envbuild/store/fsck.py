@@ -12,7 +12,7 @@ from pathlib import Path
 from envbuild.core.fs import claimed
 from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
-from envbuild.store.inventory import Thing
+from envbuild.store.inventory import StoreEntry
 from envbuild.store.objects import Store
 
 IsSound = Callable[[Path, Advance], bool]
@@ -20,11 +20,11 @@ IsSound = Callable[[Path, Advance], bool]
 
 
 def check(
-    store: Store, things: Sequence[Thing], is_sound: IsSound, advance: Advance, jobs: int | None = None
-) -> list[Thing]:
-    """Read things and compare them with their digests; returns the damaged ones, which are removed.
+    store: Store, entries: Sequence[StoreEntry], is_sound: IsSound, advance: Advance, jobs: int | None = None
+) -> list[StoreEntry]:
+    """Read entries and compare them with their digests; returns the damaged ones, which are removed.
 
-    Derived things without a digest are compared by the sizes of their files.
+    Derived entries without a digest are compared by the sizes of their files.
 
     Args:
         jobs: how many are read at once; as many as there are cores by default.
@@ -33,39 +33,39 @@ def check(
         IntegrityError: something cannot be read or, damaged, not be removed.
     """
 
-    def one(thing: Thing) -> bool:
+    def one(entry: StoreEntry) -> bool:
         try:
-            if "/" not in thing.name:
-                return store.inspect(thing.name, advance) != "damaged"
-            return _check_derived(store, thing, is_sound, advance)
+            if "/" not in entry.name:
+                return store.inspect(entry.name, advance) != "damaged"
+            return _check_derived(store, entry, is_sound, advance)
         except OSError as error:
-            raise IntegrityError(f"cannot check {error.filename or thing.path}: {error.strerror}") from error
+            raise IntegrityError(f"cannot check {error.filename or entry.path}: {error.strerror}") from error
 
-    work = sorted((thing for thing in things if checkable(thing)), key=lambda thing: -thing.size)
+    work = sorted((entry for entry in entries if checkable(entry)), key=lambda entry: -entry.size)
     with ThreadPoolExecutor(jobs or len(os.sched_getaffinity(0)), thread_name_prefix="check") as pool:
         try:
-            return [thing for thing, sound in zip(work, pool.map(one, work), strict=True) if not sound]
+            return [entry for entry, sound in zip(work, pool.map(one, work), strict=True) if not sound]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def checkable(thing: Thing) -> bool:
-    """Whether a thing has anything to be compared with."""
-    kind, _, _ = thing.name.rpartition("/")
-    return not kind or thing.kind in ("layers", "bytecode")
+def checkable(entry: StoreEntry) -> bool:
+    """Whether an entry has anything to be compared with."""
+    kind, _, _ = entry.name.rpartition("/")
+    return not kind or entry.kind in ("layers", "bytecode")
 
 
-def _check_derived(store: Store, thing: Thing, is_sound: IsSound, advance: Advance) -> bool:
-    """Check one derived thing; a damaged one is removed unless it has been made again meanwhile."""
-    kind, _, key = thing.name.rpartition("/")
-    folder = Path(thing.path)
+def _check_derived(store: Store, entry: StoreEntry, is_sound: IsSound, advance: Advance) -> bool:
+    """Check one derived entry; a damaged one is removed unless it has been made again meanwhile."""
+    kind, _, key = entry.name.rpartition("/")
+    folder = Path(entry.path)
     try:
         before = folder.stat()
     except FileNotFoundError:
         return True
     whole = store.derived(kind, key) is not None
-    if whole and (thing.kind != "layers" or is_sound(folder, advance)):
+    if whole and (entry.kind != "layers" or is_sound(folder, advance)):
         return True
     lock = folder.with_name(f".{key}.lock")
     with claimed(lock):

@@ -19,14 +19,14 @@ from envbuild.core.digest import SHA256
 from envbuild.core.fs import ELSEWHERE
 from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
-from envbuild.store.inventory import Thing
+from envbuild.store.inventory import StoreEntry
 from envbuild.store.leases import collecting
 from envbuild.store.objects import REFUSED, Store
-from envbuild.store.roots import DAY, FOLDER, Holder
+from envbuild.store.roots import DAY, FOLDER, Root
 
 _TRASH = "trash"
 _BATCH = 256
-"""Things moved away while others wait; moving takes microseconds each, whatever the size."""
+"""Entries moved away while others wait; moving takes microseconds each, whatever the size."""
 _NOTED = frozenset({"notes", "indexes", "parts"})
 """Kinds that no lock holds and no lease names."""
 
@@ -38,7 +38,7 @@ class Rules:
     Attributes:
         needed: names of all that locks need.
         oldest: what was used since then stays, in seconds since the epoch.
-        largest: bytes the store may keep; to get there, things go that are younger than ``oldest`` too.
+        largest: bytes the store may keep; to get there, entries go that are younger than ``oldest`` too.
         now: seconds since the epoch.
     """
 
@@ -48,28 +48,28 @@ class Rules:
     largest: int | None = None
 
 
-def chosen(things: Collection[Thing], rules: Rules) -> list[Thing]:
+def chosen(entries: Collection[StoreEntry], rules: Rules) -> list[StoreEntry]:
     """Choose what goes, the longest unused first; says nothing about what is in use.
 
     Parts, indexes and notes stay for a day at least: commands use them without a lease.
     """
-    idle = sorted((thing for thing in things if thing.name not in rules.needed), key=lambda thing: thing.used)
+    idle = sorted((entry for entry in entries if entry.name not in rules.needed), key=lambda entry: entry.used)
     day = rules.now - DAY
-    left = sum(thing.size for thing in things)
+    left = sum(entry.size for entry in entries)
     going = []
-    for thing in idle:
-        noted = thing.kind in _NOTED
-        if noted and (thing.used >= day or _about(thing) in rules.needed):
+    for entry in idle:
+        noted = entry.kind in _NOTED
+        if noted and (entry.used >= day or _about(entry) in rules.needed):
             continue
         # A part grown by no one for a day belongs to a command that was killed.
-        old = thing.used < rules.oldest or thing.kind == "parts"
+        old = entry.used < rules.oldest or entry.kind == "parts"
         if old or (rules.largest is not None and left > rules.largest):
-            going.append(thing)
-            left -= thing.size
+            going.append(entry)
+            left -= entry.size
     return going
 
 
-def collect(store: Store, going: Sequence[Thing], advance: Advance = lambda amount: None) -> list[Thing]:
+def collect(store: Store, going: Sequence[StoreEntry], advance: Advance = lambda amount: None) -> list[StoreEntry]:
     """Remove what was chosen, but for what is in use or was used since; returns what went.
 
     Raises:
@@ -79,14 +79,14 @@ def collect(store: Store, going: Sequence[Thing], advance: Advance = lambda amou
         trash = store.root / _TRASH
         trash.mkdir(parents=True, exist_ok=True)
         _empty(trash)
-        gone: list[Thing] = []
+        gone: list[StoreEntry] = []
         for begin in range(0, len(going), _BATCH):
             batch = going[begin : begin + _BATCH]
             with collecting(store.root) as used:
-                moved = [thing for thing in batch if thing.name not in used and _take(thing, trash)]
+                moved = [entry for entry in batch if entry.name not in used and _take(entry, trash)]
             gone += moved
             _empty(trash)
-            advance(sum(thing.size for thing in batch))
+            advance(sum(entry.size for entry in batch))
         with suppress(OSError):
             trash.rmdir()
     except OSError as error:
@@ -96,19 +96,19 @@ def collect(store: Store, going: Sequence[Thing], advance: Advance = lambda amou
     return gone
 
 
-def forget_locks(holders: Collection[Holder], oldest: float) -> list[Holder]:
+def forget_locks(roots: Collection[Root], oldest: float) -> list[Root]:
     """Drop the entries of locks that are gone and were not used since ``oldest``; returns them."""
-    found = [holder for holder in holders if holder.state == "gone" and holder.entry.used < oldest]
-    for holder in found:
+    found = [root for root in roots if root.state == "gone" and root.lock.used < oldest]
+    for root in found:
         with suppress(OSError):
-            holder.file.unlink()
+            root.file.unlink()
     return found
 
 
 def sweep(store: Store, now: float | None = None) -> int:
-    """Remove what killed commands left: half-made derived things, temporary files; returns its bytes.
+    """Remove what killed commands left: half-made derived entries, temporary files; returns its bytes.
 
-    A half-made thing is claimed as its maker would, so that one at work is never disturbed. Temporary files of other
+    A half-made entry is claimed as its maker would, so that one at work is never disturbed. Temporary files of other
     kinds live for a moment; one that is a day old has no owner.
     """
     day = (time.time() if now is None else now) - DAY
@@ -139,20 +139,20 @@ def size_of(path: Path) -> int:
     return 0
 
 
-def _about(thing: Thing) -> str:
+def _about(entry: StoreEntry) -> str:
     """Return the object that a note or part is about."""
-    return Path(thing.name).name.removesuffix(".json")
+    return Path(entry.name).name.removesuffix(".json")
 
 
-def _take(thing: Thing, trash: Path) -> bool:
-    """Move a thing out of the store unless it is gone or was used since it was chosen."""
-    path = Path(thing.path)
-    if thing.kind == "parts":
-        return _take_part(path, thing.used)
+def _take(entry: StoreEntry, trash: Path) -> bool:
+    """Move an entry out of the store unless it is gone or was used since it was chosen."""
+    path = Path(entry.path)
+    if entry.kind == "parts":
+        return _take_part(path, entry.used)
     with suppress(FileNotFoundError):
         found = path.stat()
-        used = max(found.st_mtime, found.st_atime) if thing.kind == "indexes" else found.st_mtime
-        if used <= thing.used:
+        used = max(found.st_mtime, found.st_atime) if entry.kind == "indexes" else found.st_mtime
+        if used <= entry.used:
             path.rename(trash / f"{os.getpid()}-{time.monotonic_ns()}")
             return True
     return False

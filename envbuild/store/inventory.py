@@ -12,7 +12,7 @@ from typing import Literal
 
 from envbuild.core.digest import SHA256
 from envbuild.store.objects import Store
-from envbuild.store.roots import Holder
+from envbuild.store.roots import Root
 
 Kind = Literal["wheels", "os packages", "base images", "other files", "layers", "bytecode", "notes", "indexes", "parts"]
 
@@ -45,7 +45,7 @@ _BEGINNINGS: Mapping[bytes, Kind] = {b"PK\x03\x04": "wheels", b"!<arch>\n": "os 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Thing:
+class StoreEntry:
     """Something that a store holds.
 
     Attributes:
@@ -63,8 +63,8 @@ class Thing:
     used: float
 
 
-def inventory(store: Store, known: Mapping[str, Kind]) -> list[Thing]:
-    """List all things of a store; what vanishes meanwhile is left out.
+def inventory(store: Store, known: Mapping[str, Kind]) -> list[StoreEntry]:
+    """List all entries of a store; what vanishes meanwhile is left out.
 
     Args:
         known: kinds of objects by SHA-256, as ``kinds_of`` finds them; others are told by their first bytes.
@@ -72,9 +72,9 @@ def inventory(store: Store, known: Mapping[str, Kind]) -> list[Thing]:
     return [*_objects(store, known), *_derived(store), *_notes(store), *_indexes(store), *_parts(store)]
 
 
-def kinds_of(holders: Iterable[Holder]) -> dict[str, Kind]:
+def kinds_of(roots: Iterable[Root]) -> dict[str, Kind]:
     """Tell objects' kinds from the names that locks have for them."""
-    return {file.sha256: _kind_by_name(file.name) for holder in holders for file in holder.entry.files}
+    return {file.sha256: _kind_by_name(file.name) for root in roots for file in root.lock.files}
 
 
 def _kind_by_name(name: str) -> Kind:
@@ -85,7 +85,7 @@ def _kind_by_name(name: str) -> Kind:
     return "base images" if name == "base.tar" else "other files"
 
 
-def _objects(store: Store, known: Mapping[str, Kind]) -> Iterator[Thing]:
+def _objects(store: Store, known: Mapping[str, Kind]) -> Iterator[StoreEntry]:
     for shard in _entries(store.root / "sha256"):
         if not _SHARD.fullmatch(shard.name):
             continue
@@ -95,7 +95,7 @@ def _objects(store: Store, known: Mapping[str, Kind]) -> Iterator[Thing]:
                     found = entry.stat(follow_symlinks=False)
                     name = shard.name + entry.name
                     kind = known.get(name) or _kind_by_content(entry.path)
-                    yield Thing(kind=kind, name=name, path=entry.path, size=found.st_size, used=found.st_mtime)
+                    yield StoreEntry(kind=kind, name=name, path=entry.path, size=found.st_size, used=found.st_mtime)
 
 
 def _kind_by_content(path: str) -> Kind:
@@ -107,7 +107,7 @@ def _kind_by_content(path: str) -> Kind:
     return "other files"
 
 
-def _derived(store: Store) -> Iterator[Thing]:
+def _derived(store: Store) -> Iterator[StoreEntry]:
     """Folders that ``Store.derive`` made; what is not one of them is an index or a note."""
     for folder in _entries(store.root / "derived"):
         if folder.name in _INDEXES or any(note.startswith(folder.name) for note in NOTES):
@@ -119,34 +119,34 @@ def _derived(store: Store) -> Iterator[Thing]:
                     used = entry.stat(follow_symlinks=False).st_mtime
                     size = sum(file.size for file in _files(entry.path))
                     name = f"{folder.name}/{entry.name}"
-                    yield Thing(kind=kind, name=name, path=entry.path, size=size, used=used)
+                    yield StoreEntry(kind=kind, name=name, path=entry.path, size=size, used=used)
 
 
-def _notes(store: Store) -> Iterator[Thing]:
+def _notes(store: Store) -> Iterator[StoreEntry]:
     for place in NOTES:
         for entry in _entries(store.root / "derived" / place):
             if SHA256.fullmatch(entry.name.removesuffix(".json")):
                 with suppress(OSError):
                     found = entry.stat(follow_symlinks=False)
                     name = f"{place}/{entry.name}"
-                    yield Thing(kind="notes", name=name, path=entry.path, size=found.st_size, used=found.st_mtime)
+                    yield StoreEntry(kind="notes", name=name, path=entry.path, size=found.st_size, used=found.st_mtime)
 
 
-def _indexes(store: Store) -> Iterator[Thing]:
+def _indexes(store: Store) -> Iterator[StoreEntry]:
     """What package indexes said; the latest of reading and writing counts as use."""
     for place in _INDEXES:
         for file in _files(store.root / "derived" / place):
             name = str(Path(file.path).relative_to(store.root / "derived"))
-            yield Thing(kind="indexes", name=name, path=file.path, size=file.size, used=file.used)
+            yield StoreEntry(kind="indexes", name=name, path=file.path, size=file.size, used=file.used)
 
 
-def _parts(store: Store) -> Iterator[Thing]:
+def _parts(store: Store) -> Iterator[StoreEntry]:
     for entry in _entries(store.root / "part"):
         if SHA256.fullmatch(entry.name):
             with suppress(OSError):
                 found = entry.stat(follow_symlinks=False)
                 path, used = entry.path, found.st_mtime
-                yield Thing(kind="parts", name=f"part/{entry.name}", path=path, size=found.st_size, used=used)
+                yield StoreEntry(kind="parts", name=f"part/{entry.name}", path=path, size=found.st_size, used=used)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,10 +1,10 @@
 """Leases: what running commands use of a store, so that a collection beside them takes none of it.
 
     <root>/leases/<pid>-<random>  names, one a line, of what one process uses; held by an advisory lock while it lives
-    <root>/leases/lock            shared by whoever adds a name, exclusive for whoever removes things
+    <root>/leases/lock            shared by whoever adds a name, exclusive for whoever removes entries
 
-A command writes a thing's name down before it looks whether the thing is there. A collection reads all names and
-removes things under the exclusive lock. So either the name was written before, and the thing stays, or the thing was
+A command writes an entry's name down before it looks whether the entry is there. A collection reads all names and
+removes entries under the exclusive lock. So either the name was written before, and the entry stays, or the entry was
 gone before anybody looked. Neither clocks nor ages matter, and the kernel ends the lease of a command that is killed.
 """
 
@@ -28,13 +28,13 @@ _guard = threading.Lock()
 
 
 def use(root: Path, name: str) -> None:
-    """Write down that this process uses a thing of a store, until it ends; call it before looking for the thing.
+    """Write down that this process uses an entry of a store, until it ends; call it before looking for the entry.
 
     Nothing happens where the store is not there yet or cannot be written: it cannot be collected from here either.
 
     Args:
         root: the store's folder.
-        name: an object's SHA-256, or ``<kind>/<key>`` of a derived thing.
+        name: an object's SHA-256, or ``<kind>/<key>`` of a derived entry.
     """
     with _guard:
         lease = _taken.setdefault((root, os.getpid()), Lease(root))
@@ -116,7 +116,7 @@ class Lease:
 
 @contextmanager
 def collecting(root: Path) -> Iterator[frozenset[str]]:
-    """Give the names of all things in use; nobody begins to use another one before the block ends.
+    """Give the names of all entries in use; nobody begins to use another one before the block ends.
 
     Whoever wants to is made to wait, so the block should be short. Leases of processes that have ended are removed.
 

@@ -1,9 +1,9 @@
-"""The register: which locks use a store, and which of its things each one needs.
+"""The register: which locks use a store, and which of its entries each one needs.
 
     <root>/locks/<sha256 of the lock's path>.json
 
 One small file a lock, replaced as a whole, and only if the lock has changed or a day has passed. At the same time the
-things a lock needs get a new time stamp: a file's age in the store is the time since a lock needed it.
+entries a lock needs get a new time stamp: a file's age in the store is the time since a lock needed it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class File(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class RegisteredLock(msgspec.Struct, frozen=True, kw_only=True):
     """One lock.
 
     Attributes:
@@ -64,15 +64,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of all things, as leases have them."""
+        """Names of all entries, as leases have them."""
         return frozenset([*(file.sha256 for file in self.files), *self.derived])
 
 
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A lock and what has become of its file: as it was, changed since, or gone. A file that cannot be read counts as
-    it was."""
+class Root(msgspec.Struct, frozen=True, kw_only=True):
+    """A root of the garbage collection: a lock that has used the store, and whether its file is as it was, changed
+    since, or gone. A file that cannot be read counts as it was."""
 
-    entry: Entry
+    lock: RegisteredLock
     state: State
     file: Path
 
@@ -97,60 +97,77 @@ def note_lock(store: Store, path: Path, lock: Lock, derived: Collection[str] = (
             known, same = tuple(sorted(derived)), False
         if old is not None and same and abs(now - old.used) < DAY:
             return
-        entry = entry_of(place, lock, sha256=digest, used=now, derived=known)
+        entry = registered_lock(place, lock, sha256=digest, used=now, derived=known)
         atomic_write(target, msgspec.json.encode(entry))
         for name in sorted(entry.needs):
             touch(store, name, now)
 
 
-def entry_of(path: Path, lock: Lock, *, sha256: str = "", used: float = 0.0, derived: Sequence[str] = ()) -> Entry:
+def registered_lock(
+    path: Path, lock: Lock, *, sha256: str = "", used: float = 0.0, derived: Sequence[str] = ()
+) -> RegisteredLock:
     """Describe a lock as the register does."""
     from envbuild.store.fetch import lock_items  # late: a build with nothing to do needs none of it
 
     files = tuple(File(item.sha256, item.name, item.size) for item in lock_items(lock))
     place = os.fsencode(path).decode(errors="backslashreplace")  # whatever the locale makes of a name
-    return Entry(path=place, name=lock.name, sha256=sha256, used=used, files=files, derived=tuple(derived))
+    return RegisteredLock(path=place, name=lock.name, sha256=sha256, used=used, files=files, derived=tuple(derived))
 
 
 def touch(store: Store, name: str, now: float) -> None:
-    """Give a thing a new time stamp, if it is there and this user's."""
+    """Give an entry a new time stamp, if it is there and this user's."""
     with suppress(OSError):
-        os.utime(thing_path(store, name), (now, now))
+        os.utime(entry_path(store, name), (now, now))
 
 
-def thing_path(store: Store, name: str) -> Path:
-    """Return where a thing lies, by the name that leases and the register have for it."""
+def entry_path(store: Store, name: str) -> Path:
+    """Return where an entry lies, by the name that leases and the register have for it."""
     kind, _, key = name.rpartition("/")
     return store.root / "derived" / kind / key if kind else store.path(name)
 
 
-def holders(store: Store) -> list[Holder]:
+def find_roots(store: Store) -> list[Root]:
     """Read the register, latest use first; entries that make no sense are left out."""
     found = []
     for path in sorted((store.root / FOLDER).glob("*.json")):
         entry = _read(path)
         if entry is not None:
-            found.append(Holder(entry=entry, state=_state(entry), file=path))
-    return sorted(found, key=lambda holder: (-holder.entry.used, holder.entry.path))
+            found.append(Root(lock=entry, state=_state(entry), file=path))
+    return sorted(found, key=lambda root: (-root.lock.used, root.lock.path))
 
 
-def needed(found: Iterable[Holder], oldest: float) -> frozenset[str]:
+def file_names(roots: Iterable[Root]) -> dict[str, str]:
+    """Return the names that locks have for files, by SHA-256."""
+    return {file.sha256: file.name for root in roots for file in root.lock.files}
+
+
+def locks_by_entry(roots: Iterable[Root]) -> dict[str, list[str]]:
+    """Return the names of the locks that need an entry, by the entry's name."""
+    locks: dict[str, list[str]] = {}
+    for root in roots:
+        for name in root.lock.needs:
+            if root.lock.name not in (known := locks.setdefault(name, [])):
+                known.append(root.lock.name)
+    return locks
+
+
+def needed(found: Iterable[Root], oldest: float) -> frozenset[str]:
     """Return the names of all that locks need: those that are as they were, and others used since ``oldest``.
 
     A lock that has changed also needs what it says now, fetched or not.
     """
     names: set[str] = set()
-    for holder in found:
-        if holder.state == "current" or holder.entry.used >= oldest:
-            names |= holder.entry.needs
-        if holder.state == "changed":
+    for root in found:
+        if root.state == "current" or root.lock.used >= oldest:
+            names |= root.lock.needs
+        if root.state == "changed":
             with suppress(OSError, EnvbuildError):
-                path = holder.entry.place
-                names |= entry_of(path, loads(path.read_bytes(), path.name)).needs
+                path = root.lock.place
+                names |= registered_lock(path, loads(path.read_bytes(), path.name)).needs
     return frozenset(names)
 
 
-def _state(entry: Entry) -> State:
+def _state(entry: RegisteredLock) -> State:
     try:
         path = entry.place
         if path.stat().st_size > _LARGEST:
@@ -162,9 +179,9 @@ def _state(entry: Entry) -> State:
         return "current"
 
 
-def _read(path: Path) -> Entry | None:
+def _read(path: Path) -> RegisteredLock | None:
     try:
-        entry = msgspec.json.decode(path.read_bytes(), type=Entry)
+        entry = msgspec.json.decode(path.read_bytes(), type=RegisteredLock)
     except (OSError, msgspec.DecodeError):
         return None
     return entry if all(SHA256.fullmatch(file.sha256) for file in entry.files) else None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.blob import Blob, blob_of
 from envbuild.core.progress import Silent
 from envbuild.errors import BuildError, IntegrityError, RegistryError
 from envbuild.net.config import NetworkConfig
@@ -19,7 +20,7 @@ from envbuild.registry.credentials import Credentials
 from envbuild.registry.download import pull_blobs
 from envbuild.registry.reference import parse_reference
 from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository, descriptors
-from envbuild.registry.upload import Blob, Pushed, blob_of, push
+from envbuild.registry.upload import Pushed, push
 from envbuild.store.objects import Store
 from tests.support.fake_registry import TOKEN, FakeRegistry, fake_registry
 from tests.support.proxy import Proxy, running_proxy

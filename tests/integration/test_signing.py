@@ -14,6 +14,7 @@ from typing import Any
 import docker
 import pytest
 
+from envbuild.core.blob import blob_of
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.progress import Silent
 from envbuild.lockfile import model as locks
@@ -21,7 +22,7 @@ from envbuild.net.config import NetworkConfig
 from envbuild.registry.credentials import Credentials
 from envbuild.registry.reference import parse_reference
 from envbuild.registry.repository import Manifest, Repository, descriptors
-from envbuild.registry.upload import Pushed, blob_of, push_blobs
+from envbuild.registry.upload import Pushed, push_blobs
 from tests.support.cli import Done, Project
 from tests.support.cosign import PASSWORD, KeyPair, cosign_program, make_keys
 from tests.support.images import forget_images

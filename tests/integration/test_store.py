@@ -22,7 +22,7 @@ from envbuild.store.bundle import files_of
 from envbuild.store.gc import Rules, chosen, collect
 from envbuild.store.inventory import inventory
 from envbuild.store.objects import Store
-from envbuild.store.roots import holders
+from envbuild.store.roots import find_roots
 from tests.support.cli import Project, alter, finish
 from tests.support.images import forget_images
 from tests.support.indexes import make_index
@@ -112,7 +112,7 @@ def test_two_builds_share_their_work_beside_a_collection(pair: tuple[Project, Pr
     fetched = [request.target for request in server.requests if request.method == "GET" and ".whl" in request.target]
     assert sorted(fetched) == [f"/files/shared{part}-1.0-py3-none-any.whl" for part in "ab"]
     uses = {
-        holder.entry.path: {name for name in holder.entry.derived if "layers/" in name} for holder in holders(store)
+        holder.lock.path: {name for name in holder.lock.derived if "layers/" in name} for holder in find_roots(store)
     }
     used = list(uses.values())
     assert (len(used[0] & used[1]), len(used[0] | used[1])) == (3, 5)  # OS, environment, bytecode; the lock's own

@@ -15,10 +15,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.blob import blob_of
 from envbuild.core.digest import canonical_json
 from envbuild.core.progress import Silent
 from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository
-from envbuild.registry.upload import blob_of, push
+from envbuild.registry.upload import push
 
 _AUTHORITY = """\
 [req]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.cli.app import invoke
-from envbuild.cli.collecting import parse_age, parse_size
-from envbuild.cli.storing import ago
+from envbuild.cli.commands.store import parse_age, parse_size
+from envbuild.cli.render.store import ago
 from envbuild.errors import UsageError
 from envbuild.lockfile.model import dumps
 from envbuild.store import leases

@@ -20,9 +20,9 @@ from envbuild.lockfile.model import Lock, dumps
 from envbuild.store import leases, roots
 from envbuild.store.fsck import check
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
-from envbuild.store.inventory import Thing, inventory, kinds_of
+from envbuild.store.inventory import StoreEntry, inventory, kinds_of
 from envbuild.store.objects import Store
-from envbuild.store.roots import DAY, holders, needed, note_lock
+from envbuild.store.roots import DAY, find_roots, needed, note_lock
 from tests.support.debs import make_deb
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
@@ -38,8 +38,8 @@ def _store(tmp_path: Path) -> Iterator[Store]:
     leases.end(store.root)
 
 
-def things(store: Store) -> list[Thing]:
-    return inventory(store, kinds_of(holders(store)))
+def entries(store: Store) -> list[StoreEntry]:
+    return inventory(store, kinds_of(find_roots(store)))
 
 
 def put_lock(folder: Path, lock: Lock) -> Path:
@@ -73,7 +73,7 @@ def test_everything_is_listed_by_kind(store: Store) -> None:
     (store.cache_dir("debian") / "index").write_bytes(b"12345")
     with store.claim(KEY) as part:
         part.write(b"half")
-    found = {(thing.kind, thing.name): thing.size for thing in things(store)}
+    found = {(entry.kind, entry.name): entry.size for entry in entries(store)}
     beside = sum(file.stat().st_size for file in (store.root / "derived/layers" / KEY).iterdir())
     assert found == {
         ("wheels", sha256_bytes(wheel)): len(wheel),
@@ -92,26 +92,26 @@ def test_a_lock_is_noted_once_a_day(store: Store, tmp_path: Path) -> None:
     lock = small_lock({"a-1.0-py3-none-any.whl": b"wheel"})
     path = put_lock(tmp_path / "p", lock)
     note_lock(store, path, lock, now=NOW)
-    (holder,) = holders(store)
-    assert (holder.state, holder.entry.path, holder.entry.used) == ("current", str(path), NOW)
-    written = holder.file.stat().st_mtime_ns
+    (root,) = find_roots(store)
+    assert (root.state, root.lock.path, root.lock.used) == ("current", str(path), NOW)
+    written = root.file.stat().st_mtime_ns
     assert store.path(sha256_bytes(b"wheel")).stat().st_mtime == NOW
     note_lock(store, path, lock, now=NOW + DAY - 1)
-    assert holder.file.stat().st_mtime_ns == written
+    assert root.file.stat().st_mtime_ns == written
     note_lock(store, path, lock, now=NOW + DAY + 1)
-    assert holders(store)[0].entry.used == NOW + DAY + 1
+    assert find_roots(store)[0].lock.used == NOW + DAY + 1
     assert store.path(sha256_bytes(b"wheel")).stat().st_mtime == NOW + DAY + 1
     note_lock(store, path, lock, [f"layers/{KEY}"], now=NOW + DAY + 2)
-    assert holders(store)[0].entry.derived == (f"layers/{KEY}",)
+    assert find_roots(store)[0].lock.derived == (f"layers/{KEY}",)
     note_lock(store, path, lock, now=NOW + DAY + 3)  # a fetch alone knows nothing of layers
-    assert holders(store)[0].entry.derived == (f"layers/{KEY}",)
+    assert find_roots(store)[0].lock.derived == (f"layers/{KEY}",)
     other = small_lock({"b-1.0-py3-none-any.whl": b"other"})
     put_lock(tmp_path / "p", other)
-    assert holders(store)[0].state == "changed"
+    assert find_roots(store)[0].state == "changed"
     note_lock(store, path, other, now=NOW + DAY + 4)
-    (holder,) = holders(store)
-    assert [file.name for file in holder.entry.files] == ["b-1.0-py3-none-any.whl"]
-    assert holder.entry.derived == ()
+    (root,) = find_roots(store)
+    assert [file.name for file in root.lock.files] == ["b-1.0-py3-none-any.whl"]
+    assert root.lock.derived == ()
 
 
 def test_a_store_that_cannot_be_written_is_not_noted(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_store_that_cannot_be_written_is_not_noted(tmp_path: Path) -> None:
     (tmp_path / "store").write_bytes(b"")
     lock = small_lock({})
     note_lock(store, put_lock(tmp_path, lock), lock)
-    assert holders(store) == []
+    assert find_roots(store) == []
 
 
 def test_nonsense_in_the_register_is_left_out(store: Store) -> None:
@@ -129,7 +129,7 @@ def test_nonsense_in_the_register_is_left_out(store: Store) -> None:
     folder.mkdir(parents=True)
     (folder / "a.json").write_bytes(b"{")
     (folder / "b.json").write_bytes(b'{"path":"/x","name":"x","sha256":"","used":1,"files":[["../../etc","x",1]]}')
-    assert holders(store) == []
+    assert find_roots(store) == []
 
 
 def test_which_locks_hold_their_things(store: Store, tmp_path: Path) -> None:
@@ -140,16 +140,16 @@ def test_which_locks_hold_their_things(store: Store, tmp_path: Path) -> None:
         note_lock(store, put_lock(tmp_path, lock), lock, now=NOW)
     (tmp_path / "pylock.gone.toml").unlink()
     put_lock(tmp_path, small_lock({"fresh-1.0-py3-none-any.whl": b"fresh"}, name="changed"))
-    found = holders(store)
-    assert {holder.entry.name: holder.state for holder in found} == {
+    found = find_roots(store)
+    assert {root.lock.name: root.state for root in found} == {
         "kept": "current",
         "changed": "changed",
         "gone": "gone",
     }
     assert needed(found, NOW) == set(digests.values())
     assert needed(found, NOW + 1) == {digests["kept"], digests["fresh"]}
-    assert [holder.entry.name for holder in forget_locks(found, NOW + 1)] == ["gone"]
-    assert {holder.entry.name for holder in holders(store)} == {"kept", "changed"}
+    assert [root.lock.name for root in forget_locks(found, NOW + 1)] == ["gone"]
+    assert {root.lock.name for root in find_roots(store)} == {"kept", "changed"}
 
 
 @st.composite
@@ -180,21 +180,21 @@ def test_a_collection_takes_no_more_and_no_less(
             key = sha256_bytes(bytes([number]))
             layer(store, key, bytes(size))
             names.append(f"layers/{key}")
-        age(roots.thing_path(store, names[-1]), days)
+        age(roots.entry_path(store, names[-1]), days)
     leases.end(store.root)
     lock = {name for name, (_, _, _, is_needed, _) in zip(names, contents, strict=True) if is_needed}
     used = {name for name, (_, _, _, _, is_used) in zip(names, contents, strict=True) if is_used}
     oldest = NOW - older_than * DAY
-    held = things(store)
-    sizes = {thing.name: thing.size for thing in held}
+    held = entries(store)
+    sizes = {entry.name: entry.size for entry in held}
     rules = Rules(needed=frozenset(lock), oldest=oldest, now=NOW, largest=largest)
     with ExitStack() as stack:
         for name in used:
             lease = leases.Lease(store.root)
             lease.use(name)
             stack.callback(lease.end)
-        gone = {thing.name for thing in collect(store, chosen(held, rules))}
-        left = {thing.name for thing in things(store)}
+        gone = {entry.name for entry in collect(store, chosen(held, rules))}
+        left = {entry.name for entry in entries(store)}
     assert left == set(names) - gone
     assert not gone & (lock | used)
     free = set(names) - lock - used
@@ -209,11 +209,11 @@ def test_a_collection_takes_no_more_and_no_less(
 
 
 def test_what_is_used_meanwhile_stays(store: Store) -> None:
-    """A thing used between choice and removal stays, though its user has ended."""
+    """An entry used between choice and removal stays, though its user has ended."""
     sha256 = store.add_bytes(b"key")
     leases.end(store.root)
     age(store.path(sha256), 60)
-    going = chosen(things(store), Rules(needed=frozenset(), oldest=NOW, now=NOW))
+    going = chosen(entries(store), Rules(needed=frozenset(), oldest=NOW, now=NOW))
     roots.touch(store, sha256, NOW)
     assert (len(going), collect(store, going)) == (1, [])
     assert store.has(sha256)
@@ -228,14 +228,14 @@ def test_parts_indexes_and_notes_stay_for_a_day(store: Store) -> None:
     leases.end(store.root)
     now = time.time()
     rules = Rules(needed=frozenset(), oldest=now + 1, now=now, largest=0)
-    assert chosen(things(store), rules) == []
+    assert chosen(entries(store), rules) == []
     for path in (index, store.root / "part" / KEY):
         age(path, 2, now)
-    assert {thing.kind for thing in chosen(things(store), rules)} == {"indexes", "parts"}
-    assert chosen(things(store), Rules(needed=frozenset({KEY}), oldest=0.0, now=now)) == []
+    assert {entry.kind for entry in chosen(entries(store), rules)} == {"indexes", "parts"}
+    assert chosen(entries(store), Rules(needed=frozenset({KEY}), oldest=0.0, now=now)) == []
     with store.claim(KEY):
         age(store.root / "part" / KEY, 2, now)
-        assert [thing.kind for thing in collect(store, chosen(things(store), rules))] == ["indexes"]
+        assert [entry.kind for entry in collect(store, chosen(entries(store), rules))] == ["indexes"]
     assert store.part_size(KEY) == 4
 
 
@@ -267,7 +267,7 @@ def test_damage_is_found_and_removed(store: Store) -> None:
     sound, altered, cut = (sha256_bytes(name) for name in (b"sound", b"altered", b"cut"))
     for key in (sound, altered, cut):
         layer(store, key, bytes(3000))
-    held = things(store)
+    held = entries(store)
     for path, data in (
         (store.path(bad), b"bad?" * 1000),
         (store.root / "derived/layers" / altered / TAR, bytes(2999) + b"x"),
@@ -277,9 +277,9 @@ def test_damage_is_found_and_removed(store: Store) -> None:
         path.write_bytes(data)
     read: list[int] = []
     damaged = check(store, held, is_sound, read.append, jobs=3)
-    assert {thing.name for thing in damaged} == {bad, f"layers/{altered}", f"layers/{cut}"}
+    assert {entry.name for entry in damaged} == {bad, f"layers/{altered}", f"layers/{cut}"}
     assert sum(read) == 4000 * 2 + 3000 * 2
-    assert {thing.name for thing in things(store)} == {good, f"layers/{sound}"}
+    assert {entry.name for entry in entries(store)} == {good, f"layers/{sound}"}
     assert check(store, held, is_sound, read.append) == []
 
 
@@ -288,7 +288,7 @@ def test_kinds_are_told_by_content(store: Store, tmp_path: Path) -> None:
     deb = make_deb(tmp_path, "hello").read_bytes()
     store.add_bytes(deb)
     store.add_bytes(wheel_bytes("a", "1.0"))
-    assert {thing.kind for thing in things(store)} == {"wheels", "os packages"}
+    assert {entry.kind for entry in entries(store)} == {"wheels", "os packages"}
 
 
 def test_a_store_that_cannot_be_written_is_not_collected(tmp_path: Path) -> None:

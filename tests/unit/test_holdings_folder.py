@@ -8,13 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.blob import blob_of
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
 from envbuild.lockfile.model import Lock, dumps, lock_digest
 from envbuild.store import leases
-from envbuild.store.bundle import LOCK, Artifact, artifact_of, files_of, piece_of, read_artifact, tag_of
-from envbuild.store.bundle_folder import Folder
+from envbuild.store.bundle import (
+    LOCK,
+    Artifact,
+    BundleFolder,
+    annotated,
+    artifact_of,
+    files_of,
+    read_artifact,
+    tag_of,
+    title_of,
+)
 from envbuild.store.objects import Store
 from tests.support.locks import small_lock
 
@@ -37,14 +47,14 @@ def _lock() -> Lock:
 
 def test_a_manifest_lists_the_lock_and_its_files(store: Store, lock: Lock) -> None:
     """What is read back is what was written; equal locks give equal bytes; other manifests are not taken for it."""
-    artifact = artifact_of(lock, store, [piece_of(b"{}", "x/y", title="contents.json", key="k")])
+    artifact = artifact_of(lock, store, [blob_of(b"{}", "x/y", annotated("contents.json", "k"))])
     assert tag_of(lock) == f"demo-{lock_digest(lock)[:12]}"
     assert read_artifact(artifact.manifest, "x") == Artifact(
-        lock=piece_of(dumps(lock), LOCK, title="pylock.demo.toml"),
-        pieces=(*files_of(lock), piece_of(b"{}", "x/y", title="contents.json", key="k")),
+        lock=blob_of(dumps(lock), LOCK, annotated("pylock.demo.toml")),
+        blobs=(*files_of(lock), blob_of(b"{}", "x/y", annotated("contents.json", "k"))),
     )
-    assert artifact.manifest == artifact_of(lock, store, artifact.pieces[-1:]).manifest
-    assert [piece.title for piece in files_of(lock)] == ["hello_1_all.deb", *WHEELS]
+    assert artifact.manifest == artifact_of(lock, store, artifact.blobs[-1:]).manifest
+    assert [title_of(blob) for blob in files_of(lock)] == ["hello_1_all.deb", *WHEELS]
     assert read_artifact(b'{"artifactType":"other"}', "x") is None
 
 
@@ -73,13 +83,13 @@ def test_files_that_are_not_in_the_store_are_named(tmp_path: Path, lock: Lock) -
 
 def test_a_folder_is_an_oci_layout_and_takes_what_it_lacks(store: Store, lock: Lock, tmp_path: Path) -> None:
     """Blobs lie under their digests, the index names each lock once, and a second push writes nothing."""
-    folder, artifact = Folder(tmp_path / "carry"), artifact_of(lock, store)
+    folder, artifact = BundleFolder(tmp_path / "carry"), artifact_of(lock, store)
     moved = folder.push(artifact, tag_of(lock), Silent())
     assert (moved.sent, moved.held) == (5, 0)
     again = folder.push(artifact, tag_of(lock), Silent())
     assert (again.sent, again.bytes, again.held) == (0, 0, 5)
     assert {path.name: sha256_bytes(path.read_bytes()) for path in (folder.root / "blobs/sha256").iterdir()} == {
-        name: name for name in [piece.digest for piece in (*artifact.pieces, artifact.lock)] + [
+        name: name for name in [blob.digest for blob in (*artifact.blobs, artifact.lock)] + [
             sha256_bytes(artifact.manifest)
         ]
     }  # fmt: skip
@@ -96,7 +106,7 @@ def test_damage_does_not_leave_the_store(store: Store, lock: Lock, tmp_path: Pat
     sha256 = sha256_bytes(b"wheel a")
     store.path(sha256).chmod(0o644)
     store.path(sha256).write_bytes(b"wheel x")
-    folder = Folder(tmp_path / "carry")
+    folder = BundleFolder(tmp_path / "carry")
     with pytest.raises(IntegrityError) as caught:
         folder.push(artifact_of(lock, store), tag_of(lock), Silent())
     found = sha256_bytes(b"wheel x")
@@ -109,7 +119,7 @@ def test_damage_does_not_leave_the_store(store: Store, lock: Lock, tmp_path: Pat
 
 def test_a_damaged_folder_is_refused(store: Store, lock: Lock, tmp_path: Path) -> None:
     """Neither an index that is none nor a manifest with other bytes is used."""
-    folder = Folder(tmp_path / "carry")
+    folder = BundleFolder(tmp_path / "carry")
     artifact = artifact_of(lock, store)
     folder.push(artifact, tag_of(lock), Silent())
     folder.path(sha256_bytes(artifact.manifest)).write_bytes(b"{}")

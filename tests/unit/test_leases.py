@@ -15,7 +15,7 @@ import pytest
 from envbuild.core.digest import sha256_bytes
 from envbuild.store import leases
 from envbuild.store.gc import collect
-from envbuild.store.inventory import Thing
+from envbuild.store.inventory import StoreEntry
 from envbuild.store.objects import Store
 
 KEY = sha256_bytes(b"key")
@@ -29,10 +29,10 @@ def _store(tmp_path: Path) -> Iterator[Store]:
     leases.end(store.root)
 
 
-def thing(store: Store, data: bytes) -> Thing:
+def thing(store: Store, data: bytes) -> StoreEntry:
     """Describe an object, used at the end of time: no age protects it."""
     sha256 = sha256_bytes(data)
-    return Thing(kind="other files", name=sha256, path=str(store.path(sha256)), size=len(data), used=2.0**40)
+    return StoreEntry(kind="other files", name=sha256, path=str(store.path(sha256)), size=len(data), used=2.0**40)
 
 
 def held(root: Path) -> frozenset[str]:

@@ -102,3 +102,24 @@ def _(event: events.CostPlanned) -> Iterable[Line]:
 def _(event: events.CostMeasured) -> Iterable[Line]:
     text = f"median of {event.rounds} runs each, in turn; equal runs differ by ± {event.noise:.0%}"
     yield Line("cost", (text,), elapsed=True)
+
+
+@lines.register
+def _(event: events.StoreChecked) -> Iterable[Line]:
+    rate = f"{human_bytes(int(event.bytes / event.seconds))}/s"
+    made = f"{event.made:,} layers and the like"
+    yield Line("verify", (plural(event.files, "file"), made, human_bytes(event.bytes), rate), elapsed=True)
+
+
+@lines.register
+def _(event: events.DamagedEntry) -> Iterable[Line]:
+    yield Line("damaged", (f"{event.name}  ({', '.join(event.locks) or 'no known lock'})", "removed"))
+
+
+@lines.register
+def _(event: events.StoreCopied) -> Iterable[Line]:
+    rate = f"{human_bytes(event.bytes)}  {event.bytes / 1e6 / max(event.seconds, 1e-3):.0f} MB/s"
+    amount = "" if not event.bytes else rate if event.seconds else human_bytes(event.bytes)
+    name = f"{event.lock:<18}" if event.seconds else event.lock
+    files = f"{plural(event.files, 'file')}, {event.held:,} there already"
+    yield Line(event.direction, (name, files, amount), elapsed=True)

@@ -1,25 +1,22 @@
-"""``ci``: a project's own pipeline, from the templates; what is there already and differs is not overwritten."""
+"""A pipeline for a project, from the templates; files that are there already and differ are not overwritten."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from envbuild import __version__
-from envbuild.cli.console import Console
 from envbuild.core.fs import atomic_write
 from envbuild.core.package_data import template_dir
 from envbuild.errors import UsageError
 
+Service = Literal["github", "gitlab"]
 _SCRIPT = "ci/envbuild.sh"
-_FILES = {"github": ".github/workflows/image.yml", "gitlab": ".gitlab-ci.yml"}
-_NEXT = {
-    "github": "commit spec, lock, Dockerfile and these; the image goes to the repository's own registry",
-    "gitlab": "commit spec, lock, Dockerfile and these; to sign, set the variables named in .gitlab-ci.yml",
-}
+_FILES: dict[Service, str] = {"github": ".github/workflows/image.yml", "gitlab": ".gitlab-ci.yml"}
 
 
-def write_pipeline(service: str, folder: Path, force: bool, console: Console) -> None:
-    """Write a service's pipeline and the script it calls into a project.
+def write_pipeline(service: Service, folder: Path, *, force: bool = False) -> tuple[Path, ...]:
+    """Write a service's pipeline and the script it calls into a project; returns the files written.
 
     Raises:
         UsageError: there is no such folder, or a file is there with other content and ``force`` is not given.
@@ -39,8 +36,7 @@ def write_pipeline(service: str, folder: Path, force: bool, console: Console) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, text.encode())
         path.chmod(0o755 if name == _SCRIPT else 0o644)
-        console.line("wrote", str(path))
-    console.line("next", _NEXT[service])
+    return tuple(folder / name for name in wanted)
 
 
 def _differs(path: Path, text: str) -> bool:

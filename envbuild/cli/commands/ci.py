@@ -19,6 +19,12 @@ class Service(str, Enum):
     GITLAB = "gitlab"
 
 
+_NEXT = {
+    "github": "commit spec, lock, Dockerfile and these; the image goes to the repository's own registry",
+    "gitlab": "commit spec, lock, Dockerfile and these; to sign, set the variables named in .gitlab-ci.yml",
+}
+
+
 @app.command()
 def ci(
     service: Annotated[Service, typer.Argument(help="Whose runners it is for.")],
@@ -30,6 +36,9 @@ def ci(
 
     It builds the image on two systems, compares, publishes and signs it.
     One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
-    from envbuild.cli.pipelines import write_pipeline
+    from envbuild.operations.ci import write_pipeline
 
-    write_pipeline(service.value, folder, force, Console(quiet=quiet))
+    console = Console(quiet=quiet)
+    for path in write_pipeline(service.value, folder, force=force):
+        console.line("wrote", str(path))
+    console.line("next", _NEXT[service.value])

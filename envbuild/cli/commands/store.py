@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,12 @@ import typer
 
 from envbuild.cli.console import Console
 from envbuild.cli.options import Json, Quiet, Verbose, app
+from envbuild.core.text import plural
+from envbuild.errors import UsageError
+
+_DAY = 24 * 3600
+_AGES = {"": _DAY, "m": 60, "h": 3600, "d": _DAY, "w": 7 * _DAY}
+_SIZES = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 store = typer.Typer(
     name="store",
@@ -27,9 +35,15 @@ def ls(
     as_json: Json = False,
 ) -> None:
     """Show what the store holds, for which locks, how big, when last used."""
-    from envbuild.cli.storing import list_store
+    from envbuild.cli.render.store import listing_json, listing_lines, listing_text
+    from envbuild.operations.store import list_store
 
-    list_store(Console(as_json=as_json), things=things)
+    console, listing = Console(as_json=as_json), list_store()
+    if as_json:
+        console.result(listing_json(listing))
+        return
+    console.print_lines(listing_lines(listing))
+    print(listing_text(listing, entries=things), end="")
 
 
 @store.command()
@@ -44,9 +58,13 @@ def verify(
     """Read every file and layer and compare it with its digest.
 
     Damaged files are removed, and fetched again if a lock needs them. Exits with 13 if one could not be had."""
-    from envbuild.cli.storing import verify_store
+    from envbuild.cli.render.store import check_json
+    from envbuild.operations.store import verify_store
 
-    verify_store(Console(quiet=quiet, verbose=verbose, as_json=as_json), offline=offline)
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    check = verify_store(console, offline=offline)
+    console.result(check_json(check))
+    check.require_whole()
 
 
 @store.command()
@@ -72,10 +90,38 @@ def gc(
 
     Safe beside running commands: what they use stays. The locks are those that envbuild has used on this machine,
     as long as their files are there."""
-    from envbuild.cli.collecting import Wishes, collect_garbage
+    from envbuild.cli.render.store import garbage_json, garbage_lines
+    from envbuild.operations.store import GarbageRequest, collect_garbage, remove_step_images
 
-    wishes = Wishes(older_than=older_than, max_size=max_size, keep=tuple(keep or ()), dry_run=dry_run, engine=engine)
-    collect_garbage(wishes, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    request = GarbageRequest(
+        older_than=parse_age(older_than),
+        max_size=parse_size(max_size) if max_size else None,
+        keep=tuple(keep or ()),
+        dry_run=dry_run,
+    )
+    result = collect_garbage(request, console)
+    console.print_lines(garbage_lines(request, result, max_size))
+    images = remove_step_images(dry_run=dry_run) if engine else ()
+    if engine:
+        console.line("engine", f"{plural(len(images), 'image')} of build steps {'to remove' if dry_run else 'removed'}")
+    console.result(garbage_json(request, result, images))
+
+
+def parse_age(text: str) -> float:
+    """Read an age such as ``30d``, ``12h`` or ``0`` as seconds; a number alone means days."""
+    match = re.fullmatch(r"([0-9]{1,6})([mhdw]?)", text)
+    if not match:
+        raise UsageError(f"--older-than {text}: expected an age", "e.g. --older-than 30d, 12h, 8w, or 0")
+    return float(int(match[1]) * _AGES[match[2]])
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as ``50GB`` as bytes."""
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ?(B|kB|MB|GB|TB|)", text)
+    if not match:
+        raise UsageError(f"--max-size {text}: expected a size", "e.g. --max-size 50GB, with B, kB, MB, GB or TB")
+    return int(float(match[1]) * _SIZES[match[2]])
 
 
 Place = Annotated[str, typer.Argument(metavar="DIR|oci://HOST/REPO", help="A folder, or a registry's repository.")]
@@ -95,10 +141,15 @@ def push(
     """Copy what locks need to a folder or a registry, from which other machines fill their stores.
 
     What is there already is not copied again. The lock is by default the one found upward from here."""
-    from envbuild.cli.exchanging import Copies, push_store
+    from envbuild.cli.building import BuildOptions, assemble_image
+    from envbuild.operations.store_transfer import TransferRequest, push_store
 
-    wishes = Copies(place=place, locks=tuple(locks or ()), everything=everything, layers=layers)
-    push_store(wishes, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    request = TransferRequest(remote=place, locks=tuple(locks or ()), everything=everything, layers=layers)
+    pushed = push_store(
+        request, console, lambda loaded: assemble_image(loaded, BuildOptions(offline=True), None, console)
+    )
+    console.result({"place": place, "pushed": [asdict(lock) for lock in pushed]})
 
 
 @store.command()
@@ -117,7 +168,10 @@ def pull(
 
     Every byte is checked; what the store has already is not copied again. The lock is by default the one found
     upward from here."""
-    from envbuild.cli.exchanging import Copies, pull_store
+    from envbuild.cli.building import recipe_of
+    from envbuild.operations.store_transfer import TransferRequest, pull_store
 
-    wishes = Copies(place=place, locks=tuple(locks or ()), everything=everything, layers=layers)
-    pull_store(wishes, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    request = TransferRequest(remote=place, locks=tuple(locks or ()), everything=everything, layers=layers)
+    pulled = pull_store(request, console, recipe_of)
+    console.result({"place": place, "pulled": [asdict(lock) for lock in pulled]})

@@ -1,0 +1,46 @@
+"""A blob: bytes known by their SHA-256, as manifests of the OCI image specification describe them (descriptor.md)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from envbuild.core.digest import sha256_bytes
+
+OCTETS = "application/octet-stream"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blob:
+    """Bytes known by their digest, here or elsewhere.
+
+    Attributes:
+        digest: SHA-256, hexadecimal.
+        size: bytes.
+        media_type: what they are.
+        annotations: what a manifest adds.
+        artifact_type: of a manifest that is listed in an index.
+        path: the file that holds them, if it is here; ``data``: the bytes themselves, if they are few.
+    """
+
+    digest: str
+    size: int
+    media_type: str = OCTETS
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    artifact_type: str = ""
+    path: Path | None = field(default=None, compare=False)
+    data: bytes = field(default=b"", compare=False)
+
+    def open(self) -> BinaryIO:
+        """Open the bytes for reading; raises ``OSError``."""
+        return io.BytesIO(self.data) if self.path is None else self.path.open("rb", buffering=0)
+
+
+def blob_of(data: bytes, media_type: str = OCTETS, annotations: Mapping[str, str] | None = None) -> Blob:
+    """Return a blob of these bytes."""
+    return Blob(
+        digest=sha256_bytes(data), size=len(data), media_type=media_type, annotations=annotations or {}, data=data
+    )

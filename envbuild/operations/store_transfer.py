@@ -1,0 +1,408 @@
+"""Copies of a lock's files from one machine's store to another's, by way of a folder or a registry."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from envbuild.core.blob import Blob, blob_of
+from envbuild.core.digest import SHA256
+from envbuild.core.progress import Progress
+from envbuild.core.text import plural
+from envbuild.errors import IntegrityError, UsageError
+from envbuild.operations.events import Events, Note, StoreCopied
+from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.store.bundle import (
+    CONFIG,
+    FILE,
+    LAYER,
+    LAYER_NOTE,
+    MANIFEST,
+    Artifact,
+    BundleFolder,
+    Moved,
+    annotated,
+    artifact_of,
+    files_of,
+    key_of,
+    read_artifact,
+    tag_of,
+    title_of,
+)
+from envbuild.store.objects import Store
+from envbuild.store.roots import find_roots, note_lock
+
+if TYPE_CHECKING:
+    from envbuild.image.assemble import Built
+    from envbuild.image.plan.model import Plan
+    from envbuild.image.tar.layer import Layer
+    from envbuild.lockfile.model import Lock
+
+_SCHEME = "oci://"
+_SMALL = 64 << 20
+"""Bytes of what is read into memory: an image's configuration, and the notes of a layer."""
+_NOTE = re.compile(r"[a-z][a-z0-9-]*\.json")
+
+Assemble = Callable[[LoadedLock], "Built"]
+"""Makes a lock's image from the store, without the network."""
+Recipe = Callable[["Lock", "Plan"], str]
+"""Returns the digest of all that decides an image."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransferRequest:
+    """What to copy, and where to or from.
+
+    Attributes:
+        remote: ``oci://HOST[:PORT]/REPOSITORY`` or a folder.
+        locks: the locks whose files are copied; without any, the one found upward from here.
+        everything: all locks that have used the store (push), or all that the remote has (pull).
+        layers: the layers made of the files, too.
+    """
+
+    remote: str
+    locks: tuple[Path, ...] = ()
+    everything: bool = False
+    layers: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse contradictions."""
+        if self.everything and self.locks:
+            raise UsageError("--all takes every lock", "leave out either --all or the locks")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PushedLock:
+    """A lock whose files were pushed: its file's name, the artifact's tag, blobs written and their bytes."""
+
+    lock: str
+    tag: str
+    sent: int
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PulledLock:
+    """A lock whose files were pulled: its file's name, the artifact's tag, files and layers taken, the files' bytes."""
+
+    lock: str
+    tag: str
+    files: int
+    layers: int
+    bytes: int
+
+
+class StoreRemote(Protocol):
+    """Holds artifacts by tag. All methods raise ``EnvbuildError`` if it does not answer or is damaged."""
+
+    def push(self, artifact: Artifact, tag: str, progress: Progress) -> Moved:
+        """Copy what the remote lacks."""
+
+    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> None:
+        """Bring blobs into the store, checked; blobs that it has are left alone."""
+
+    def held(self, blobs: Sequence[Blob]) -> list[Blob]:
+        """Return those that the remote has."""
+
+    def manifest(self, tag: str) -> bytes | None:
+        """Return the manifest of a tag, or None."""
+
+    def tags(self) -> Sequence[str]:
+        """List what the remote has."""
+
+    def read(self, digest: str, limit: int) -> bytes:
+        """Return a small blob, checked."""
+
+
+def open_remote(text: str, *, exists: bool = False) -> AbstractContextManager[StoreRemote]:
+    """Open ``oci://HOST[:PORT]/REPOSITORY`` or a folder, which must be there if it is read from (``exists``).
+
+    Raises:
+        UsageError: it is neither, or not there.
+    """
+    if not text.startswith(_SCHEME):
+        if "://" in text:
+            raise UsageError(f"{text}: expected a folder or {_SCHEME}HOST/REPOSITORY", "e.g. /mnt/share/envbuild")
+        if exists and not Path(text).is_dir():
+            raise UsageError(f"there is no folder {text}", f"fill one: envbuild store push {shlex.quote(text)}")
+        return nullcontext(FolderRemote(BundleFolder(Path(text))))
+    return RegistryRemote(text)
+
+
+class FolderRemote:
+    """A folder."""
+
+    def __init__(self, folder: BundleFolder) -> None:
+        self._folder = folder
+        self.push = folder.push
+        self.manifest = folder.manifest
+        self.tags = folder.tags
+        self.read = folder.read
+
+    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> None:
+        """Fetch from the folder as from any other."""
+        from envbuild.net.config import NetworkConfig
+        from envbuild.store.fetch import Item, fetch
+
+        items = [
+            Item(
+                name=title_of(blob) or blob.digest,
+                size=blob.size,
+                sha256=blob.digest,
+                sources=(str(self._folder.path(blob.digest).absolute()),),
+            )
+            for blob in blobs
+        ]
+        fetch(items, store, progress, NetworkConfig())
+
+    def held(self, blobs: Sequence[Blob]) -> list[Blob]:
+        """Look for the files."""
+        return [blob for blob in blobs if self._folder.has(blob)]
+
+
+class RegistryRemote:
+    """A repository of a registry."""
+
+    def __init__(self, text: str) -> None:
+        from envbuild.net.config import network_config
+        from envbuild.registry.reference import parse_reference
+        from envbuild.registry.repository import Repository
+
+        reference = parse_reference(text.removeprefix(_SCHEME))
+        if reference.target:
+            raise UsageError(f"{text}: expected a repository without tag", f"{_SCHEME}{reference.name}")
+        self._repository = Repository(reference, network_config())
+        self.tags = self._repository.tags
+        self.read = self._repository.read_blob
+
+    def __enter__(self) -> RegistryRemote:
+        """Return the remote."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close idle connections."""
+        self._repository.close()
+
+    def push(self, artifact: Artifact, tag: str, progress: Progress) -> Moved:
+        """Upload what the repository lacks."""
+        from envbuild.registry.repository import Manifest
+        from envbuild.registry.upload import push
+
+        pushed = push(
+            self._repository,
+            (*artifact.blobs, artifact.lock),
+            Manifest(artifact.manifest, MANIFEST),
+            progress,
+            tag=tag,
+        )
+        return Moved(sent=pushed.uploaded, bytes=pushed.sent, held=pushed.held + pushed.mounted)
+
+    def pull(self, blobs: Sequence[Blob], store: Store, progress: Progress) -> None:
+        """Download into the store."""
+        from envbuild.registry.download import pull_blobs
+
+        pull_blobs(self._repository, blobs, store, progress)
+
+    def held(self, blobs: Sequence[Blob]) -> list[Blob]:
+        """Ask for each one, several at once."""
+        with ThreadPoolExecutor(8) as pool:
+            sizes = pool.map(lambda blob: self._repository.blob_size(blob.digest), blobs)
+            return [blob for blob, size in zip(blobs, sizes, strict=True) if size in (blob.size, -1)]
+
+    def manifest(self, tag: str) -> bytes | None:
+        """Ask for a tag."""
+        found = self._repository.manifest(tag)
+        return None if found is None else found.data
+
+
+def push_store(request: TransferRequest, events: Events, assemble: Assemble) -> tuple[PushedLock, ...]:
+    """Copy what locks need out of the user's store.
+
+    Args:
+        assemble: makes layers, if they are asked for.
+
+    Raises:
+        IntegrityError: files are not in the store, or the remote cannot be written.
+        RegistryError: the registry does not answer or refuses.
+    """
+    store, results = Store(), []
+    with open_remote(request.remote) as remote:
+        for loaded in _chosen(request, store):
+            began = time.monotonic()
+            lock, tag = loaded.lock, tag_of(loaded.lock)
+            more = _made_layers(loaded, assemble) if request.layers else []
+            moved = remote.push(artifact_of(lock, store, more), tag, events)
+            seconds = max(time.monotonic() - began, 1e-3)
+            events.report(
+                StoreCopied(
+                    direction="push", lock=lock.name, files=moved.sent, held=moved.held, bytes=moved.bytes,
+                    seconds=seconds,
+                )
+            )  # fmt: skip
+            results.append(PushedLock(lock=lock.file_name, tag=tag, sent=moved.sent, bytes=moved.bytes))
+    return tuple(results)
+
+
+def pull_store(request: TransferRequest, events: Events, recipe: Recipe) -> tuple[PulledLock, ...]:
+    """Copy what locks need into the user's store; every byte is checked.
+
+    Args:
+        recipe: tells whether the image recorded next to a lock is made as this envbuild makes it.
+
+    Raises:
+        IntegrityError: the remote lacks files, or has other bytes than its names say.
+        RegistryError: the registry does not answer or refuses.
+    """
+    store = Store()
+    with open_remote(request.remote, exists=True) as remote:
+        if request.everything:
+            pulled = [_pull_artifact(remote, tag, store, events) for tag in remote.tags()]
+            return tuple(one for one in pulled if one is not None)
+        return tuple(_pull_lock(remote, loaded, store, request, events, recipe) for loaded in _chosen(request, store))
+
+
+def _chosen(request: TransferRequest, store: Store) -> Iterator[LoadedLock]:
+    """Open the locks: those named, all that used the store, or the one found upward."""
+    if request.everything:
+        for root in find_roots(store):
+            if root.state != "gone":
+                yield load_lock(Path(root.lock.path))
+        return
+    for path in request.locks or (None,):
+        yield load_lock(path)
+
+
+def _pull_lock(
+    remote: StoreRemote, loaded: LoadedLock, store: Store, request: TransferRequest, events: Events, recipe: Recipe
+) -> PulledLock:
+    lock, began = loaded.lock, time.monotonic()
+    tag = tag_of(lock)
+    note_lock(store, loaded.path, lock)
+    data = remote.manifest(tag)
+    artifact = None if data is None else read_artifact(data, f"{request.remote}: {tag}")
+    files = files_of(lock)
+    wanted = [blob for blob in files if not store.has(blob.digest, blob.size)]
+    there = wanted if artifact is not None else remote.held(wanted)
+    remote.pull(there, store, events)
+    made = _pull_layers(remote, artifact, loaded, store, events, recipe) if request.layers else 0
+    size, held = sum(blob.size for blob in there), len(files) - len(wanted)
+    seconds = max(time.monotonic() - began, 1e-3)
+    events.report(
+        StoreCopied(direction="pull", lock=lock.name, files=len(there), held=held, bytes=size, seconds=seconds)
+    )
+    if lacking := sorted(title_of(blob) for blob in wanted if blob not in there):
+        names = "".join(f"\n  {name}" for name in lacking)
+        raise IntegrityError(
+            f"{request.remote} lacks {plural(len(lacking), 'file')} of {loaded.path.name}{names}",
+            "fetch the rest: envbuild fetch; or push them where they are: envbuild store push",
+        )
+    return PulledLock(lock=lock.file_name, tag=tag, files=len(there), layers=made, bytes=size)
+
+
+def _pull_artifact(remote: StoreRemote, tag: str, store: Store, events: Events) -> PulledLock | None:
+    """Take an artifact's files without knowing its lock: each one is what its digest says, or is not taken."""
+    data = remote.manifest(tag)
+    artifact = None if data is None else read_artifact(data, tag)
+    if artifact is None:
+        return None
+    files = [blob for blob in artifact.blobs if blob.media_type == FILE]
+    wanted = [blob for blob in files if not store.has(blob.digest, blob.size)]
+    remote.pull(wanted, store, events)
+    size, held = sum(blob.size for blob in wanted), len(files) - len(wanted)
+    events.report(StoreCopied(direction="pull", lock=tag, files=len(wanted), held=held, bytes=size))
+    return PulledLock(lock=title_of(artifact.lock), tag=tag, files=len(wanted), layers=0, bytes=size)
+
+
+def _made_layers(loaded: LoadedLock, assemble: Assemble) -> list[Blob]:
+    """Describe a lock's layers, made now if need be, with the image's configuration that lists them."""
+    from envbuild.image.plan.model import plan
+
+    image = assemble(loaded).image
+    blobs = [blob_of(image.config, CONFIG)]
+    for spec, made in zip(plan(loaded.lock).layers, image.layers, strict=True):
+        layer, named = made.layer, annotated(spec.title, spec.key)
+        blobs.append(Blob(digest=layer.diff_id, size=layer.size, media_type=LAYER, annotations=named, path=made.path))
+        for note in sorted(made.path.parent.iterdir()):
+            if _NOTE.fullmatch(note.name) and note.name != "layer.json":
+                blobs.append(blob_of(note.read_bytes(), LAYER_NOTE, annotated(note.name, spec.key)))
+    return blobs
+
+
+def _pull_layers(
+    remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, store: Store, events: Events, recipe: Recipe
+) -> int:
+    """Take layers, as far as the digest recorded next to the lock vouches for them; returns how many came.
+
+    A layer's key says what it is made of, not what it is; whoever pushes could put anything there. The image's
+    configuration lists the layers' digests, and its own digest is recorded next to the lock. The notes of a layer
+    decide nothing but which warnings a build gives.
+    """
+    from envbuild.image.plan.model import plan
+    from envbuild.image.runtime_layer import adopt_runtime, runtime_key
+
+    planned = plan(loaded.lock)
+    vouched = _vouched(remote, artifact, loaded, planned, events, recipe)
+    if artifact is None or not vouched:
+        return 0
+    wanted = {key: digest for key, digest in vouched.items() if store.derived("layers", key) is None}
+    top = planned.layers[-1].key
+    if top in wanted and store.derived("bytecode", runtime_key(planned)) is not None:
+        del wanted[top]
+    found = {blob.digest: blob for blob in artifact.blobs if blob.media_type == LAYER}
+    taken = {key: found[digest] for key, digest in wanted.items() if digest in found}
+    remote.pull(list(taken.values()), store, events)
+    for key, blob in taken.items():
+        if key == top:
+            # The runtime layer is made anew for every lock; the next build makes it of what is taken from here.
+            adopt_runtime(planned, loaded.lock, store, store.path(blob.digest))
+            store.path(blob.digest).unlink(missing_ok=True)
+        else:
+            notes = [one for one in artifact.blobs if one.media_type == LAYER_NOTE and key_of(one) == key]
+            _settle(remote, store, key, blob, notes)
+    return len(taken)
+
+
+def _settle(remote: StoreRemote, store: Store, key: str, blob: Blob, notes: Sequence[Blob]) -> None:
+    """Move a layer that came in as a file of the store to where layers are, with its notes."""
+    from envbuild.image.layer_cache import TAR, boot_id, make_layer
+    from envbuild.image.tar.layer import Layer
+
+    def make(folder: Path) -> Layer:
+        for note in notes:
+            if _NOTE.fullmatch(title_of(note)):
+                (folder / title_of(note)).write_bytes(remote.read(note.digest, _SMALL))
+        store.path(blob.digest).replace(folder / TAR)
+        return Layer(diff_id=blob.digest, size=blob.size)
+
+    make_layer(store, key, boot_id(), make)
+
+
+def _vouched(
+    remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, planned: Plan, events: Events, recipe: Recipe
+) -> Mapping[str, str]:
+    """Return which bytes each layer must have, by its key: what the recorded image's configuration says."""
+    from envbuild.image.record import image_record_path, read_image_record
+
+    recorded = read_image_record(loaded.path, loaded.lock)
+    name = image_record_path(loaded.path).name
+    if recorded is None:
+        events.report(Note(text=f"no layers taken: there is no {name} that says which bytes they must have"))
+        return {}
+    if recorded.recipe != recipe(loaded.lock, planned):
+        events.report(Note(text=f"no layers taken: {name} is by another version of envbuild"))
+        return {}
+    if artifact is None or not any(blob.digest == recorded.config for blob in artifact.blobs):
+        events.report(Note(text="no layers taken: none of this image are there"))
+        return {}
+    config = json.loads(remote.read(recorded.config, _SMALL))
+    digests = [str(digest).removeprefix("sha256:") for digest in config["rootfs"]["diff_ids"]]
+    pairs = zip((spec.key for spec in planned.layers), digests, strict=True)
+    return {key: digest for key, digest in pairs if SHA256.fullmatch(digest)}
