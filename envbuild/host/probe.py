@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from envbuild.host.facts import Containers, Cpu, GpuFacts, HostFacts
-from envbuild.runtime.guard import gpu_ask, probe
+from envbuild.runtime.guard import driver, gpu_ask, probe
 
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
 """Where engines look for devices described for containers
@@ -49,6 +49,27 @@ def probe_host(root: Path = Path("/")) -> HostFacts:
         gpu=gpu,
         containers=containers(root, versions),
     )
+
+
+def host_facts(root: Path = Path("/")) -> HostFacts:
+    """Describe this machine but for its container engine, which describes itself; ``root`` stands for ``/`` in tests.
+
+    Without a driver no GPU is looked for; with one it is asked in a process of its own.
+    """
+    system = os.uname()
+    return HostFacts(
+        kernel=system.release,
+        machine=system.machine,
+        libc=libc(),
+        memory=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        cpu=cpu_facts(root),
+        gpu=GpuFacts() if lacks_gpu_driver(root) else gpu_facts(),
+    )
+
+
+def lacks_gpu_driver(root: Path = Path("/")) -> bool:
+    """Whether this machine plainly has no driver for NVIDIA's GPUs; costs a few looks at files."""
+    return not driver.traces(str(root), os.environ.get("LD_LIBRARY_PATH", ""))
 
 
 def gpu_facts() -> GpuFacts:

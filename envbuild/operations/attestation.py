@@ -201,7 +201,7 @@ def _arguments(command: Sequence[str]) -> tuple[str, ...]:
 
 def _host_differences(host: attestation.Host) -> tuple[HostDifference, ...]:
     """Return in what this machine differs from the one of the proof."""
-    from envbuild.record.git import host_facts
+    from envbuild.host.probe import host_facts
 
     here = attestation.host_of(host_facts())
     pairs = ((name, getattr(host, name), getattr(here, name)) for name in ("cpu", "level", "gpus", "driver"))

@@ -12,10 +12,9 @@ from envbuild.difference.finding import Context, Tree
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
 from envbuild.record import history, sources
+from envbuild.record.git import changed_between, file_at
 from envbuild.record.model import Record
 from envbuild.runs import fingerprint
-
-_GIT_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,31 +108,13 @@ def _other_texts(a: Record, b: Record) -> set[str]:
 
 def _of_git(side: Side, path: str) -> bytes | None:
     """Return a file as the run's commit has it."""
-    git = side.record.git
-    if git is None or not git.commit.isalnum() or path.startswith("/"):
-        return None
-    return _git(side.project, "show", f"{git.commit}:./{path}")
+    return file_at(side.project, side.record.git.commit, path) if side.record.git else None
 
 
 def _committed(a: Side, b: Side) -> tuple[str, ...]:
     """Name the files that differ between the commits of two runs; none if git does not know both."""
-    commits = [side.record.git.commit for side in (a, b) if side.record.git]
-    if len({*commits}) < 2 or not all(commit.isalnum() for commit in commits):
-        return ()
-    data = _git(b.project, "diff", "--name-only", "--relative", "--no-renames", "--no-ext-diff", "-z", *commits, "--")
-    return tuple((data or b"").decode(errors="replace").split("\0")[:-1])
-
-
-def _git(project: Path, *arguments: str) -> bytes | None:
-    """Return what git prints; None if it fails, is not there, or takes too long."""
-    import subprocess
-
-    command = ["git", "-C", str(project), *arguments]
-    try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_GIT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    commits = dict.fromkeys(side.record.git.commit for side in (a, b) if side.record.git)
+    return changed_between(b.project, *commits) if len(commits) == 2 else ()
 
 
 def _trees(a: Side, b: Side) -> dict[str, Tree]:

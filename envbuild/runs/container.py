@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount
 from envbuild.errors import UsageError
+from envbuild.host.probe import lacks_gpu_driver
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Lock
-from envbuild.record.git import lacks_gpu_driver
 from envbuild.record.model import Record
 from envbuild.runs import gpus as run_gpus
 
@@ -118,4 +118,15 @@ def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
             raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
         mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
     mounts.append(Mount(source=folder, target=layout.RUN_DIR))
-    return (*mounts, *request.mounts)
+    return (*mounts, *_version_control(request), *request.mounts)
+
+
+def _version_control(request: RunRequest) -> Iterator[Mount]:
+    """Yield what keeps the project's ``.git`` from being written: its settings make git on the host run programs.
+
+    A link cannot be protected so, and the caller may mount something else there. A copy of the project has its own.
+    """
+    path, target = request.project / ".git", f"{layout.WORKSPACE}/.git"
+    chosen = any(mount.target.rstrip("/") == target for mount in request.mounts)
+    if request.workspace is None and not chosen and path.exists() and not path.is_symlink():
+        yield Mount(source=path, target=target, read_only=True)

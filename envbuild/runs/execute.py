@@ -23,10 +23,11 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EnvbuildError, UsageError
+from envbuild.host.probe import host_facts
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, processes, sources
-from envbuild.record.git import git_state, host_facts
+from envbuild.record.git import git_state
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, workspace
 from envbuild.runs.container import chosen_gpus, container_run, gpu_option

@@ -99,6 +99,19 @@ def test_files_belong_to_the_caller(project: Project) -> None:
         assert (status.st_uid, status.st_gid) == expected, path
 
 
+def test_the_program_reads_the_repository_and_cannot_write_it(project: Project) -> None:
+    """Settings and hooks in ``.git`` would run on the host when git is called next; the commit can be read."""
+    subprocess.run(["git", "init", "-q", "-b", "work", str(project.folder)], check=True)
+    project.write(
+        "t.py",
+        "print(open('.git/HEAD').read().strip())\n"
+        "for act in (lambda: open('.git/config', 'a'), lambda: open('.git/hooks/pre-commit', 'w'),\n"
+        "            lambda: __import__('os').rename('.git', 'other')):\n"
+        "    try:\n        act()\n        print('written')\n    except OSError as error:\n        print(error.errno)\n",
+    )
+    assert project.must("run", "-q", "t.py").out == "ref: refs/heads/work\n30\n30\n16\n"
+
+
 def test_every_run_is_recorded(project: Project) -> None:
     """A record says what ran and what came of it; ``runs`` lists it, ``show`` prints it, an equal run is recognised."""
     project.write("t.py", "import random\nopen('o', 'w').write(str(random.random()))\n")

@@ -12,7 +12,8 @@ import pytest
 
 from envbuild.host.facts import GpuFacts, HostFacts
 from envbuild.host.file import dumps, loads
-from envbuild.record.git import git_state, host_facts, lacks_gpu_driver
+from envbuild.host.probe import host_facts, lacks_gpu_driver
+from envbuild.record.git import git_state
 from tests.support.gpus import DRIVER, build_standin, gpu_uuid, h200, install, machine, t4
 
 

@@ -32,7 +32,8 @@ def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, and a clock two hours ahead of UTC; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "TST-2")
-    monkeypatch.setattr("envbuild.operations.run_context._git", lambda project, *arguments: None)
+    monkeypatch.setattr("envbuild.operations.run_context.file_at", lambda project, commit, path: None)
+    monkeypatch.setattr("envbuild.operations.run_context.changed_between", lambda project, a, b: ())
     time.tzset()
     yield
     monkeypatch.undo()

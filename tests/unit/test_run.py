@@ -173,6 +173,19 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
     assert engine.asked[1].network == "bridge"
 
 
+def test_the_program_cannot_write_the_repository(project: Path) -> None:
+    """``.git`` is read-only: its settings make git run programs on the host. Copies and the caller have their own."""
+    engine = Engine()
+    (project / ".git").mkdir()
+    shown = Mount(source=project / ".git", target="/workspace/.git", read_only=True)
+    run(a_request(project, "ls"), engine)
+    assert shown in engine.asked[0].mounts
+    mine = Mount(source=project / "sub", target="/workspace/.git/")
+    run(a_request(project, "ls", mounts=(mine,)), engine)
+    run(a_request(project, "ls", workspace=project / "sub"), engine)
+    assert all(shown not in asked.mounts for asked in engine.asked[1:])
+
+
 def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
     """While the program runs its record says so; afterwards it holds the result."""
     states = []
