@@ -15,7 +15,7 @@ from envbuild.cli import (
     commands_sbom,
     commands_signing,
 )
-from envbuild.cli.commands import ci, compare, store
+from envbuild.cli.commands import ci, compare, lock, store
 from envbuild.cli.options import app
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "commands_signing",
     "compare",
     "invoke",
+    "lock",
     "store",
 ]
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.console import Console
-from envbuild.cli.inputs import as_json, compared_inputs, refuse_changed_inputs, report_inputs
+from envbuild.cli.console import Console, print_error
 from envbuild.cli.programs import Verb, check_program, misplaced, search_start
 from envbuild.errors import EngineError, HostMismatchError, UsageError
 from envbuild.image.record import is_recorded, read_image_record
 from envbuild.lockfile import model as locks
+from envbuild.operations.inputs import accept_hint, compare_inputs, indented, require_locked_inputs
 from envbuild.operations.load_lock import load_lock
 from envbuild.record.summary import summary
 
@@ -71,7 +71,7 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     chosen = _chosen(options)
     opened = load_lock(options.lock, search_start(arguments, options.verb), option=True)
     path, lock = opened.path, opened.lock
-    since = refuse_changed_inputs(path, lock, Console(quiet=console.quiet, beside=True))
+    since = require_locked_inputs(path, lock, Console(quiet=console.quiet, beside=True))
     engine = connect()
     beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
     identity, signer = read_image_record(path, lock), ""
@@ -123,15 +123,16 @@ def host_said_first(lock: locks.Lock, options: RunOptions, engine: ContainerRunn
 
 def check_this_host(path: Path | None, console: Console) -> int:
     """Print the verdict on this host; returns 0 or 78."""
+    from envbuild.cli.render.inputs import comparison_json, locked_inputs_lines
     from envbuild.operations.host_check import check_host, render
 
     opened = load_lock(path)
     verdict = check_host(opened.lock)
-    inputs = compared_inputs(opened.path, opened.lock, console)
+    inputs = compare_inputs(opened.path, opened.lock, console)
     ok = verdict.ok and not inputs.differences
     if console.as_json:
         verified = verdict.verified if ok else "no"
-        console.result({**verdict.as_dict(), "ok": ok, "verified": verified, "inputs": as_json(inputs)})
+        console.result({**verdict.as_dict(), "ok": ok, "verified": verified, "inputs": comparison_json(inputs)})
     elif not console.quiet:
         print(
             render(verdict, data_differs=bool(inputs.differences)),
@@ -139,7 +140,12 @@ def check_this_host(path: Path | None, console: Console) -> int:
             file=sys.stdout if ok else sys.stderr,
             flush=True,
         )
-        report_inputs(opened.path, opened.lock, inputs)
+        if inputs.differences:
+            message = f"input data is not as {opened.path.name} locked it\n{indented(inputs)}"
+            print_error(message, accept_hint(opened.lock))
+        else:
+            for line in locked_inputs_lines(opened.lock):
+                print(line)
     return 0 if ok else HostMismatchError.exit_code
 
 

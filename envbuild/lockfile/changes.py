@@ -1,95 +1,60 @@
-"""What moved between two locks, for the people who decide whether to take it: Markdown for a pull request."""
+"""What differs between two locks: packages, settings, hardware; and the security fixes that changelogs name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from envbuild.core.types import without_defaults
 from envbuild.lockfile.model import Lock
 
-Kind = Literal["framework", "numeric", "python", "os", "environment", "other"]
-NONE: Final = "—"
-"""Stands for what one of the two locks lacks."""
+Kind = Literal["framework", "numeric", "python", "os", "environment", "hardware", "other"]
 
 NUMERIC: Final = ("libc6", "libgomp", "libstdc++", "libgcc", "libblas", "liblapack", "libopenblas", "libgfortran")
 """Debian packages by which numbers are computed, by the start of their names."""
 
-_SHOWN: Final[tuple[Kind, ...]] = ("framework", "numeric", "python", "other", "environment")
+LAYOUT: Final = "image layout"
+"""Name of the change of the image layout's version."""
+
 _CVE = re.compile(r"\bCVE-[0-9]{4}-[0-9]{4,7}\b")
 _ENTRY = re.compile(r"[a-z0-9][a-z0-9+.-]* \(([0-9][A-Za-z0-9.+~:-]*)\) ")
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>|#!~])")
+_DIGITS = 12
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Move:
+class Change:
     """One thing that is not as it was.
 
     Attributes:
-        before, after: versions or values; ``NONE`` where one lock lacks it.
-        fixes: CVE numbers that the package's changelog names between the two versions, in order.
+        kind: what it is. ``numeric``: a Debian package by which numbers are computed; ``hardware``: a field of the
+            hardware section, or a CUDA library.
+        name: a package's name, a variable's name, or a field's path in a spec.
+        before, after: versions or values; None where one lock lacks it.
+        files: of a package: the beginnings of the digests of its two files.
     """
 
     kind: Kind
     name: str
-    before: str
-    after: str
-    fixes: tuple[str, ...] = ()
+    before: str | None
+    after: str | None
+    files: tuple[str, str] = ("", "")
+
+    @property
+    def is_package(self) -> bool:
+        """Whether this is a wheel or a Debian package."""
+        return self.kind in ("framework", "numeric", "python", "os")
 
 
-def moves(
-    old: Lock,
-    new: Lock,
-    facts: tuple[Mapping[str, str], Mapping[str, str]] = ({}, {}),
-    fixes: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[Move, ...]:
-    """Compare two locks, what weighs most first.
-
-    Args:
-        facts: further values of the old and of the new lock by name, such as those of CUDA and hardware.
-        fixes: CVE numbers by name of the Debian package.
-    """
-    found = []
+def changes(old: Lock, new: Lock) -> tuple[Change, ...]:
+    """Compare two locks: wheels, Debian packages, variables, then everything else, each by name."""
     names = {*old.frameworks, *new.frameworks}
-    for name, before, after in _pairs(_wheels(old), _wheels(new)):
-        found.append(Move(kind="framework" if name in names else "python", name=name, before=before, after=after))
-    for name, before, after in _pairs(_debs(old), _debs(new)):
-        kind: Kind = "numeric" if name.startswith(NUMERIC) else "os"
-        numbers = tuple((fixes or {}).get(name, ()))
-        found.append(Move(kind=kind, name=name, before=before, after=after, fixes=numbers))
-    for name, before, after in _pairs(old.environment, new.environment):
-        found.append(Move(kind="environment", name=name, before=before, after=after))
-    for name, before, after in _pairs({**_rest(old), **facts[0]}, {**_rest(new), **facts[1]}):
-        found.append(Move(kind="other", name=name, before=before, after=after))
+    found = [*_packages(_wheels(old), _wheels(new), lambda name: "framework" if name in names else "python")]
+    found += _packages(_debs(old), _debs(new), lambda name: "numeric" if name.startswith(NUMERIC) else "os")
+    found += _values(old.environment, new.environment, lambda name: "environment")
+    found += _values({**_rest(old), **_hardware(old)}, {**_rest(new), **_hardware(new)}, _kind_of_field)
     return tuple(found)
-
-
-def markdown(lock: str, moved: Sequence[Move], *, changelogs: bool = True) -> str:
-    """Render what moved as Markdown, ending in a newline.
-
-    Args:
-        lock: the lock's file name.
-        changelogs: whether the changelogs of the moved Debian packages could be read.
-    """
-    if not moved:
-        return f"## {_text(lock)}: nothing moved\n"
-    by_kind: dict[Kind, list[Move]] = {}
-    for move in moved:
-        by_kind.setdefault(move.kind, []).append(move)
-    lines = [f"## {_text(lock)}: {_counted(by_kind)}", ""]
-    if effect := _effect(by_kind):
-        lines += [effect, ""]
-    lines += _security(moved, changelogs)
-    shown = [
-        move for kind in ("framework", "numeric", "python", "other", "environment") for move in by_kind.get(kind, ())
-    ]
-    if shown:
-        lines += ["| what | from | to |", "|---|---|---|", *map(_row, shown), ""]
-    if system := by_kind.get("os"):
-        lines += [f"<details><summary>{_packages(len(system), 'other Debian package')}</summary>", ""]
-        lines += ["| package | from | to |", "|---|---|---|", *map(_row, system), "", "</details>", ""]
-    return "\n".join(lines)
 
 
 def cves(changelog: str, is_newer: Callable[[str], bool]) -> tuple[str, ...]:
@@ -107,73 +72,61 @@ def cves(changelog: str, is_newer: Callable[[str], bool]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _pairs(old: Mapping[str, str], new: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
+_Packages = Mapping[str, tuple[str, str]]
+"""Version and digest of packages by name."""
+
+
+def _packages(old: _Packages, new: _Packages, kind: Callable[[str], Kind]) -> Iterator[Change]:
+    for name in sorted({*old, *new}):
+        (before, one), (after, other) = old.get(name, (None, "")), new.get(name, (None, ""))
+        if (before, one) != (after, other):
+            yield Change(kind=kind(name), name=name, before=before, after=after, files=(one[:_DIGITS], other[:_DIGITS]))
+
+
+def _values(old: Mapping[str, str], new: Mapping[str, str], kind: Callable[[str], Kind]) -> Iterator[Change]:
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
-            yield name, old.get(name, NONE), new.get(name, NONE)
+            yield Change(kind=kind(name), name=name, before=old.get(name), after=new.get(name))
 
 
-def _wheels(lock: Lock) -> dict[str, str]:
-    """Versions; equal versions in other files are told apart by the file's digest."""
-    return {package.name: f"{package.version} ({package.wheel.sha256[:12]})" for package in lock.packages}
+def _kind_of_field(name: str) -> Kind:
+    return "hardware" if name.startswith(("cuda.", "hardware.")) else "other"
 
 
-def _debs(lock: Lock) -> dict[str, str]:
-    return {package.name: f"{package.version} ({package.sha256[:12]})" for package in lock.os.packages}
+def _wheels(lock: Lock) -> _Packages:
+    return {package.name: (package.version, package.wheel.sha256) for package in lock.packages}
+
+
+def _debs(lock: Lock) -> _Packages:
+    return {package.name: (package.version, package.sha256) for package in lock.os.packages}
 
 
 def _rest(lock: Lock) -> dict[str, str]:
-    facts = {"image layout": str(lock.layout), "OS release": lock.os.release, "Python": lock.python.version}
+    facts = {LAYOUT: str(lock.layout), "OS release": lock.os.release, "Python": lock.python.version}
     determinism = {f"determinism.{name}": str(getattr(lock.determinism, name)) for name in ("level", "seed", "threads")}
     return {**facts, **determinism, **{f"added: {name}": reason for name, reason in lock.added.items()}}
 
 
-def _row(move: Move) -> str:
-    before, after = move.before, move.after
-    if before.partition(" (")[0] != after.partition(" (")[0]:
-        before, after = before.partition(" (")[0], after.partition(" (")[0]
-    bold = "**" if move.kind == "framework" else ""
-    return f"| {bold}{_text(move.name)}{bold} | {_text(before)} | {_text(after)} |"
+def _hardware(lock: Lock) -> dict[str, str]:
+    """Return each fact about hardware and CUDA as text, by the field's name in a spec."""
+    table = without_defaults(lock.hardware)
+    for key in ("host", "by-hand", "policy"):
+        table.pop(key, None)
+    if gpu := lock.hardware.gpu:
+        kinds = [{"count": kind.count, **without_defaults(kind)} for kind in gpu.devices]
+        shared = {key: value for key, value in without_defaults(gpu).items() if key != "devices"}
+        table["gpu"] = {**shared, **(kinds[0] if len(kinds) == 1 else {"devices": kinds})}
+    found = _texts("hardware", table)
+    found |= {f"hardware.{field} policy": policy for field, policy in lock.hardware.policy.items()}
+    return found | (_texts("cuda", without_defaults(lock.cuda)) if lock.cuda is not None else {})
 
 
-def _counted(by_kind: Mapping[Kind, Sequence[Move]]) -> str:
-    wheels = len(by_kind.get("framework", ())) + len(by_kind.get("python", ()))
-    debs = len(by_kind.get("numeric", ())) + len(by_kind.get("os", ()))
-    rest = len(by_kind.get("environment", ())) + len(by_kind.get("other", ()))
-    parts = [
-        _packages(wheels, "wheel") if wheels else "",
-        _packages(debs, "Debian package") if debs else "",
-        _packages(rest, "setting") if rest else "",
-    ]
-    return ", ".join(part for part in parts if part) + " moved"
-
-
-def _effect(by_kind: Mapping[Kind, Sequence[Move]]) -> str:
-    """Say what to expect of results."""
-    if frameworks := by_kind.get("framework"):
-        names = ", ".join(_text(move.name) for move in frameworks)
-        return f"**Results will change**: {names} computes them. Compare before merging: `envbuild verify`."
-    if by_kind.get("numeric") or by_kind.get("python") or by_kind.get("other") or by_kind.get("environment"):
-        return (
-            "Results may change: what moved can take part in computing them. Compare before merging: `envbuild verify`."
-        )
-    return "Results should stay: only packages moved that take no part in computing them."
-
-
-def _security(moved: Sequence[Move], changelogs: bool) -> list[str]:
-    fixed = [move for move in moved if move.fixes]
-    lines = [f"- **{_text(move.name)}** fixes {', '.join(move.fixes)}" for move in fixed]
-    if lines:
-        return ["Security, by the changelogs of the Debian packages:", "", *lines, ""]
-    if not changelogs:
-        return ["Security: the changelogs of the moved Debian packages could not be read.", ""]
-    return []
-
-
-def _packages(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _text(text: str) -> str:
-    """Escape what Markdown would take for markup."""
-    return _MARKUP.sub(r"\\\1", text)
+def _texts(path: str, value: object) -> dict[str, str]:
+    """Return every value below a table as text, by path."""
+    if isinstance(value, dict):
+        return {key: text for name, inner in value.items() for key, text in _texts(f"{path}.{name}", inner).items()}
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return {key: text for i, item in enumerate(value) for key, text in _texts(f"{path}[{i}]", item).items()}
+    if isinstance(value, list):
+        return {path: " ".join(map(str, value))}
+    return {path: str(value).lower() if isinstance(value, bool) else str(value)}

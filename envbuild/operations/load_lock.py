@@ -1,4 +1,4 @@
-"""Opening a lock together with the spec it was made from, and refusing one that the spec has moved away from."""
+"""Load a lock together with the spec it was made from, and refuse one that is not what the spec asks for any more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envbuild.errors import LockError, SpecError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import find_lock
-from envbuild.operations.freshness import known_fresh, remember_fresh
+from envbuild.operations.lock_files import known_fresh, remember_fresh, resolution_inputs, stale_inputs
 
 if TYPE_CHECKING:
     from envbuild.spec.model import Spec
@@ -24,8 +24,8 @@ class LoadedLock:
 
     Attributes:
         path: its file.
-        lock: what it says.
-        spec_path: the spec beside it, or None where only the lock is, as in a CI job.
+        lock: its content.
+        spec_path: the spec next to it, or None where only the lock is, as in a CI job.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class LoadedLock:
 
     @cached_property
     def spec(self) -> Spec | None:
-        """What the spec says; read only if someone asks."""
+        """The spec; read when it is first used."""
         from envbuild.spec.model import load_spec
 
         return load_spec(self.spec_path) if self.spec_path else None
@@ -60,8 +60,8 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
 
     Raises:
         UsageError: it is a spec, or there are several locks to choose from.
-        LockError: there is none, it is invalid or of a layout that this envbuild cannot make, or the spec beside it
-            has changed since.
+        LockError: there is none, it is invalid or of a layout that this envbuild cannot make, or the spec next to
+            it has changed since.
     """
     found = find_lock(start or Path.cwd(), option=option) if path is None else path
     if found.suffix in (".yaml", ".yml") and found.is_file():
@@ -78,7 +78,7 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
 
 
 def _is_a_spec(path: Path) -> UsageError:
-    """Tell that a spec was named where a lock is wanted, and which lock is its own."""
+    """Return the error for a spec that was named where a lock is wanted, with the lock that belongs to it."""
     from envbuild.spec.model import load_spec
 
     try:
@@ -90,12 +90,11 @@ def _is_a_spec(path: Path) -> UsageError:
 
 
 def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:
-    """Raise ``LockError`` if a lock was made from another spec than the one beside it."""
-    from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+    """Raise ``LockError`` if a lock was made from another spec than the one next to it."""
     from envbuild.spec.model import load_spec
 
     try:
-        found = resolution_inputs(load_spec(spec_path), spec_path, LockOptions())
+        found = resolution_inputs(load_spec(spec_path), spec_path)
     except SpecError as error:
         raise LockError(f"{path.name} cannot be compared with its spec\n{error.message}", error.hint) from None
     locked = {name: value for name, value in lock.resolution.items() if not name.startswith("--")}

@@ -1,16 +1,33 @@
-"""The files beside a spec: which lock and which Dockerfile are its own, and which are another's or a person's."""
+"""The files next to a spec: which lock and which Dockerfile belong to it, and whether the lock is what it asks for.
+
+A lock names the files it was made from by the SHA-256 of their bytes, but its spec by the digest of what the spec
+means. Reading YAML takes 40 ms, a digest none: ``fresh.json`` in the project's state folder stores which bytes meant
+what. Where it is absent, or written by another version of envbuild, the spec is read.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from envbuild import __version__
+from envbuild.core.digest import sha256_file, sha256_json
+from envbuild.core.fs import atomic_write
 from envbuild.errors import LockError, SpecError, UsageError
 from envbuild.lockfile import model as locks
-from envbuild.lockfile.discovery import locks_in
-from envbuild.spec.model import Spec, load_spec
+from envbuild.lockfile.discovery import STATE_FOLDER, locks_in
+from envbuild.lockfile.model import Lock
+
+if TYPE_CHECKING:
+    from envbuild.spec.model import Spec
 
 _HEAD = re.compile(rb"# Written by envbuild from (pylock\.[a-z0-9_-]{1,64}\.toml);")
+_WHEELS = "/*.whl"
+"""What a folder of wheels is called among a lock's inputs, after its name."""
 
 
 def existing_lock(path: Path, spec: Spec, *, upgrade: bool) -> locks.Lock | None:
@@ -18,10 +35,10 @@ def existing_lock(path: Path, spec: Spec, *, upgrade: bool) -> locks.Lock | None
 
     Args:
         path: the spec's file.
-        upgrade: every pin is to move anyway, so that a lock that cannot be read is as good as none.
+        upgrade: every pin is to move anyway, so that a lock that cannot be read counts as none.
 
     Raises:
-        LockError: it cannot be read: to resolve without it would move every pin and tell nobody.
+        LockError: it cannot be read: to resolve without it would move every pin unnoticed.
         UsageError: it is the lock of another spec of that name.
     """
     target = path.parent / f"pylock.{spec.name}.toml"
@@ -56,9 +73,9 @@ def earlier_locks(path: Path, target: Path) -> list[str]:
 
 
 def dockerfile_of(path: Path, target: Path) -> Path:
-    """Return where a lock's Dockerfile lies: ``Dockerfile``, unless that is another lock's or a person's.
+    """Return a lock's Dockerfile: ``Dockerfile``, unless that is another lock's or a person's.
 
-    Then it is ``Dockerfile.NAME``, and stays there. The first line of each tells whose it is.
+    Then it is ``Dockerfile.NAME``, and stays there. The first line of each names its lock.
 
     Raises:
         UsageError: both files are there and neither was written by ``envbuild lock``.
@@ -77,8 +94,70 @@ def dockerfile_of(path: Path, target: Path) -> Path:
     return own
 
 
+def resolution_inputs(spec: Spec, path: Path, resolver: str = "uv") -> dict[str, str]:
+    """Return the SHA-256 of everything the resolution depends on that is stored next to the lock, by name.
+
+    Args:
+        spec: the spec.
+        path: its file.
+        resolver: what resolves the Python part.
+    """
+    from envbuild.spec.model import spec_digest
+    from envbuild.spec.requirement_files import included
+
+    inputs = {path.name: spec_digest(spec)}
+    for name in included(path.parent, spec.requirement_files, path.name):
+        inputs[name] = sha256_file(path.parent / name)
+    for name in spec.wheels:
+        inputs[f"{name}{_WHEELS}"] = _wheels_digest(path.parent / name)
+    if resolver != "uv":
+        inputs["--resolver"] = sha256_json(resolver)
+    return inputs
+
+
+def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Name each input of the resolution that is not as it was locked."""
+    lines = [f"{name} changed" for name in found if name in locked and locked[name] != found[name]]
+    new, gone = ([name for name in one if name not in other] for one, other in ((found, locked), (locked, found)))
+    here, there = ([name for name in names if name.endswith((".yaml", ".yml"))] for names in (new, gone))
+    if here and there:
+        lines.append(f"locked from {there[0]}, not from {here[0]}")
+        new.remove(here[0])
+        gone.remove(there[0])
+    return [*lines, *(f"{name} is new" for name in new), *(f"{name} is gone" for name in gone)]
+
+
+def known_fresh(spec: Path, lock: Lock) -> bool:
+    """Whether a lock is known to be what a spec and its files ask for; False also if that is yet to be found out."""
+    try:
+        remembered = json.loads(_memory(spec).read_bytes())
+        if remembered["envbuild"] != __version__ or remembered["sha256"] != sha256_file(spec):
+            return False
+        known = {spec.name: remembered["meaning"]}
+        for name, locked in lock.resolution.items():
+            # What the command line chose is in the lock only.
+            if not name.startswith("--") and locked != (known.get(name) or _digest(spec.parent, name)):
+                return False
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def remember_fresh(spec: Path, sha256: str, lock: Lock) -> None:
+    """Remember that the spec with these bytes means what the lock was made from.
+
+    Only where runs are recorded already: a build alone leaves no folder in the project.
+    """
+    if spec.with_name(STATE_FOLDER).is_dir():
+        known = {"envbuild": __version__, "meaning": lock.resolution[spec.name], "sha256": sha256}
+        with suppress(OSError):
+            atomic_write(_memory(spec), json.dumps(known).encode())
+
+
 def _is_named(path: Path, other: str, spec: Spec) -> bool:
     """Whether another spec of this folder is there and has this spec's name; one that cannot be read may have it."""
+    from envbuild.spec.model import load_spec
+
     try:
         return (path.parent / other).is_file() and load_spec(path.parent / other).name == spec.name
     except SpecError:
@@ -93,3 +172,19 @@ def _owner(path: Path) -> str:
     except OSError:
         return ""
     return match[1].decode() if match else ""
+
+
+def _memory(spec: Path) -> Path:
+    return spec.with_name(STATE_FOLDER) / "fresh.json"
+
+
+def _digest(folder: Path, name: str) -> str:
+    """Digest an input of a resolution as ``envbuild lock`` does, by the name it has there."""
+    if name.endswith(_WHEELS):
+        return _wheels_digest(folder / name.removesuffix(_WHEELS))
+    return sha256_file(folder / name)
+
+
+def _wheels_digest(folder: Path) -> str:
+    """Return the digest of the names and bytes of the wheels in a folder."""
+    return sha256_json([[wheel.name, sha256_file(wheel)] for wheel in sorted(folder.glob("*.whl"))])

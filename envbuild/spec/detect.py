@@ -103,7 +103,7 @@ class Guess:
     data: tuple[str, ...]
 
 
-def look(folder: Path) -> Guess:
+def detect_project(folder: Path) -> Guess:
     """Guess what the project in ``folder`` needs; unreadable and malformed files are passed over.
 
     Raises:

@@ -5,23 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
-from envbuild.spec.detect import Guess, look
+from envbuild.spec.detect import Guess
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._<>=!~*+-]*(\[[A-Za-z0-9._-]+\][A-Za-z0-9._<>=!~*+-]*)?")
 
 
-def starter_spec(folder: Path) -> str:
-    """Return the text of a spec for the project in ``folder``; ``parse_spec`` accepts it.
-
-    Reads ``requirements*.txt``, ``pyproject.toml``, ``.python-version`` and the imports of Python files; runs nothing.
-    """
-    return starter_text(look(folder))
-
-
 def starter_text(guess: Guess) -> str:
-    """Return the text of a spec for what was found in a project."""
+    """Return the text of a spec for what was found in a project; ``parse_spec`` accepts it."""
     parts = [
         "# What this project needs. envbuild lock pins all of it to the byte; envbuild schema lists every key.",
         f"name: {guess.name}",

@@ -365,10 +365,10 @@ def test_an_interrupted_command_says_so(
 ) -> None:
     """The library that parses the command line swallows no interrupt: the code is the signal's, and it is said."""
 
-    def work(*arguments: object) -> None:
+    def work(*arguments: object, **options: object) -> None:
         os.kill(os.getpid(), number)
         time.sleep(5)
 
-    monkeypatch.setattr("envbuild.cli.locking.write_starter", work)
+    monkeypatch.setattr("envbuild.operations.init.init", work)
     assert cli.main(["init"]) == 128 + number
     assert capsys.readouterr() == ("", "envbuild: interrupted; nothing half-written was kept\n")

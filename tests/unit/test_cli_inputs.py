@@ -9,16 +9,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from envbuild import cli
 from envbuild.cli.console import Console
-from envbuild.cli.inputs import moved_inputs, refuse_changed_inputs
 from envbuild.cli.running import check_this_host
-from envbuild.cli.updating import update_inputs
 from envbuild.errors import HostMismatchError, LockError, SpecError
 from envbuild.image.dockerfile import render
 from envbuild.inputs.digest import digest_inputs
 from envbuild.lockfile import model as locks
+from envbuild.operations.events import Silent
+from envbuild.operations.inputs import input_changes, require_locked_inputs
 from envbuild.operations.load_lock import load_lock
-from envbuild.operations.lock_inputs import LockOptions, resolution_inputs
+from envbuild.operations.lock import update_inputs
+from envbuild.operations.lock_files import resolution_inputs
 from envbuild.spec.model import load_spec
 from tests.support.locks import small_lock
 
@@ -36,7 +38,7 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     spec.write_text(SPEC)
     lock = msgspec.structs.replace(
         small_lock(),
-        resolution=resolution_inputs(load_spec(spec), spec, LockOptions()) | {"--resolver": "0" * 64},
+        resolution=resolution_inputs(load_spec(spec), spec) | {"--resolver": "0" * 64},
         inputs=digest_inputs(tmp_path, ["data"]),
     )
     (tmp_path / "pylock.t.toml").write_bytes(locks.dumps(lock))
@@ -53,7 +55,7 @@ def test_changed_data_is_accepted_and_nothing_else_moves(project: Path, capsys: 
     before = read(project)
     (project / "data" / "c").write_bytes(b"three\n")
     (project / "data" / "a").write_bytes(b"ONE\n")
-    update_inputs(Path("spec.yaml"), Console())
+    assert cli.main(["lock", "--update-inputs"]) == 0
     after = read(project)
     assert after.inputs == digest_inputs(project, ["data"])
     assert msgspec.structs.replace(after, inputs=before.inputs) == before
@@ -67,29 +69,29 @@ def test_changed_data_is_accepted_and_nothing_else_moves(project: Path, capsys: 
     ]
     assert last.startswith("wrote     pylock.t.toml ")
     assert load_lock(None).lock == after
-    assert refuse_changed_inputs(project / "pylock.t.toml", after, Console())() == ()
+    assert require_locked_inputs(project / "pylock.t.toml", after, Silent())() == ()
 
 
 def test_unchanged_data_leaves_the_lock_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing to accept: the same bytes, and the command says so."""
     before = (project / "pylock.t.toml").read_bytes()
-    update_inputs(Path("spec.yaml"), Console(as_json=True))
+    assert cli.main(["lock", "--update-inputs", "--json"]) == 0
     assert (project / "pylock.t.toml").read_bytes() == before
     out, err = capsys.readouterr()
     assert json.loads(out)["moved"] == []
     assert err.splitlines()[-1].startswith("fresh     pylock.t.toml ")
 
 
-def test_the_spec_may_declare_other_inputs(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_spec_may_declare_other_inputs(project: Path) -> None:
     """An input declared anew is locked by the same command, since only inputs changed in the spec."""
     (project / "words").write_bytes(b"w")
     (project / "spec.yaml").write_text(SPEC.replace("[data]", "[words]"))
     with pytest.raises(LockError, match=r"spec\.yaml changed"):
         load_lock(None)
-    update_inputs(Path("spec.yaml"), Console())
-    assert [entry.path for entry in load_lock(None).lock.inputs] == ["words"]
-    out = capsys.readouterr().out
-    assert "moved     data: no input any more\nmoved     words: a new input\n" in out
+    result = update_inputs(Path("spec.yaml"), Silent())
+    assert load_lock(None).lock == result.lock
+    assert [entry.path for entry in result.lock.inputs] == ["words"]
+    assert result.input_changes == ("data: no input any more", "words: a new input")
 
 
 def test_a_lock_that_is_stale_otherwise_is_not_touched(project: Path) -> None:
@@ -97,7 +99,7 @@ def test_a_lock_that_is_stale_otherwise_is_not_touched(project: Path) -> None:
     before = (project / "pylock.t.toml").read_bytes()
     (project / "spec.yaml").write_text(SPEC + "env: {A: '1'}\n")
     with pytest.raises(LockError) as caught:
-        update_inputs(Path("spec.yaml"), Console())
+        update_inputs(Path("spec.yaml"), Silent())
     assert caught.value.message == "pylock.t.toml is stale in more than its inputs\n  spec.yaml changed"
     assert caught.value.hint == "lock again: envbuild lock spec.yaml"
     assert (project / "pylock.t.toml").read_bytes() == before
@@ -108,18 +110,18 @@ def test_there_must_be_a_lock_and_data(project: Path) -> None:
     before = (project / "pylock.t.toml").read_bytes()
     shutil.rmtree(project / "data")
     with pytest.raises(SpecError, match=r'inputs\[0\]: no file or folder "data"'):
-        update_inputs(Path("spec.yaml"), Console())
+        update_inputs(Path("spec.yaml"), Silent())
     assert (project / "pylock.t.toml").read_bytes() == before
     (project / "pylock.t.toml").unlink()
     with pytest.raises(LockError, match=r"^cannot read the lock pylock\.t\.toml"):
-        update_inputs(Path("spec.yaml"), Console())
+        update_inputs(Path("spec.yaml"), Silent())
 
 
 def test_a_run_on_changed_data_is_refused(project: Path) -> None:
     """Exit 78 says what changed and both ways out."""
     (project / "data" / "c").write_bytes(b"three\n")
     with pytest.raises(HostMismatchError) as caught:
-        refuse_changed_inputs(project / "pylock.t.toml", read(project), Console())
+        require_locked_inputs(project / "pylock.t.toml", read(project), Silent())
     assert caught.value.exit_code == 78
     assert caught.value.message == (
         "input data is not as pylock.t.toml locked it — nothing was run\n  data: 1 file added (6 bytes)\n    added    c"
@@ -127,20 +129,20 @@ def test_a_run_on_changed_data_is_refused(project: Path) -> None:
     assert caught.value.hint == "restore the data, or accept it: envbuild lock --update-inputs"
     resolution = {"conf/other.yaml": "0" * 64}
     with pytest.raises(HostMismatchError) as caught:
-        refuse_changed_inputs(
-            project / "pylock.t.toml", msgspec.structs.replace(read(project), resolution=resolution), Console()
+        require_locked_inputs(
+            project / "pylock.t.toml", msgspec.structs.replace(read(project), resolution=resolution), Silent()
         )
     assert caught.value.hint == "restore the data, or accept it: envbuild lock conf/other.yaml --update-inputs"
 
 
 def test_what_is_asked_after_the_run(project: Path) -> None:
     """Whoever goes on gets a question to ask later: was anything touched meanwhile?"""
-    ask = refuse_changed_inputs(project / "pylock.t.toml", read(project), Console())
+    ask = require_locked_inputs(project / "pylock.t.toml", read(project), Silent())
     assert ask() == ()
     (project / "data" / "c").write_bytes(b"three\n")
     assert ask() == ("data: 1 file added (6 bytes)",)
     without = msgspec.structs.replace(read(project), inputs=())
-    assert refuse_changed_inputs(project / "pylock.t.toml", without, Console())() == ()
+    assert require_locked_inputs(project / "pylock.t.toml", without, Silent())() == ()
 
 
 def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -174,9 +176,9 @@ def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[
 def test_moved_inputs_of_a_plain_lock(project: Path) -> None:
     """``envbuild lock`` digests inputs anew as well: it says what that moved."""
     old = read(project).inputs
-    assert moved_inputs(project, old, old) == []
+    assert input_changes(project, old, old) == ()
     (project / "data" / "c").write_bytes(b"three\n")
-    assert moved_inputs(project, old, digest_inputs(project, ["data"])) == [
+    assert input_changes(project, old, digest_inputs(project, ["data"])) == (
         "data: 1 file added (6 bytes)",
         "  added    c",
-    ]
+    )

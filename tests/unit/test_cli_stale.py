@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli.locking import differences
+from envbuild.cli.render.lock import change_lines
 from envbuild.image.dockerfile import render
+from envbuild.lockfile.changes import changes
 from envbuild.lockfile.model import Lock, dumps, loads
 from envbuild.operations.load_lock import load_lock
-from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.operations.lock_files import resolution_inputs, stale_inputs
 from envbuild.spec.model import load_spec
 from envbuild.store.objects import Store
 from tests.support.locks import small_lock
@@ -39,7 +40,7 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _write_lock(project: Path) -> Lock:
     spec = project / "spec.yaml"
-    inputs = resolution_inputs(load_spec(spec), spec, LockOptions())
+    inputs = resolution_inputs(load_spec(spec), spec)
     lock = msgspec.structs.replace(small_lock({"a-1.0-py3-none-any.whl": wheel_bytes("a")}), resolution=inputs)
     (project / "pylock.t.toml").write_bytes(dumps(lock))
     (project / "Dockerfile").write_bytes(render(lock).dockerfile)
@@ -255,7 +256,7 @@ def test_differences_between_locks_are_told_by_package() -> None:
     """What moved between two locks, OS packages marked as such."""
     old = small_lock({"a-1.0-py3-none-any.whl": b"", "b-1.0-py3-none-any.whl": b""}, {"c_1_all.deb": b""})
     new = small_lock({"a-2.0-py3-none-any.whl": b"", "b-1.0-py3-none-any.whl": b""}, {"d_1_all.deb": b""})
-    assert [re.sub(" +", " ", line) for line in differences(old, new)] == [
+    assert [re.sub(" +", " ", line) for line in change_lines(changes(old, new))] == [
         "a 1.0 → 2.0",
         "c (os) 1 → none",
         "d (os) none → 1",

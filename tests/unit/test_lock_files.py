@@ -10,9 +10,13 @@ import msgspec
 import pytest
 
 from envbuild import cli
+from envbuild.errors import LockError
 from envbuild.image.dockerfile import render
 from envbuild.lockfile import model as locks
-from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.operations import lock as operation
+from envbuild.operations.events import Silent
+from envbuild.operations.lock import LockOptions
+from envbuild.operations.lock_files import resolution_inputs, stale_inputs
 from envbuild.spec.model import Spec
 from tests.support.locks import small_lock
 
@@ -26,9 +30,9 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def resolve(spec: Spec, path: Path, old: object, options: LockOptions, console: object) -> tuple[Any, Any]:
         lock = small_lock(name=spec.name)
-        return msgspec.structs.replace(lock, resolution=resolution_inputs(spec, path, options)), ()
+        return msgspec.structs.replace(lock, resolution=resolution_inputs(spec, path, options.resolver)), ()
 
-    monkeypatch.setattr("envbuild.cli.resolving.resolve", resolve)
+    monkeypatch.setattr("envbuild.operations.lock.resolve", resolve)
     monkeypatch.setenv("ENVBUILD_STORE", str(tmp_path / "store"))
     folder = tmp_path / "project"
     folder.mkdir()
@@ -205,3 +209,25 @@ def test_a_file_that_cannot_be_made_is_told_by_its_own_name(
     monkeypatch.setattr("envbuild.core.fs.tempfile.mkstemp", refuse)
     assert cli.main(["lock"]) == 2
     assert capsys.readouterr().err.startswith("envbuild: cannot read or write Dockerfile: Permission denied\n")
+
+
+def test_a_lock_is_a_value_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a console: what was written, what it replaced and what changed are members of the result; no output."""
+    _write()
+    first = operation.lock(Path("spec.yaml"), LockOptions(), Silent())
+    assert (first.old, first.changes, first.path.name, first.dockerfile.name) == (
+        None,
+        (),
+        "pylock.t.toml",
+        "Dockerfile",
+    )
+    assert locks.load(first.path) == first.lock
+    second = operation.lock(Path("spec.yaml"), LockOptions(), Silent())
+    assert (second.old, second.changes) == (first.lock, ())
+    assert operation.check(Path("spec.yaml")).reasons == ()
+    first.path.unlink()
+    missing = operation.check(Path("spec.yaml"))
+    with pytest.raises(LockError) as caught:
+        missing.require_fresh()
+    assert missing.reasons == (caught.value.message,)
+    assert capsys.readouterr() == ("", "")

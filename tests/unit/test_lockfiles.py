@@ -10,8 +10,8 @@ import pytest
 from envbuild.determinism import policy
 from envbuild.image.dockerfile import render
 from envbuild.lockfile import model as locks
-from envbuild.operations import locked_cuda
-from envbuild.operations.lock_inputs import LockOptions, resolution_inputs, stale_inputs
+from envbuild.operations import lock_hardware
+from envbuild.operations.lock_files import resolution_inputs, stale_inputs
 from envbuild.spec.model import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ def test_reference_lock_is_fresh(spec_path: Path) -> None:
     """A reference lock and its Dockerfile are those of the spec beside them (else: make lockfiles)."""
     spec = load_spec(spec_path)
     lock = locks.load(spec_path.parent / f"pylock.{spec.name}.toml")
-    assert stale_inputs(lock.resolution, resolution_inputs(spec, spec_path, LockOptions())) == []
+    assert stale_inputs(lock.resolution, resolution_inputs(spec, spec_path)) == []
     assert (spec_path.parent / "Dockerfile").read_bytes() == render(lock).dockerfile
 
 
@@ -47,9 +47,9 @@ def test_reference_lock_says_what_the_tables_say(spec_path: Path) -> None:
     """CUDA, driver, variables and fit of a reference lock are those of today's tables (else: make lockfiles)."""
     spec = load_spec(spec_path)
     lock = locks.load(spec_path.parent / f"pylock.{spec.name}.toml")
-    found, _ = locked_cuda.found(spec, lock.packages, lock.frameworks, lock.python.version)
+    found, _ = lock_hardware.lock_cuda(spec, lock.packages, lock.frameworks, lock.python.version)
     assert lock.cuda == found
-    locked_cuda.check(spec, found, lock.frameworks, lock.python.version, lock.hardware)
+    lock_hardware.check_cuda(spec, found, lock.frameworks, lock.python.version, lock.hardware)
     wanted = policy.environment(lock.frameworks, spec.determinism) | policy.gpu_environment(found) | spec.env
     assert lock.environment == wanted
 

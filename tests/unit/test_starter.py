@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import UsageError
+from envbuild.spec.detect import detect_project
 from envbuild.spec.model import Spec, parse_spec
-from envbuild.spec.starter import starter_spec
+from envbuild.spec.starter import starter_text
 
 
 def project(folder: Path, **files: str) -> Path:
@@ -20,6 +21,11 @@ def project(folder: Path, **files: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return folder
+
+
+def starter_spec(folder: Path) -> str:
+    """Return the starter for a folder."""
+    return starter_text(detect_project(folder))
 
 
 def guessed(folder: Path) -> Spec:

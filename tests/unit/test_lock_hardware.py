@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli.console import Console
-from envbuild.cli.locked_host import Host, report
-from envbuild.cli.locking import differences
+from envbuild.cli.render.events import Line
+from envbuild.cli.render.lock import change_lines, hardware_lines
 from envbuild.errors import SpecError, UsageError
 from envbuild.host import file, probe
 from envbuild.host.facts import HostFacts
+from envbuild.lockfile.changes import changes
 from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
 from envbuild.lockfile.model import Lock
+from envbuild.operations.lock_hardware import Host
 from envbuild.spec.model import parse_spec
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
@@ -176,20 +177,17 @@ def test_several_slices_are_told_of() -> None:
         ),
     ],
 )
-def test_the_hardware_line(hardware: Hardware, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_hardware_line(hardware: Hardware, line: str) -> None:
     """One line says what a host must be, as a person would."""
-    report(msgspec.structs.replace(small_lock(), hardware=hardware), Console())
-    assert capsys.readouterr().out == f"hardware  {line}\n"
+    assert list(hardware_lines(msgspec.structs.replace(small_lock(), hardware=hardware))) == [Line("hardware", (line,))]
 
 
-def test_the_cuda_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cuda_line() -> None:
     """CUDA and its libraries stand in one place, with the least driver; what is not there is not named."""
-    report(msgspec.structs.replace(small_lock(), cuda=CUDA), Console())
-    assert capsys.readouterr().out.splitlines()[1] == (
-        "cuda      CUDA 12.9, cuDNN 9.10.2.21, cuBLAS 12.9.1.4, NCCL 2.27.3; driver ≥ 525.60.13"
-    )
-    report(msgspec.structs.replace(small_lock(), cuda=Cuda(version="13.0", driver="580.65.06")), Console())
-    assert capsys.readouterr().out.splitlines()[1] == "cuda      CUDA 13.0; driver ≥ 580.65.06"
+    _, line = hardware_lines(msgspec.structs.replace(small_lock(), cuda=CUDA))
+    assert line == Line("cuda", ("CUDA 12.9, cuDNN 9.10.2.21, cuBLAS 12.9.1.4, NCCL 2.27.3; driver ≥ 525.60.13",))
+    _, line = hardware_lines(msgspec.structs.replace(small_lock(), cuda=Cuda(version="13.0", driver="580.65.06")))
+    assert line == Line("cuda", ("CUDA 13.0; driver ≥ 580.65.06",))
 
 
 def test_what_moved_between_two_hosts() -> None:
@@ -202,7 +200,7 @@ def test_what_moved_between_two_hosts() -> None:
         cpu_flags=("avx2",),
         policy={"gpu.driver": "same branch"},
     )
-    assert differences(old, msgspec.structs.replace(new, cuda=CUDA)) == [
+    assert change_lines(changes(old, msgspec.structs.replace(new, cuda=CUDA))) == [
         "cuda.cublas                   (not locked) → 12.9.1.4",
         "cuda.cudnn                    (not locked) → 9.10.2.21",
         "cuda.driver                   (not locked) → 525.60.13",
@@ -217,8 +215,8 @@ def test_what_moved_between_two_hosts() -> None:
         "hardware.gpu.sms              132 → 40",
     ]
     mixed = locked(kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200, t4)), cpu_flags=("avx2", "fma"))
-    assert "hardware.gpu.devices[1].model (not locked) → Tesla T4" in differences(old, mixed)
-    assert differences(old, old) == []
+    assert "hardware.gpu.devices[1].model (not locked) → Tesla T4" in change_lines(changes(old, mixed))
+    assert change_lines(changes(old, old)) == []
 
 
 def test_check_takes_no_host(

@@ -1,19 +1,17 @@
-"""``lock --summary``: what a lock moved, with the CVE numbers that changelogs of the moved Debian packages name."""
+"""The security fixes in a new lock: CVE numbers that the changelogs of its changed Debian packages name."""
 
 from __future__ import annotations
 
 import gzip
 import tempfile
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 
-from envbuild.cli import locked_host
-from envbuild.cli.console import Console
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.lockfile import model as locks
-from envbuild.lockfile.changes import cves, markdown, moves
+from envbuild.lockfile.changes import cves
 from envbuild.lockfile.model import OsPackage
+from envbuild.operations.events import Events, Note
 from envbuild.operations.fetch import fetch_some
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
@@ -23,36 +21,34 @@ _LIMIT = 16 << 20
 """Bytes of an unpacked changelog that are read; the newest entries come first."""
 
 
-def summarise(path: Path, old: locks.Lock | None, new: locks.Lock, console: Console) -> None:
-    """Print what moved between two locks as Markdown; fetches the Debian packages that moved, for their changelogs.
+def security_fixes(path: Path, old: locks.Lock, new: locks.Lock, events: Events) -> dict[str, tuple[str, ...]] | None:
+    """Return the CVE numbers that the changelogs of changed Debian packages name between the two versions, by package.
 
     Args:
         path: the new lock's file.
-        old: the lock before; None if there was none, or none that can be read.
+        old: the lock before.
+        new: the lock that replaces it; its changed packages are fetched if they are not in the store.
+        events: receives progress.
+
+    Returns:
+        None if a changelog could not be read; a ``Note`` reports why.
     """
-    if old is None:
-        print(f"## {path.name} is new\n")
-        return
-    fixes: Mapping[str, tuple[str, ...]] = {}
-    readable = True
     try:
-        fixes = _fixes(LoadedLock(path=path, lock=new), old, console)
+        return _fixes(LoadedLock(path=path, lock=new), old, events)
     except (BuildError, IntegrityError) as error:
-        readable = False
-        console.line("note", error.message.partition("\n")[0])
-    found = moves(old, new, (locked_host.facts(old), locked_host.facts(new)), fixes)
-    print(markdown(path.name, found, changelogs=readable), end="")
+        events.report(Note(text=error.message.partition("\n")[0]))
+        return None
 
 
-def _fixes(opened: LoadedLock, old: locks.Lock, console: Console) -> dict[str, tuple[str, ...]]:
-    """Return the CVE numbers named between the locked versions, by package; needs the moved packages' files."""
+def _fixes(loaded: LoadedLock, old: locks.Lock, events: Events) -> dict[str, tuple[str, ...]]:
+    """Return the CVE numbers named between the locked versions, by package; fetches the changed packages."""
     before = {package.name: package.version for package in old.os.packages}
-    moved = [each for each in opened.lock.os.packages if before.get(each.name, each.version) != each.version]
+    changed = [each for each in loaded.lock.os.packages if before.get(each.name, each.version) != each.version]
     store = Store()
-    missing = {package.sha256 for package in moved if not store.has(package.sha256, package.size)}
+    missing = {package.sha256 for package in changed if not store.has(package.sha256, package.size)}
     if missing:
-        fetch_some(opened, store, missing, console)
-    return {package.name: _named(package, before[package.name], store) for package in moved}
+        fetch_some(loaded, store, missing, events)
+    return {package.name: _named(package, before[package.name], store) for package in changed}
 
 
 def _named(package: OsPackage, since: str, store: Store) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Hardware and CUDA in ``envbuild lock``: where the host description comes from, and what is told about it."""
+"""Hardware and CUDA of a lock: where the host description comes from, what is locked of it, and whether it all fits."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.cli.console import Console
-from envbuild.core.text import plural
-from envbuild.core.types import without_defaults
-from envbuild.errors import UsageError
+from envbuild.errors import ResolveError, UsageError
 from envbuild.host import file, values
 from envbuild.host.facts import HostFacts
 from envbuild.lockfile import model as locks
-from envbuild.lockfile.hardware import POLICIES, Cuda, Gpu, Hardware
+from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
 from envbuild.operations.operating_system import MACHINES
+from envbuild.resolve.cuda import compatibility
+from envbuild.resolve.cuda import plan as cuda_plan
 from envbuild.resolve.hardware import lock_hardware
-from envbuild.spec.hardware import HardwareWish
+from envbuild.spec.hardware import HardwareWish, Wish
 from envbuild.spec.model import Spec
+from envbuild.spec.requirement_files import requirement_lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,34 +83,57 @@ class Host:
                 yield f"the host described does not match this lock: {check.field}: {check.locked}, not {check.found}"
 
 
-def report(lock: locks.Lock, console: Console) -> None:
-    """Print what hardware and which CUDA libraries were locked."""
-    console.line("hardware", "; ".join(_words(lock.hardware)))
-    if lock.cuda is None:
-        return
-    named = {"CUDA": lock.cuda.version, "cuDNN": lock.cuda.cudnn, "cuBLAS": lock.cuda.cublas, "NCCL": lock.cuda.nccl}
-    libraries = ", ".join(f"{name} {version}" for name, version in named.items() if version)
-    console.line("cuda", f"{libraries}; driver ≥ {lock.cuda.driver}")
+def plan_cuda(spec: Spec, path: Path, python: str) -> cuda_plan.CudaRequest:
+    """Return the CUDA to ask for; the host does not decide it, so that locks for two hosts differ in hardware alone.
+
+    Raises:
+        ResolveError: the spec's frameworks have no wheels for the CUDA it asks for.
+    """
+    lines = (*spec.requirements, *requirement_lines(path.parent, spec.requirement_files, path.name))
+    return cuda_plan.plan_cuda(spec.cuda, spec.cudnn, lines, python, wished_gpu(spec.hardware))
 
 
-def facts(lock: locks.Lock) -> dict[str, str]:
-    """Return each fact about hardware and CUDA as text, by the field's name in a spec, to compare two locks."""
-    table = without_defaults(lock.hardware)
-    for key in ("host", "by-hand", "policy"):
-        table.pop(key, None)
-    if gpu := lock.hardware.gpu:
-        kinds = [{"count": kind.count, **without_defaults(kind)} for kind in gpu.devices]
-        shared = {key: value for key, value in without_defaults(gpu).items() if key != "devices"}
-        table["gpu"] = {**shared, **(kinds[0] if len(kinds) == 1 else {"devices": kinds})}
-    found = _texts("hardware", table)
-    found |= {f"hardware.{field} policy": policy for field, policy in lock.hardware.policy.items()}
-    return found | (_texts("cuda", without_defaults(lock.cuda)) if lock.cuda is not None else {})
+def wished_gpu(wish: HardwareWish) -> Gpu | None:
+    """Return what a spec says about GPUs with values of its own; None if it wants none or says nothing."""
+    if wish.gpu in {"", "none"} and not wish.detect:
+        return None
+    said = wish.devices or (wish.fields,)
+    devices = tuple(
+        GpuDevice(model=_text(fields, "gpu.model"), compute_capability=_text(fields, "gpu.compute-capability"))
+        for fields in said
+    )
+    return Gpu(driver=_text(wish.fields, "gpu.driver"), devices=devices)
 
 
-def absent(name: str) -> str:
-    """Return what a name of ``facts`` means where it is not there."""
-    field = name.removeprefix("hardware.").removesuffix(" policy")
-    return POLICIES[field] if name.endswith(" policy") else "(not locked)"
+def lock_cuda(
+    spec: Spec, packages: tuple[locks.PythonPackage, ...], frameworks: dict[str, str], python: str
+) -> tuple[Cuda | None, tuple[str, ...]]:
+    """Return the CUDA to lock, None if the spec asks for none, and notes about it.
+
+    Raises:
+        ResolveError: the spec asks for CUDA, but no wheel brings any.
+    """
+    if spec.cuda == "none":
+        try:
+            cuda = compatibility.cuda_of(packages, frameworks)
+        except ResolveError as error:
+            return None, (error.message,)
+        return None, (compatibility.brings_cuda(cuda, frameworks),) if cuda else ()
+    cuda = compatibility.cuda_of(packages, frameworks)
+    if cuda is None:
+        raise ResolveError(*compatibility.without_cuda(spec.cuda, frameworks, python))
+    return cuda, ()
+
+
+def check_cuda(spec: Spec, cuda: Cuda | None, frameworks: dict[str, str], python: str, hardware: Hardware) -> list[str]:
+    """Return notes about how CUDA, frameworks and hardware fit together.
+
+    Raises:
+        ResolveError: they cannot run together.
+    """
+    if cuda is None:
+        return []
+    return [*compatibility.check_compatible(cuda, frameworks, python, hardware, asked=spec.cuda, cudnn=spec.cudnn)]
 
 
 def _slices(gpu: Gpu | None) -> Iterator[str]:
@@ -152,38 +175,6 @@ def _check_machine(facts: HostFacts, spec: Spec, option: str) -> None:
         )
 
 
-def _words(hardware: Hardware) -> Iterator[str]:
-    """Say in words what a host must be."""
-    from envbuild.runtime.guard import ranges
-
-    yield _gpu(hardware.gpu, hardware) if hardware.gpu else "no GPU"
-    yield f"kernel {ranges.show(hardware.kernel)}"
-    word, comma, warn = hardware.policy_of("cpu").partition(",")
-    shown = {"exact": " exact", "any": " not compared"}.get(word, "")
-    flags = f" with {plural(len(hardware.cpu_flags), 'flag')}" if hardware.cpu_flags else ""
-    yield (f"CPU {hardware.cpu}{shown}{comma}{warn}" if hardware.cpu != "any" else "CPU any") + flags
-    if hardware.fingerprint:
-        yield "numeric fingerprint"
-
-
-def _gpu(gpu: Gpu, hardware: Hardware) -> str:
-    """Say in words what the GPUs must be: ``2 × NVIDIA H200, driver 580.159.04 exact``."""
-    word = hardware.policy_of("gpu.count").partition(",")[0]
-    words = {"at least": "at least ", "any": "any number of "}.get(word, "") + values.many(gpu.devices)
-    word, comma, warn = hardware.policy_of("gpu.driver").partition(",")
-    if gpu.driver and word == "at least":
-        words += f", driver ≥ {gpu.driver}{comma}{warn}"
-    elif gpu.driver:
-        words += f", driver {gpu.driver} {'not compared' if word == 'any' else word}{comma}{warn}"
-    return words + (", exclusive" if gpu.exclusive else "")
-
-
-def _texts(path: str, value: object) -> dict[str, str]:
-    """Return every value below a table as text, by path."""
-    if isinstance(value, dict):
-        return {key: text for name, inner in value.items() for key, text in _texts(f"{path}.{name}", inner).items()}
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        return {key: text for i, item in enumerate(value) for key, text in _texts(f"{path}[{i}]", item).items()}
-    if isinstance(value, list):
-        return {path: " ".join(map(str, value))}
-    return {path: str(value).lower() if isinstance(value, bool) else str(value)}
+def _text(fields: dict[str, Wish], name: str) -> str:
+    value = fields.get(name, Wish()).value
+    return value if isinstance(value, str) else ""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from envbuild.lockfile.changes import cves, markdown, moves
+from envbuild.cli.render.lock import change_lines, markdown
+from envbuild.lockfile.changes import Change, changes, cves
+from envbuild.lockfile.hardware import Hardware
 from envbuild.lockfile.model import Lock
 from envbuild.resolve.debian.relations import version_key
 from tests.support.locks import small_lock
@@ -38,7 +40,7 @@ def test_what_moved_is_told_by_weight() -> None:
     """Frameworks stand first and bold, other Debian packages fold away, CVE numbers stand by their package."""
     old = _lock(["jax-0.9.1", "numpy-2.4.0", "gone-1.0"], ["libc6_2.36-9_amd64", "openssl_3.0.16-1_amd64"])
     new = _lock(["jax-0.10.2", "numpy-2.4.0"], ["libc6_2.36-10_amd64", "openssl_3.0.18-1_amd64"])
-    text = markdown("pylock.t.toml", moves(old, new, fixes={"openssl": ("CVE-2026-1111",)}))
+    text = markdown("pylock.t.toml", changes(old, new), {"openssl": ("CVE-2026-1111",)})
     assert text == (
         "## pylock.t.toml: 2 wheels, 2 Debian packages moved\n"
         "\n"
@@ -67,31 +69,34 @@ def test_what_moved_is_told_by_weight() -> None:
 def test_nothing_moved() -> None:
     """Equal locks need one line."""
     lock = _lock(["jax-0.9.1"], [])
-    assert markdown("pylock.t.toml", moves(lock, lock)) == "## pylock.t.toml: nothing moved\n"
+    assert markdown("pylock.t.toml", changes(lock, lock), {}) == "## pylock.t.toml: nothing moved\n"
 
 
 def test_the_same_version_in_another_file_is_told() -> None:
     """A file replaced under its version is a move, shown by digest."""
     old = small_lock({"a-1.0-py3-none-any.whl": b"one"})
     new = small_lock({"a-1.0-py3-none-any.whl": b"other"})
-    (move,) = moves(old, new)
-    assert (move.before, move.after) == ("1.0 (7692c3ad3540)", "1.0 (d9298a10d1b0)")
+    files = ("7692c3ad3540", "d9298a10d1b0")
+    (change,) = changes(old, new)
+    assert change == Change(kind="python", name="a", before="1.0", after="1.0", files=files)
+    assert "| a | 1.0 (7692c3ad3540) | 1.0 (d9298a10d1b0) |" in markdown("p", [change], {})
+    assert change_lines([change]) == []
 
 
 def test_settings_and_facts_are_told() -> None:
-    """Variables and what the caller knows of hardware are compared too; markup in values is escaped."""
+    """Variables and hardware are compared too; markup in values is escaped."""
     old = small_lock()
-    new = msgspec.structs.replace(old, environment={"LANG": "C|*"})
-    text = markdown("p", moves(old, new, ({"hardware.cpu": "any"}, {"hardware.cpu": "x86-64-v3"})))
+    new = msgspec.structs.replace(old, environment={"LANG": "C|*"}, hardware=Hardware(cpu="x86-64-v3"))
+    text = markdown("p", changes(old, new), {})
     assert "| LANG | C.UTF-8 | C\\|\\* |" in text
-    assert "| hardware.cpu | any | x86-64-v3 |" in text
+    assert "| hardware.cpu | — | x86-64-v3 |" in text
     assert text.startswith("## p: 2 settings moved\n\nResults may change")
 
 
 def test_only_unrelated_packages_moved() -> None:
     """A moved package that computes nothing is said to leave results alone; unread changelogs are admitted."""
-    found = moves(_lock([], ["tar_1.34-1_amd64"]), _lock([], ["tar_1.35-1_amd64"]))
-    text = markdown("p", found, changelogs=False)
+    found = changes(_lock([], ["tar_1.34-1_amd64"]), _lock([], ["tar_1.35-1_amd64"]))
+    text = markdown("p", found, None)
     assert "Results should stay: only packages moved that take no part in computing them." in text
     assert "the changelogs of the moved Debian packages could not be read" in text
 

@@ -1,0 +1,171 @@
+"""``init``, ``schema``, ``lock``, ``fetch``. Everything slow is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from envbuild.cli.console import Console
+from envbuild.cli.options import FromFolders, Json, LockArgument, Quiet, Verbose, app
+from envbuild.errors import UsageError
+
+if TYPE_CHECKING:
+    from envbuild.operations.lock import LockResult
+
+
+class Resolver(str, Enum):
+    """What resolves the Python part."""
+
+    UV = "uv"
+    PIP_TOOLS = "pip-tools"
+
+
+class Summary(str, Enum):
+    """How ``lock --summary`` writes."""
+
+    MARKDOWN = "markdown"
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="The project.")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Replace a spec that is there.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write a commented starter spec.yaml.
+
+    Guesses framework and Python from what the folder holds."""
+    from envbuild.cli.render.lock import starter_lines
+    from envbuild.operations import init as operation
+
+    Console(quiet=quiet).print_lines(starter_lines(operation.init(folder, force=force)))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of spec.yaml, for editors."""
+    import json
+
+    from envbuild.spec.model import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def lock(
+    spec: Annotated[Path, typer.Argument(help="The spec.")] = Path("spec.yaml"),
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 11 if the lock is stale.")] = False,
+    upgrade: Annotated[bool, typer.Option("--upgrade", "-U", help="Move every pin to its newest.")] = False,
+    upgrade_package: Annotated[
+        list[str] | None,
+        typer.Option("--upgrade-package", "-P", metavar="NAME", help="Move this package and only what it forces."),
+    ] = None,
+    resolver: Annotated[Resolver, typer.Option(help="Who resolves the Python part.")] = Resolver.UV,
+    cross_check: Annotated[
+        bool, typer.Option("--cross-check", help="Resolve with uv and pip-tools; refuse if the pins differ.")
+    ] = False,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Ask the indexes again, however fresh the cache.")] = False,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="detect|FILE|none",
+            help="Lock for this machine, for one that `envbuild probe -o FILE` described, or none.",
+        ),
+    ] = "",
+    update_inputs: Annotated[
+        bool, typer.Option("--update-inputs", help="Accept the declared data as it is now; move nothing else.")
+    ] = False,
+    summary: Annotated[
+        Summary | None,
+        typer.Option("--summary", help="Print what moved, with CVE numbers; all else to stderr."),
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Resolve a spec into a lock and a pinned Dockerfile.
+
+    Writes pylock.<name>.toml and Dockerfile beside the spec. Pins of an earlier lock stay unless the spec or
+    --upgrade moves them."""
+    from envbuild.cli.render import lock as render
+    from envbuild.operations import lock as operation
+
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json, beside=summary is not None)
+    _refuse_contradictions(check=check, update_inputs=update_inputs, host=host, summary=summary, as_json=as_json)
+    if update_inputs:
+        updated = operation.update_inputs(spec, console)
+        console.print_lines(render.update_lines(updated))
+        console.result(render.update_json(updated))
+        return
+    if check:
+        checked = operation.check(spec, resolver.value)
+        console.print_lines(render.check_lines(checked))
+        console.result(render.check_json(checked))
+        checked.require_fresh()
+        return
+    options = operation.LockOptions(
+        resolver=resolver.value,
+        cross_check=cross_check,
+        upgrade=upgrade,
+        upgrade_packages=tuple(upgrade_package or ()),
+        refresh=refresh,
+        host=host,
+    )
+    result = operation.lock(spec, options, console)
+    console.print_lines(render.lock_lines(result))
+    if summary:
+        print(_summary(result, console), end="")
+    console.result(render.lock_json(result))
+
+
+@app.command()
+def fetch(
+    lock: LockArgument = None,
+    vendor: Annotated[
+        Path | None, typer.Option("--vendor", metavar="DIR", help="Also write all files and the lock to a folder.")
+    ] = None,
+    sources: FromFolders = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Download every locked file, verified.
+
+    Afterwards nothing needs the network."""
+    from envbuild.cli.render.lock import fetched_json, fetched_lines
+    from envbuild.operations import fetch as operation
+
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    result = operation.fetch(lock, console, vendor=vendor, sources=sources or ())
+    console.print_lines(fetched_lines(result))
+    console.result(fetched_json(result))
+
+
+def _refuse_contradictions(
+    *, check: bool, update_inputs: bool, host: str, summary: Summary | None, as_json: bool
+) -> None:
+    """Raise ``UsageError`` for options of ``lock`` that do not go together."""
+    if summary and (as_json or check or update_inputs):
+        raise UsageError("--summary tells what a new lock moved", "leave out --json, --check and --update-inputs")
+    if update_inputs and check:
+        raise UsageError("--check writes nothing, --update-inputs writes the lock", "leave out one of them")
+    if update_inputs and host:
+        raise UsageError("--update-inputs moves the inputs only, not the host", "run them one after the other")
+    if check and host:
+        raise UsageError(
+            "--check compares a lock with its spec, not with a host", "compare with this host: envbuild check"
+        )
+
+
+def _summary(result: LockResult, console: Console) -> str:
+    """Return what a new lock moved, as Markdown; reads the changelogs of changed Debian packages."""
+    from envbuild.cli.render.lock import markdown
+    from envbuild.operations.changelogs import security_fixes
+
+    if result.old is None:
+        return markdown(result.path.name, None)
+    return markdown(result.path.name, result.changes, security_fixes(result.path, result.old, result.lock, console))

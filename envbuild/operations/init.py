@@ -1,0 +1,47 @@
+"""Write a starter spec into a project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild.core.fs import atomic_write
+from envbuild.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StarterSpec:
+    """A starter spec that was written.
+
+    Attributes:
+        path: its file.
+        unpinned: data found in the project, which the spec does not pin yet.
+    """
+
+    path: Path
+    unpinned: tuple[str, ...]
+
+
+def init(folder: Path, *, force: bool = False) -> StarterSpec:
+    """Write ``spec.yaml`` into a project, guessed from what its files contain; runs none of them.
+
+    Args:
+        folder: the project.
+        force: replace a spec that exists.
+
+    Raises:
+        UsageError: there is no such folder, or it has a spec.
+    """
+    from envbuild.spec.detect import detect_project
+    from envbuild.spec.starter import starter_text
+
+    target = folder / "spec.yaml"
+    if not folder.is_dir():
+        if not folder.exists():
+            raise UsageError(f"{folder} does not exist", f"make it first: mkdir {folder}")
+        raise UsageError(f"{folder} is not a folder", "name the folder of your project")
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists already", "edit it, or replace it: envbuild init --force")
+    found = detect_project(folder)
+    atomic_write(target, starter_text(found).encode())
+    return StarterSpec(path=target, unpinned=found.data)

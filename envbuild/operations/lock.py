@@ -1,0 +1,366 @@
+"""Lock a spec: resolve it, check a lock against its spec, accept changed input data.
+
+The parts of a spec are resolved at the same time, then checked against each other and joined. Everything that is
+written is written whole: until the new lock is complete, the old one stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from envbuild.core.fs import atomic_write
+from envbuild.errors import LockError
+from envbuild.lockfile import changes, layout
+from envbuild.lockfile import model as locks
+from envbuild.operations import inputs, lock_hardware, operating_system
+from envbuild.operations.events import Events
+from envbuild.operations.lock_files import (
+    dockerfile_of,
+    earlier_locks,
+    existing_lock,
+    resolution_inputs,
+    stale_inputs,
+)
+from envbuild.spec.model import Spec, load_spec
+from envbuild.store.objects import Store
+
+if TYPE_CHECKING:
+    from envbuild.resolve.cuda.plan import CudaRequest
+    from envbuild.resolve.libraries.wheels import WheelLibraries
+    from envbuild.resolve.python.pins import PythonRequest, ResolvedPython
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockOptions:
+    """What can change what is locked, besides the spec.
+
+    Attributes:
+        resolver: resolves the Python part: ``uv`` or ``pip-tools``.
+        cross_check: resolve with both, and refuse if the pins differ.
+        upgrade: move every pin to its newest version.
+        upgrade_packages: move these packages, and only what they force.
+        refresh: request the indexes again, however fresh the cache is.
+        host: what to lock for: the file of a host description, ``detect``, ``none``; empty: as before.
+    """
+
+    resolver: str = "uv"
+    cross_check: bool = False
+    upgrade: bool = False
+    upgrade_packages: tuple[str, ...] = ()
+    refresh: bool = False
+    host: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockResult:
+    """A lock that was written.
+
+    Attributes:
+        spec: what it was made from.
+        path: the lock's file.
+        dockerfile: the Dockerfile written with it.
+        lock: its content.
+        old: the lock that it replaces; None if there was none that can be read.
+        changes: what differs from ``old``; empty without one.
+        input_changes: how declared data differs from ``old``, one line each.
+        notes: sentences that a person should read.
+    """
+
+    spec: Spec
+    path: Path
+    dockerfile: Path
+    lock: locks.Lock
+    old: locks.Lock | None
+    changes: tuple[changes.Change, ...]
+    input_changes: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockCheck:
+    """Whether a lock is what its spec asks for.
+
+    Attributes:
+        spec_path: the spec's file.
+        path: the lock's file.
+        reasons: why it is not, one line each; empty if it is.
+        error: what was wrong with the lock's file, if it could not be read.
+    """
+
+    spec_path: Path
+    path: Path
+    reasons: tuple[str, ...]
+    error: LockError | None = None
+
+    def require_fresh(self) -> None:
+        """Raise ``LockError`` unless the lock is what its spec asks for."""
+        if self.error is not None:
+            raise self.error
+        if self.reasons:
+            lines = "\n".join(f"  {line}" for line in self.reasons)
+            raise LockError(f"{self.path.name} is stale\n{lines}", f"lock again: envbuild lock {self.spec_path}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputsUpdate:
+    """A lock with the digests of its declared data as it is now.
+
+    Attributes:
+        path: the lock's file.
+        lock: its content.
+        old: its content before.
+        input_changes: how declared data differs, one line each.
+    """
+
+    path: Path
+    lock: locks.Lock
+    old: locks.Lock
+    input_changes: tuple[str, ...]
+
+
+def lock(path: Path, options: LockOptions, events: Events) -> LockResult:
+    """Resolve a spec and write the lock and its Dockerfile next to it; an old lock stays whole until the new one is.
+
+    Args:
+        path: the spec. Pins of an earlier lock stay unless the spec or ``options`` moves them.
+        options: what else decides what is locked.
+        events: receives progress.
+
+    Raises:
+        SpecError: the spec, an input or a host description.
+        LockError: the earlier lock cannot be read, or is of another image layout.
+        ResolveError: something that the spec asks for does not exist, or parts do not fit together.
+        UsageError: the lock or the Dockerfile belongs to somebody else.
+        EngineError: the spec has a base image, and no container engine answers.
+    """
+    from envbuild.image.dockerfile import render
+
+    spec, target = _load(path)
+    old, dockerfile = existing_lock(path, spec, upgrade=options.upgrade), dockerfile_of(path, target)
+    if old and not options.upgrade:
+        layout.check(old.layout, target.name)
+    made, notes = resolve(spec, path, old, options, events)
+    data = locks.dumps(made)
+    atomic_write(dockerfile, render(made).dockerfile)
+    atomic_write(target, data)
+    earlier = (
+        f"{name} is of {path.name} too, under its earlier name: remove it" for name in earlier_locks(path, target)
+    )
+    return LockResult(
+        spec=spec,
+        path=target,
+        dockerfile=dockerfile,
+        lock=made,
+        old=old,
+        changes=changes.changes(old, made) if old else (),
+        input_changes=inputs.input_changes(path.parent, old.inputs, made.inputs) if old else (),
+        notes=(*notes, *earlier),
+    )
+
+
+def check(path: Path, resolver: str = "uv") -> LockCheck:
+    """Compare the lock and the Dockerfile next to a spec with what the spec asks for; requests no index.
+
+    Args:
+        path: the spec.
+        resolver: as in ``LockOptions``.
+
+    Raises:
+        SpecError: the spec.
+    """
+    from envbuild.image.dockerfile import render
+
+    spec, target = _load(path)
+    try:
+        found = locks.load(target)
+    except LockError as error:
+        first, *rest = (line.strip() for line in error.message.splitlines())
+        return LockCheck(spec_path=path, path=target, reasons=tuple(rest or [first]), error=error)
+    stale = stale_inputs(found.resolution, resolution_inputs(spec, path, resolver))
+    dockerfile = dockerfile_of(path, target)
+    if not stale and (not dockerfile.is_file() or dockerfile.read_bytes() != render(found).dockerfile):
+        stale = [f"{dockerfile.name} is not the one of this lock"]
+    return LockCheck(spec_path=path, path=target, reasons=tuple(stale))
+
+
+def update_inputs(path: Path, events: Events) -> InputsUpdate:
+    """Digest declared data again and write that into the lock, which changes in nothing else; requests no index.
+
+    Args:
+        path: the spec. Its ``inputs`` may name other paths than before; nothing else in it may have changed.
+        events: receives progress.
+
+    Raises:
+        LockError: there is no lock, or it is stale in something else than inputs.
+        SpecError: the spec, or an input.
+    """
+    from envbuild.image.dockerfile import render
+    from envbuild.inputs.digest import digest_inputs
+
+    spec, target = _load(path)
+    old = locks.load(target)
+    _refuse_other_changes(spec, path, old)
+    found = digest_inputs(path.parent, spec.inputs, source=path.name, progress=events)
+    made = msgspec.structs.replace(old, resolution=old.resolution | resolution_inputs(spec, path), inputs=found)
+    atomic_write(dockerfile_of(path, target), render(made).dockerfile)
+    atomic_write(target, locks.dumps(made))
+    changed = inputs.input_changes(path.parent, old.inputs, made.inputs)
+    return InputsUpdate(path=target, lock=made, old=old, input_changes=changed)
+
+
+def resolve(
+    spec: Spec, path: Path, old: locks.Lock | None, options: LockOptions, events: Events
+) -> tuple[locks.Lock, tuple[str, ...]]:
+    """Resolve a spec to a lock and write nothing; returns it with sentences that a person should read."""
+    from envbuild.determinism import policy
+    from envbuild.inputs.digest import digest_inputs
+
+    host = lock_hardware.Host.of(spec, path, options.host, old)
+    host.lock(None)  # what cannot be locked is refused before anything is resolved
+    resolver = _Resolver(spec=spec, options=options, events=events, store=Store())
+    base = operating_system.lock_base(spec, resolver.store, events) if spec.os.image else None
+    interpreter = base.python if base else operating_system.system_python(spec)
+    plan = lock_hardware.plan_cuda(spec, path, interpreter.version)
+    request = _python_request(spec, path, old, options, interpreter, plan)
+    wheels, system, added = resolver.parts(request, base)
+    if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
+        system = old.os  # suites are signed anew every day; that alone changes nothing
+    operating_system.check_pins(spec, system)
+    _remember_locations(resolver.store, wheels.locations)
+    frameworks = policy.frameworks_of(wheels.packages)
+    cuda, cuda_notes = lock_hardware.lock_cuda(spec, wheels.packages, frameworks, interpreter.version)
+    hardware = host.lock(cuda)
+    fit_notes = lock_hardware.check_cuda(spec, cuda, frameworks, interpreter.version, hardware)
+    environment = policy.environment(frameworks, spec.determinism, spec.os.architecture) | policy.gpu_environment(cuda)
+    wanted_by_spec = {package.name for package in spec.packages}
+    made = locks.Lock(
+        name=spec.name,
+        layout=old.layout if old and not options.upgrade else layout.VERSION,
+        resolution=resolution_inputs(spec, path, options.resolver),
+        os=system,
+        python=interpreter,
+        packages=wheels.packages,
+        frameworks=frameworks,
+        cuda=cuda,
+        hardware=hardware,
+        determinism=spec.determinism,
+        environment=policy.with_own({**(base.environment if base else {}), **environment}, spec.env),
+        added={**plan.added, **{name: reason for name, reason in added.items() if name not in wanted_by_spec}},
+        inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=events) if spec.inputs else (),
+        run=spec.run,
+    )
+    return made, (*wheels.notes, *plan.notes, *cuda_notes, *fit_notes, *host.notes(made))
+
+
+def _load(path: Path) -> tuple[Spec, Path]:
+    """Read a spec; returns it with its lock's file. Raises ``SpecError``."""
+    from envbuild.determinism import policy
+
+    spec = load_spec(path, check_env=policy.forbidden)
+    return spec, path.parent / f"pylock.{spec.name}.toml"
+
+
+def _refuse_other_changes(spec: Spec, path: Path, old: locks.Lock) -> None:
+    """Raise ``LockError`` unless the lock is what the spec asks for but for its inputs."""
+    as_before = msgspec.structs.replace(spec, inputs=tuple(entry.path for entry in old.inputs))
+    locked = {name: value for name, value in old.resolution.items() if not name.startswith("--")}
+    if stale := stale_inputs(locked, resolution_inputs(as_before, path)):
+        lines = "\n".join(f"  {line}" for line in stale)
+        raise LockError(
+            f"{old.file_name} is stale in more than its inputs\n{lines}", f"lock again: envbuild lock {path}"
+        )
+
+
+def _python_request(
+    spec: Spec,
+    path: Path,
+    old: locks.Lock | None,
+    options: LockOptions,
+    interpreter: locks.Python,
+    plan: CudaRequest,
+) -> PythonRequest:
+    """Return the request for the Python resolver."""
+    from envbuild.resolve.python.pins import PythonRequest
+    from envbuild.resolve.python.wheels import Target
+
+    return PythonRequest(
+        target=Target(python=interpreter.version, platform=interpreter.platform),
+        requirements=(*spec.requirements, *plan.requirements),
+        constraints=plan.constraints,
+        files=tuple(map(Path, spec.requirement_files)),
+        wheels=tuple(map(Path, spec.wheels)),
+        folder=path.parent.absolute(),
+        existing=old.packages if old else (),
+        upgrade=options.upgrade,
+        upgrade_packages=options.upgrade_packages,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Resolver:
+    """Resolves wheels and operating system at the same time."""
+
+    spec: Spec
+    options: LockOptions
+    events: Events
+    store: Store
+
+    def parts(
+        self, request: PythonRequest, base: operating_system.Base | None
+    ) -> tuple[ResolvedPython, locks.Os, dict[str, str]]:
+        """Return the wheels, the operating system, and the OS packages added for the wheels, with reasons."""
+        from envbuild.resolve.libraries import closure
+        from envbuild.resolve.python.pins import resolve_python
+
+        spec, options = self.spec, self.options
+        # What wheels may assume of every system is known beforehand, so both resolvers can run at once. Nothing is
+        # added to a base image: what it lacks is reported when it is built.
+        adds = bool(spec.requirements or spec.requirement_files) and not base
+        assumed = set(closure.added_os_packages((), spec.os.release)) if adds else set()
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(self._system, base, assumed)
+            wheels = resolve_python(
+                request,
+                cache_dir=self.store.cache_dir("python"),
+                resolver=options.resolver,
+                cross_check=options.cross_check,
+                progress=self.events,
+            )
+            added: dict[str, str] = {}
+            if wheels.packages and adds:
+                known = _libraries(wheels.packages, self.store)
+                added = closure.added_os_packages(wheels.packages, spec.os.release, known)
+            system = first.result() if set(added) == assumed else self._system(base, added)
+        return wheels, system, added
+
+    def _system(self, base: operating_system.Base | None, added: Iterable[str]) -> locks.Os:
+        if base:
+            return base.os
+        return operating_system.resolve_system(self.spec, added, self.store, self.events, refresh=self.options.refresh)
+
+
+def _remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) -> None:
+    """Store where wheels were found, so that a fetch soon after requests no index."""
+    folder = store.cache_dir("locations")
+    for sha256, places in locations.items():
+        atomic_write(folder / sha256, "\n".join(places).encode(), mode=0o600)
+
+
+def _libraries(packages: Sequence[locks.PythonPackage], store: Store) -> list[WheelLibraries]:
+    """Return what the shared objects of wheels need, as far as wheels are in the store or were read before."""
+    from envbuild.resolve.libraries.wheels import known_libraries, scan_wheel
+
+    found: list[WheelLibraries] = []
+    cache = store.cache_dir("libraries")
+    for wheel in (package.wheel for package in packages):
+        known = known_libraries(wheel.sha256, cache)
+        if known is None and store.has(wheel.sha256, wheel.size):
+            known = scan_wheel(store.path(wheel.sha256), wheel.sha256, cache, wheel.name)
+        found += [known] if known is not None else []
+    return found
