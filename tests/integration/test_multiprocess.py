@@ -352,3 +352,32 @@ if __name__ == "__main__":
     assert len(set(numbers)) == len(numbers) == 360
     plain, again = without_hook(tree, 2, str(script))
     assert plain != again
+
+
+NOTEBOOK = """
+import json, sys, nbclient, nbformat
+code = '''
+import json, subprocess, sys, tempfile
+import numpy
+program = [sys.executable, "-c", "import random; print(random.random())", tempfile.mkdtemp()]
+found = [numpy.random.random(), numpy.random.default_rng().random(), float(subprocess.check_output(program))]
+print(json.dumps(found))
+'''
+for _ in range(2):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    nbclient.NotebookClient(notebook, timeout=900).execute()
+    print(*(output["text"] for output in notebook.cells[0].outputs if output["name"] == "stdout"))
+"""
+
+
+def test_notebook_kernels(make: Maker, tmp_path: Path) -> None:
+    """A kernel's numbers do not hang on the name of its connection file, which is another one in each run."""
+    tree = make("notebooks", "torch")
+    (tmp_path / "notebook.py").write_text(NOTEBOOK)
+    fresh(tree)
+    first, *others = runs(tree, RUNS, str(tmp_path / "notebook.py"))
+    assert [first] * (RUNS - 1) == others
+    numbers = [number for line in first for number in line]
+    assert len(set(numbers)) == len(numbers) == 6
+    paths = {record["path"] for record in tree.records()}
+    assert {"", "exec ipykernel_launcher.1", "exec ipykernel_launcher.2"} < paths

@@ -389,6 +389,84 @@ def test_children_draw_other_numbers_and_the_same_each_run(tree: Tree) -> None:
     assert (first[0], first[-1]) == (generator.random(), generator.random())
 
 
+VOLATILE = """
+import asyncio, concurrent.futures, json, os, subprocess, sys, tempfile, uuid
+draw = "import random; print(random.random())"
+def run(*command, **options):
+    return subprocess.run([*map(str, command)], capture_output=True, check=True, text=True, **options).stdout
+def python(number):
+    return run(sys.executable, "draw.py", number, f"/run/kernel-{uuid.uuid4()}.json")
+async def later():
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "draw.py", str(uuid.uuid4()), stdout=asyncio.subprocess.PIPE
+    )
+    return (await process.communicate())[0].decode()
+found = [run(sys.executable, "-c", draw, tempfile.mkdtemp()) for _ in range(2)]
+found += [run(sys.executable, "draw.py", uuid.uuid4(), env=env) for env in (None, dict(os.environ))]
+found += [run(sys.executable, "draw.py", os.getpid(), close_fds=False)]
+found += [
+    subprocess.check_output(f"{sys.executable} draw.py {number} {uuid.uuid4()}; true", shell=True, text=True)
+    for number in range(2)
+]
+found.append(asyncio.run(later()))
+with concurrent.futures.ThreadPoolExecutor(3) as pool:
+    found += pool.map(python, range(3))
+reader, writer = os.pipe()
+if os.posix_spawn(sys.executable, [sys.executable, "draw.py", str(uuid.uuid4())], os.environ,
+                  file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1)]):
+    os.close(writer)
+    found.append(os.read(reader, 99).decode())
+print(json.dumps(found))
+"""
+
+
+def test_volatile_arguments_change_no_seed(tree: Tree) -> None:
+    """Temporary folders, UUIDs and process numbers among arguments leave a child's numbers what they were."""
+    (tree.root / "draw.py").write_text("import random; print(random.random())")
+    path = script(tree, VOLATILE)
+    first, second = (json.loads(tree.execute(path).stdout) for _ in range(2))
+    assert first == second
+    assert len(set(first)) == len(first) == 12
+    assert not [record["warnings"] for record in tree.records() if record["warnings"]]
+
+
+TEMPORARY = """
+import json, os, sys, tempfile, threading
+def names():
+    with tempfile.NamedTemporaryFile() as one, tempfile.TemporaryDirectory() as two:
+        return [one.name, two, tempfile.mkdtemp(dir=sys.argv[1]), tempfile.mkstemp(dir=os.fsencode(sys.argv[1]))[1]]
+found = names()
+thread = threading.Thread(target=lambda: found.extend(names())); thread.start(); thread.join()
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.write(writer, json.dumps([os.fsdecode(name) for name in names()]).encode())
+    os._exit(0)
+found += json.loads(os.read(reader, 9999))
+print(json.dumps([os.path.basename(os.fsdecode(name)) for name in found]))
+"""
+
+
+def test_temporary_names_repeat(tree: Tree, tmp_path: Path) -> None:
+    """Names of temporary files are the same in every run and differ between processes and threads of a run."""
+    path = script(tree, TEMPORARY)
+    runs = []
+    for number in range(2):
+        (tmp_path / str(number)).mkdir()
+        runs.append(json.loads(tree.execute(path, str(tmp_path / str(number))).stdout))
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == len(runs[0]) == 12
+
+
+def test_temporary_names_never_collide(tree: Tree, tmp_path: Path) -> None:
+    """In a folder with the files of many earlier runs new names are found; ``mktemp`` keeps its random names."""
+    text = (
+        f"import sys, tempfile; print(tempfile.mktemp())\nfor _ in range(60): tempfile.mkstemp(dir={str(tmp_path)!r})"
+    )
+    asked = {tree.execute("-c", text).stdout for _ in range(3)}
+    assert len(asked) == 3
+    assert len(list(tmp_path.iterdir())) == 180
+
+
 def test_forked_children_follow_the_scripts_own_seed(tree: Tree) -> None:
     """A script that seeds itself decides its forked children's numbers too."""
     path = script(tree, CHILDREN)

@@ -55,14 +55,95 @@ def test_local_ranks(variables: dict[str, str], place: str) -> None:
     assert lineage.place(variables, 7, ["python"]) == place
 
 
+def child(parent: str, started: str, *arguments: str) -> str:
+    """The place of a child that a process at ``parent`` has started."""
+    return lineage.place({lineage.VARIABLE: lineage.announce({}, 7, parent, started)}, 8, arguments)
+
+
 def test_children() -> None:
-    """A child of a Python of the run is told apart by its arguments, a re-exec is the same process."""
-    parent = {lineage.VARIABLE: lineage.announce({}, 7, "")}
-    one = lineage.place(parent, 8, ["python", "worker.py", "1"])
-    assert one.startswith("exec ")
-    assert one == lineage.place(parent, 9, ["/other/python", "worker.py", "1"])
-    assert one != lineage.place(parent, 8, ["python", "worker.py", "2"])
-    assert lineage.place(parent, 7, ["python", "-m", "again"]) == ""
+    """A program that a Python starts is told apart by its name and by the order of starts, not by its arguments."""
+    counts: dict[str, int] = {}
+    commands = [["python", "worker.py", "1"], ["/other/python", "-u", "lib/worker.py", "/tmp/x"], ["python", "b.py"]]
+    started = [lineage.started(counts, command, ordered=True) for command in commands]
+    assert started == ["worker.py.1", "worker.py.2", "b.py.1"]
+    assert child("", started[1], *commands[1]) == "exec worker.py.2"
+    assert child("rank 1", started[2], *commands[2]) == "rank 1/exec b.py.1"
+    assert lineage.place({lineage.VARIABLE: lineage.announce({}, 7, "")}, 7, ["python", "-m", "again"]) == ""
+
+
+def test_children_of_threads() -> None:
+    """Threads may start programs in any order: the arguments tell those apart, without their volatile parts."""
+    counts: dict[str, int] = {}
+    command = ["python", "-m", "kernel", "-f", "/run/kernel-0e1f87c2-93d1-4f0e-a2b7-8d5c2f3b9a10.json", "--index=1"]
+    (one, two, three, four) = (
+        lineage.started(counts, command if change is None else [*command[:-1], change], ordered=False)
+        for change in (None, "--index=2", None, "--index=1")
+    )
+    assert one.startswith("kernel ")
+    assert one != two
+    assert one.rpartition(".")[0] == three.rpartition(".")[0] == four.rpartition(".")[0]
+    assert child("", one, *command) == f"exec {one}"
+
+
+def test_children_of_other_programs() -> None:
+    """A Python that a shell started has the shell's place, its name and the digest of its arguments."""
+    started = lineage.started({}, ["/bin/sh", "-c", "python a.py 1; python a.py 2"], ordered=True)
+    one, two = (child("", started, "python", "a.py", number) for number in "12")
+    assert one.startswith(f"exec {started}/a.py ")
+    assert one != two
+    assert child("", "", "python", "a.py", "1").startswith("exec a.py ")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python train.py --epochs 3", "train.py"),
+        ("/usr/bin/python3.11 -I -W error -X dev -u src/train.py", "train.py"),
+        ("python -Werror -Xdev train.py", "train.py"),
+        ("python --check-hash-based-pycs never train.py", "train.py"),
+        ("python -um package.train -c x", "package.train"),
+        ("python -mpackage.train", "package.train"),
+        ("python -", "-"),
+        ("python", "python"),
+        ("bash -eo pipefail run.sh 1", "run.sh"),
+        ("/opt/env/bin/torchrun --standalone train.py", "torchrun"),
+        ("python /tmp/tmpk3j2l1m0.py", "_.py"),
+        ("python a:b/c d", "c"),
+        ("", ""),
+    ],
+)
+def test_names_of_programs(command: str, name: str) -> None:
+    """The script, the module, or the program itself; options of the interpreter and their values are neither."""
+    assert lineage.program(command.split()) == name.replace("_.py", "*.py")
+
+
+def test_names_of_code() -> None:
+    """Code on the command line is named by its digest, whatever temporary names are in it."""
+    one, two, other = (
+        lineage.program(["python", "-c", code])
+        for code in ("open('/tmp/tmpabc_1234')", "open('/tmp/tmpxyz_5678')", "import sys")
+    )
+    assert one == two != other
+    assert one.startswith("-c-")
+    assert lineage.program(["sh", "-c", "import sys"]) == f"sh{other}"
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("kernel-0e1f87c2-93d1-4f0e-a2b7-8d5c2f3b9a10.json", "kernel-*.json"),
+        ("/tmp/tmpk3j2l1m0/out", "/tmp/*/out"),
+        ("runs/20261122-074510", "runs/*"),
+        ("2026-11-22_07:45:10", "*_*"),
+        ("tcp://127.0.0.1:43127", "tcp://127.0.0.1:*"),
+        ("--lr=0.001 --epochs 30 --seed 12345", "--lr=0.001 --epochs 30 --seed 12345"),
+        ("deadbeef training", "deadbeef training"),
+        ("0123abcdef", "*"),
+    ],
+)
+def test_masks(text: str, masked: str) -> None:
+    """What varies between runs is masked, values of a program's own are not."""
+    assert lineage.mask(text) == masked
 
 
 def test_launched_by_python() -> None:
@@ -78,6 +159,7 @@ def test_multiprocessing_children() -> None:
     arguments = ["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(pipe_handle=9)"]
     place = lineage.place(parent, 8, arguments)
     assert place == "rank 1/worker"
+    assert not lineage.is_worker(["python", "train_multiprocessing.py"])
     assert lineage.worker(place, (2, 1)) == "rank 1/worker 2.1"
     assert lineage.worker(lineage.fork("rank 1", 4), (2,)) == "rank 1/worker 2"
     assert lineage.worker("", (1,)) == "worker 1"
@@ -85,5 +167,5 @@ def test_multiprocessing_children() -> None:
 
 def test_path_with_colons_survives() -> None:
     """The path is the last part and may hold anything."""
-    assert lineage.place({lineage.VARIABLE: "7::a:b"}, 7, []) == "a:b"
+    assert lineage.place({lineage.VARIABLE: "7:::a:b"}, 7, []) == "a:b"
     assert lineage.place({lineage.VARIABLE: "nonsense"}, 7, []) == ""

@@ -25,7 +25,7 @@ _BETWEEN = frozenset(("os", "random", "secrets", "uuid", __name__.partition(".")
 """Modules and packages that draw for whoever calls them."""
 
 
-class Draws:
+class EntropyLog:
     """What was drawn in one process.
 
     Args:
@@ -90,9 +90,10 @@ class Draws:
 
 def begin(process: Process) -> None:
     """Watch the draws of this process, and have them in its record."""
-    draws = process.draws_seen = Draws(_steps)
-    draws.install()
-    os.register_at_fork(after_in_child=draws.found.clear)
+    log = EntropyLog(_steps)
+    log.install()
+    process.entropy = log.as_list
+    os.register_at_fork(after_in_child=log.found.clear)
 
 
 def _steps() -> int | None:

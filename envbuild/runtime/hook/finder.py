@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 
+from .process import LOADERS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 WATCHED = {
     "random": "standard.seed_random",
+    "subprocess": "standard.number_programs",
+    "tempfile": "standard.name_temporaries",
     "multiprocessing.process": "standard.number_workers",
     "multiprocessing.pool": "for_pools.set_up_pool",
     "concurrent.futures.process": "for_pools.set_up_executor",
@@ -31,8 +35,6 @@ WATCHED = {
     "jax": "for_jax.set_up",
 }
 """Module to the function, below ``frameworks``, that sets it up: called with the module and the process."""
-LOADERS = frozenset(("tensorflow", "torch", "jax"))
-"""Those of them that load NVIDIA's libraries: what is loaded by then is compared with the lock."""
 PARSERS = {
     "argparse": "for_argparse.set_up",
     "absl.flags._flagvalues": "for_absl.set_up",

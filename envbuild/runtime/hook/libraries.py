@@ -16,15 +16,22 @@ import os
 import sys
 
 from ..guard.library_check import is_nvidia
-from .finder import LOADERS
 from .objects import executable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
-    from .process import Process
+    class Checked(Protocol):
+        """What a check needs of the process."""
+
+        config: Any
+        libraries: list[dict[str, Any]]
+
+        def stop(self, headline: str, message: str, fix: str) -> None:
+            """End the process, or warn."""
+
 
 DRIVER = "libcuda"
 """Comes from the host, not from the environment: recorded, and judged by the guard."""
@@ -38,14 +45,12 @@ _FIX = (
 )
 
 
-def check(process: Process, maps: str = "/proc/self/maps") -> None:
+def check(process: Checked, maps: str = "/proc/self/maps") -> None:
     """Look at what is loaded now, keep it for the record, and stop or warn about what is not as locked.
 
     For a lock without CUDA it is only recorded.
     """
     wanted = process.config.CUDA
-    if wanted is None and not LOADERS.intersection(process.modules):
-        return
     paths = relevant(_mapped(maps))
     known = {entry["path"]: entry for entry in process.libraries}
     for path in paths:

@@ -10,13 +10,20 @@ so that streams differ between processes and repeat between runs. Paths:
 - ``rank 1.0``: the same where a launcher tells the numbers of node and process only;
 - ``worker 2.1``: a ``multiprocessing`` child by its identity, the same for fork, spawn and forkserver;
 - ``fork 3``: the third child that the parent made with ``os.fork``;
-- ``exec 1f0c…``: another Python started by a Python of the run, by the digest of its arguments;
+- ``exec train.py.2``: another Python that a Python of the run started: its script, its module or a digest of its code,
+  and how many of that name the parent had started from its main thread. Arguments do not count: they hold names of
+  temporary files, ports, connection files;
+- ``exec train.py 1f0c….1``: the same, started from another thread. The order of such starts may be a race, so the
+  arguments count, with volatile parts masked, and the number is per name and arguments. Threads that start programs
+  whose masked arguments are equal, at the same time, are not told apart reliably;
+- ``exec run.sh.1/train.py 1f0c…``: a Python that another program started, itself started by a Python of the run;
 - ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py).
 
 A forked child inherits the parent's generators. Their state at the fork (INHERITED) goes into the child's seed, so
 that a seed which the script set by itself still decides its children's numbers.
 
-``ENVBUILD_PROCESS`` = ``PID:RANK:PATH`` tells a process its parent's place; equal PIDs mean a re-exec.
+``ENVBUILD_PROCESS`` = ``PID:RANK:PROGRAM:PATH`` holds the parent's place, and the child's name and number; equal PIDs
+mean a re-exec. PROGRAM is empty where the start was not seen (``os.system``).
 """
 
 from __future__ import annotations
@@ -28,6 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 VARIABLE = "ENVBUILD_PROCESS"
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh"))
+_VOLATILE = (
+    r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",  # a UUID
+    r"(?<!\d)\d{4}[-_.]\d\d[-_.]\d\d(?!\d)",  # a date
+    r"(?<!\d)\d\d[-:_.]\d\d[-:_.]\d\d(?!\d)",  # a time
+    r"(?<!\d)\d{8}[-_T]\d{4,6}(?!\d)",  # both without separators
+    r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]{8,}\b|\d{8,}",
+    r"tmp[a-z0-9_]{8}(?![a-z0-9_])",
+)
 
 # torchrun, Open MPI, MPICH and Intel MPI, PMIx, MVAPICH2, Horovod, Slurm. The launcher nearest to the process first.
 RANKS = (
@@ -67,23 +83,96 @@ def place(environment: Mapping[str, str], pid: int, arguments: Sequence[str]) ->
     """
     own = rank(environment)
     base = f"rank {own}" if own.strip("0") else ""
-    parts = environment.get(VARIABLE, "").split(":", 2)
-    if len(parts) != 3:
+    parts = environment.get(VARIABLE, "").split(":", 3)
+    if len(parts) != 4:
         return base
-    parent, parent_rank, parent_path = parts
+    parent, parent_rank, started, parent_path = parts
     if own != parent_rank:
         return base
     if parent == str(pid):
         return parent_path
-    if any("multiprocessing" in argument or "loky" in argument for argument in arguments):
+    if is_worker(arguments):
         # Its arguments are numbers of descriptors; its identity comes with its task.
         return _join(parent_path, "worker")
-    return _join(parent_path, "exec " + sha256("\0".join(arguments[1:]).encode("utf-8", "surrogateescape"))[:16])
+    name = program(arguments)
+    if name == started.rpartition(".")[0].partition(" ")[0]:
+        return _join(parent_path, f"exec {started}")
+    through = f"{started}/" if started else ""
+    return _join(parent_path, f"exec {through}{name} {_digest(arguments[1:])}")
 
 
-def announce(environment: Mapping[str, str], pid: int, path: str) -> str:
-    """Return the value of ``VARIABLE`` for this process's children."""
-    return f"{pid}:{rank(environment)}:{path}"
+def announce(environment: Mapping[str, str], pid: int, path: str, started: str = "") -> str:
+    """Return the value of ``VARIABLE`` for this process's children; ``started`` is one child's name and number."""
+    return f"{pid}:{rank(environment)}:{started}:{path}"
+
+
+def is_worker(arguments: Sequence[str]) -> bool:
+    """Whether a command line is that of a ``multiprocessing`` child, its helpers included (joblib's loky too)."""
+    return any(
+        word == "--multiprocessing-fork" or word.startswith("from multiprocessing.") or "loky.backend" in word
+        for word in arguments
+    )
+
+
+def started(counts: dict[str, int], arguments: Sequence[str], *, ordered: bool) -> str:
+    """Return the name and the number of a program that is started now.
+
+    Args:
+        counts: how many were started so far; the new one is added.
+        arguments: its command line.
+        ordered: whether this thread's starts always come in the same order.
+    """
+    key = program(arguments)
+    if not ordered:
+        key += f" {_digest(arguments[1:])}"
+    counts[key] = counts.get(key, 0) + 1
+    return f"{key}.{counts[key]}"
+
+
+def program(arguments: Sequence[str]) -> str:
+    """Name what a command line runs: the script of an interpreter, its module, or a digest of its code; else itself."""
+    words = list(arguments)
+    base = words[0].rpartition("/")[2] if words else ""
+    python = base.startswith(("python", "pypy"))
+    if not python and base not in _SHELLS:
+        return _plain(base)
+    valued = "WX" if python else "oO"
+    place = 1
+    while place < len(words):
+        word = words[place]
+        place += 1
+        if not word.startswith("-") or word == "-":
+            return _plain(word.rpartition("/")[2])
+        for index, letter in enumerate(word[1:] if not word.startswith("--") else "", 2):
+            if letter == "c":
+                code = word[index:] if python and word[index:] else "".join(words[place : place + 1])
+                return f"{'' if python else 'sh'}-c-{_digest([code])[:8]}"
+            if letter == "m" and python:
+                return _plain(word[index:] or "".join(words[place : place + 1]))
+            if letter in valued:
+                place += not word[index:]
+                break
+        place += word == "--check-hash-based-pycs"
+    return _plain(base)
+
+
+def mask(text: str) -> str:
+    """Return a text without what varies between runs: UUIDs, long numbers, temporary names, ports, times."""
+    import re
+
+    for pattern in _VOLATILE:
+        text = re.sub(pattern, "*", text)
+    return re.sub(r"(?<!\d)\d{5}(?!\d)", lambda found: "*" if 32768 <= int(found[0]) <= 60999 else found[0], text)
+
+
+def _digest(arguments: Sequence[str]) -> str:
+    return sha256("\0".join(map(mask, arguments)).encode("utf-8", "surrogateescape"))[:16]
+
+
+def _plain(name: str) -> str:
+    """Return a name for a path: volatile parts masked, and no character that separates parts."""
+    name = mask(name) if len(name) >= 8 and any(letter.isdigit() or letter == "_" for letter in name) else name
+    return "".join(letter if letter.isalnum() or letter in "._-*" else "_" for letter in name)
 
 
 def worker(path: str, identity: Sequence[int]) -> str:

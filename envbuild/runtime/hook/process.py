@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .entropy import Draws
     from .parameters import Parameters
 
 FORMAT = 1
+LOADERS = frozenset(("tensorflow", "torch", "jax"))
+"""Frameworks that load NVIDIA's libraries: what is loaded after their import is compared with the lock."""
 
 
 class Process:
@@ -52,9 +53,12 @@ class Process:
         """Called when the process ends by itself; what they raise is a warning."""
         self.refusals: list[dict[str, Any]] | None = None
         """Operations that a framework refused; None until one is loaded that does."""
-        self.draws_seen: Draws | None = None
-        """Draws from the system's entropy; None unless this run is to diagnose (``entropy``)."""
+        self.entropy: Callable[[], list[dict[str, Any]]] | None = None
+        """Returns the draws from the system's entropy; None unless this run is to diagnose (``EntropyLog``)."""
         self.forks = self.calls = 0
+        self.programs: dict[str, int] = {}
+        """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
+        self.starting = allocate_lock()
         self.main_thread = get_ident()
         self.moving = False
         self.task = ""
@@ -151,6 +155,14 @@ class Process:
             report = self._failed if vital else self.warn
             report(f"{what}: {type(error).__name__}: {error}")
 
+    def announce_program(self, arguments: Sequence[str]) -> str:
+        """Count a program that is started now, and return the value of ``ENVBUILD_PROCESS`` for it."""
+        place = self.task or self.path
+        if lineage.is_worker(arguments):
+            return lineage.announce(os.environ, os.getpid(), place)
+        started = lineage.started(self.programs, arguments, ordered=get_ident() == self.main_thread)
+        return lineage.announce(os.environ, os.getpid(), place, started)
+
     def enter_worker(self, identity: Sequence[int]) -> None:
         """Become a ``multiprocessing`` child: reseed everything by its identity; a pool's may be killed at its end."""
         self.inherited = self.inherited or self.states()
@@ -161,6 +173,7 @@ class Process:
         """Reseed everything for a task (tasks.py), which any worker of a pool may have taken."""
         self.task, self.inherited_by_task = place, inherited
         self.calls = self.forks = 0
+        self.programs = {}
         self._move(self.path)
 
     def write(self, *, final: bool = False) -> None:
@@ -190,7 +203,9 @@ class Process:
         self.write(final=True)
 
     def check_libraries(self) -> None:
-        """Compare NVIDIA's libraries that are loaded by now with the lock."""
+        """Compare the libraries of NVIDIA that are loaded by now with the lock."""
+        if self.config.CUDA is None and not LOADERS.intersection(self.modules):
+            return
         from . import libraries
 
         self.guarded("libraries", partial(libraries.check, self), vital=False)
@@ -225,7 +240,7 @@ class Process:
             **self.observer.as_dict(final=final),
             **({"objects": _objects()} if final else {}),
             "refused_ops": self.refusals or [],
-            **({"entropy": self.draws_seen.as_list()} if self.draws_seen else {}),
+            **({"entropy": self.entropy()} if self.entropy else {}),
             "warnings": self.warnings,
         }
 
@@ -238,7 +253,8 @@ class Process:
         self.inherited = self.inherited_by_child
         origin, number, self.forks = self.task or self.path, self.forks, 0
         self.task, self.calls, self.main_thread = "", 0, get_ident()
-        self.writing = allocate_lock()
+        self.programs = {}
+        self.writing, self.starting = allocate_lock(), allocate_lock()
         self._parameters = None
         self.observer.forked()
         self._move(lineage.fork(origin, number))
@@ -324,8 +340,15 @@ def _version(name: str, module: Any) -> str:
 
 
 def _arguments() -> list[str]:
-    """Return the interpreter's whole command line."""
-    return list(getattr(sys, "orig_argv", None) or getattr(sys, "argv", []))
+    """Return the interpreter's whole command line; Python 3.9 has no ``sys.orig_argv``."""
+    found = getattr(sys, "orig_argv", None)
+    if found is None:
+        try:
+            with open("/proc/self/cmdline", "rb", buffering=0) as stream:
+                found = [os.fsdecode(word) for word in stream.readall().split(b"\0")[:-1]]
+        except OSError:
+            found = getattr(sys, "argv", [])
+    return list(found)
 
 
 def _plain(value: Any) -> Any:

@@ -163,7 +163,7 @@ class Tracer:
         if any(hasattr(value, "detach") for value in values):
             from .trace_tensors import measure
 
-            return measure(values, self, figures)
+            return measure(values, lambda arrays, figures: self.meter.measure(arrays, figures), figures)
         return self.meter.measure(values, figures)
 
     def digest(self, values: list[Any]) -> int:

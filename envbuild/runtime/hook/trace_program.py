@@ -15,10 +15,22 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, Protocol
 
-    from .trace import Tracer
+    class Tracer(Protocol):
+        """What receives the steps."""
+
+        def guarded(self, action: Callable[[], None]) -> None:
+            """Run what may call ``step``."""
+
+        def digest(self, values: list[Any]) -> int:
+            """Return one digest of several tensors."""
+
+        @property
+        def step(self) -> Callable[..., None]:
+            """Count a step, and enter the tensors if it is time to."""
+
 
 EVENT = "envbuild.step"
 _DEPTH = 32

@@ -12,10 +12,9 @@ from .trace_measure import BLOCK, MASK, SKETCHES, block_sign, multiplier, signs,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .trace import Tracer
     from .trace_measure import Measured
 
 AT_ONCE = 512
@@ -49,8 +48,16 @@ def octets(tensor: Any) -> bytes:
         return bytes(array.tobytes()) if array is not None else bytes(flat.tolist())
 
 
-def measure(values: Sequence[Any], tracer: Tracer, figures: bool = True) -> list[Measured]:
-    """Return digests, and figures if asked for, of tensors; results of a GPU are fetched with one copy."""
+def measure(
+    values: Sequence[Any], measure_arrays: Callable[[list[Any], bool], list[Measured]], figures: bool = True
+) -> list[Measured]:
+    """Return digests, and figures if asked for, of tensors; results of a GPU are fetched with one copy.
+
+    Args:
+        values: tensors, and arrays of NumPy.
+        measure_arrays: measures arrays of NumPy, which tensors of the processor become.
+        figures: whether figures are wanted.
+    """
     torch = _torch()
     found: list[Any] = [None] * len(values)
     arrays: list[tuple[int, Any]] = []
@@ -63,7 +70,7 @@ def measure(values: Sequence[Any], tracer: Tracer, figures: bool = True) -> list
             else:
                 waiting.setdefault(value.device, []).append((place, _on_device(torch, value, figures)))
         if arrays:
-            for (place, _), result in zip(arrays, tracer.meter.measure([array for _, array in arrays], figures)):
+            for (place, _), result in zip(arrays, measure_arrays([array for _, array in arrays], figures)):
                 found[place] = result
         for results in waiting.values():
             rows = torch.stack([row for _, row in results]).cpu()

@@ -1,20 +1,27 @@
-"""The standard library: ``random``, and the identity of ``multiprocessing`` children."""
+"""The standard library: ``random``, names of temporary files, and the identity of children."""
 
 from __future__ import annotations
 
 import os
+import sys
+from _thread import get_ident
 
+from .. import lineage
 from ..switching import OWN_SEEDS, Access, apply, notice_seeds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from ..process import Process
 
+REPEATED = 100
+"""Attempts at one temporary file with names that repeat; later attempts have Python's own random names."""
+
 
 def seed_random(module: Any, process: Process) -> None:
-    """Seed the module's functions. ``random.Random()`` objects are left alone: ``tempfile`` relies on them."""
+    """Seed the module's functions. ``random.Random()`` objects are left alone: names of semaphores rely on them."""
     notice_seeds(module, "seed", "random.seed", process)
     apply("python", module, process, ACCESS)
     # The module itself reseeds forked children from the system's entropy, after the hook's own handler.
@@ -48,3 +55,79 @@ def number_workers(module: Any, process: Process) -> None:
 
     _bootstrap.__wrapped__ = original  # type: ignore[attr-defined]
     module.BaseProcess._bootstrap = _bootstrap
+
+
+def number_programs(module: Any, process: Process) -> None:
+    """Give each program that is started its number: ``subprocess``, ``asyncio`` and ``multiprocessing`` end here."""
+    low: Any = __import__("_posixsubprocess")
+    fork_exec, posix_spawn = low.fork_exec, os.posix_spawn
+
+    def numbered_fork_exec(*arguments: Any) -> Any:
+        # args, executables, close_fds, pass_fds, cwd, env, …: the same places since Python 3.2.
+        with process.starting:
+            variable = process.announce_program(_words(arguments[0]))
+            environment = arguments[5]
+            if environment is not None:
+                return fork_exec(*arguments[:5], _with_entry(environment, variable), *arguments[6:])
+            before = os.environ.get(lineage.VARIABLE)
+            if before is None:  # the program removed it: its children are to have none
+                return fork_exec(*arguments)
+            os.putenv(lineage.VARIABLE, variable)
+            try:
+                return fork_exec(*arguments)
+            finally:
+                os.putenv(lineage.VARIABLE, before)
+
+    def numbered_posix_spawn(path: Any, argv: Any, env: Any, **options: Any) -> Any:
+        with process.starting:
+            variable = process.announce_program(_words(argv))
+        env = {**env, lineage.VARIABLE: variable} if lineage.VARIABLE in env else env
+        return posix_spawn(path, argv, env, **options)
+
+    low.fork_exec = numbered_fork_exec
+    if hasattr(module, "_fork_exec"):  # since Python 3.11
+        module._fork_exec = numbered_fork_exec
+    numbered_posix_spawn.__wrapped__ = posix_spawn  # type: ignore[attr-defined]
+    numbered_posix_spawn.__name__ = numbered_posix_spawn.__qualname__ = "posix_spawn"
+    numbered_posix_spawn.__doc__, numbered_posix_spawn.__module__ = posix_spawn.__doc__, "os"
+    os.posix_spawn = numbered_posix_spawn
+
+
+def _words(arguments: Any) -> list[str]:
+    return [os.fsdecode(word) for word in arguments]
+
+
+def _with_entry(environment: Any, variable: str) -> list[bytes]:
+    """Replace the entry in a list of ``NAME=value``; a child that was to have none gets none."""
+    name = f"{lineage.VARIABLE}=".encode()
+    return [name + variable.encode() if entry.startswith(name) else entry for entry in environment]
+
+
+def name_temporaries(module: Any, process: Process) -> None:
+    """Have the names of temporary files and folders repeat: they become arguments, text in outputs, sort keys.
+
+    Only for ``mkstemp`` and ``mkdtemp`` and what they serve, which create with O_EXCL and try the next name. ``mktemp``
+    and others that merely ask for a name keep Python's random ones: two processes of the same place could collide.
+    """
+    original = module._get_candidate_names
+    creating = {module.mkdtemp.__code__, module._mkstemp_inner.__code__}
+    streams: dict[bool, tuple[str, Any]] = {}
+
+    def stream() -> Any:
+        """Return the generator of this process (or task); threads other than the main one share another one."""
+        main = get_ident() == process.main_thread
+        place = f"{process.task or process.path}/temporary names{'' if main else ' of threads'}"
+        if streams.get(main, ("",))[0] != place:
+            streams[main] = place, module._Random(lineage.derive(process.config.SEED, place))
+        return streams[main][1]
+
+    def names() -> Iterator[str]:
+        choose, letters = stream().choices, "abcdefghijklmnopqrstuvwxyz0123456789_"
+        for _ in range(REPEATED):
+            yield "".join(choose(letters, k=8))
+        yield from original()
+
+    def candidates() -> Any:
+        return names() if sys._getframe(1).f_code in creating else original()
+
+    module._get_candidate_names = candidates
