@@ -83,7 +83,7 @@ def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
         for draw in process.get("entropy") or ():
             weight = _weight(draw, evidence.divergence)
             name = str(draw.get("module") or "").partition(".")[0]
-            if not weight or name == "__main__" or _of_project(str(draw.get("file") or "")):
+            if not weight or name == "__main__" or _of_project(str(draw.get("file") or "")) or _harmless(draw):
                 continue
             call = f"{draw.get('call')}(){' without a seed' if draw.get('call') == 'random.seed' else ''}"
             when = (
@@ -95,16 +95,35 @@ def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
                 area="entropy",
                 weight=weight,
                 what=f"{call} is reached by no seed, and the package {name} draws from it {when}",
-                where=f"{_inside(str(draw.get('file')))}:{draw.get('line')}",
+                where=_route(draw),
                 attempt=f"look for a seed among the options of {name}, or report it there",
             )
 
 
+def _harmless(draw: Mapping[str, Any]) -> bool:
+    """Whether no parameter can depend on a draw.
+
+    No number was drawn from the generator that was seeded; or an installed package drew while it was imported, and no
+    number was drawn from its generators later (sympy, which PyTorch imports).
+    """
+    return draw.get("used", None) is False or bool(draw.get("importing") and not draw.get("used"))
+
+
+def _route(draw: Mapping[str, Any]) -> str:
+    """Return the calls from the project's line to the draw; only the draw's own line without such a line."""
+    places = [f"{_inside(str(call.get('file')))}:{call.get('line')}" for call in draw.get("chain") or ()]
+    if len(places) < 2 or not _of_project(str(draw["chain"][0].get("file"))):
+        return f"{_inside(str(draw.get('file')))}:{draw.get('line')}"
+    return " → ".join(place.removeprefix("/workspace/") for place in places)
+
+
 def _weight(draw: Mapping[str, Any], divergence: Divergence | None) -> int:
-    """Judge a draw by when its line drew divergence; 0 for one that is not told."""
+    """Judge a draw by when its line drew first; 0 for one that is not told."""
     step, name = draw.get("step"), str(draw.get("module") or "").partition(".")[0]
     if divergence is None or divergence.kind not in ("step", "start"):
         return 45 if name not in _FRAMEWORKS else 0
+    if draw.get("importing"):  # a package's own generator, seeded at its import and drawn from at any time
+        return 50
     if divergence.kind == "step" and divergence.step > 1:
         return 82 if step == divergence.step - 1 else 0
     return 55 if not step and name not in _FRAMEWORKS else 0

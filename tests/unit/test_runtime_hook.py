@@ -250,8 +250,49 @@ def test_draws_are_kept_while_diagnosing(tree: Tree) -> None:
         ("os.urandom", name, 4, 4), ("random.seed", name, 5, 2), ("os.urandom", "plain.py", 3, 3)
     ]  # fmt: skip
     assert {each["step"] for each in record["entropy"]} == {None}
+    assert {each["importing"] for each in record["entropy"]} == {""}
     tree.execute(path)
     assert all("entropy" not in each for each in tree.records() if each["pid"] != record["pid"])
+
+
+PACKAGE = {
+    "outer/__init__.py": "import inner\ndef draw():\n    return helper()\ndef helper():\n    return inner.token()\n",
+    "inner.py": (
+        "import os, random\nidle, busy = random.Random(), random.Random()\nkey = os.urandom(4)\n"
+        "def token():\n    return os.urandom(4), busy.random()\n"
+    ),
+}
+
+
+def test_draws_hold_what_ranks_them(tree: Tree) -> None:
+    """Recorded with a draw: the package whose import drew, the calls that led there, and whether it matters."""
+    for name, text in PACKAGE.items():
+        (tree.site / name).parent.mkdir(exist_ok=True)
+        (tree.site / name).write_text(text)
+    path = script(
+        tree,
+        "import random, outer\nrandom.seed()\nrandom.seed(3); random.random()\nlone = random.Random()\n"
+        "def train():\n    outer.draw()\ntrain()\ndel lone\n",
+    )
+    tree.execute(path, variables={"ENVBUILD_DIAGNOSE": "1"})
+    (record,) = tree.records()
+    found = [
+        (each["call"], Path(each["file"]).name, each["line"], each["importing"], each.get("used", ""))
+        for each in record["entropy"]
+    ]
+    assert found == [
+        ("random.seed", "inner.py", 2, "outer", True),
+        ("os.urandom", "inner.py", 3, "outer", ""),
+        ("random.seed", "script.py", 2, "", False),
+        ("random.seed", "script.py", 4, "", None),
+        ("os.urandom", "inner.py", 5, "", ""),
+    ]
+    functions = [(Path(call["file"]).name, call["line"], call["function"]) for call in record["entropy"][4]["chain"]]
+    assert functions == [
+        ("script.py", 6, "train"), ("__init__.py", 3, "draw"), ("__init__.py", 5, "helper"), ("inner.py", 5, "token")
+    ]  # fmt: skip
+    imported = [(Path(call["file"]).name, call["line"]) for call in record["entropy"][0]["chain"]]
+    assert imported == [("script.py", 1), ("__init__.py", 1), ("inner.py", 2)]
 
 
 def test_the_table_and_the_code_have_the_same_switches() -> None:

@@ -147,6 +147,41 @@ def test_frameworks_draw_names_before_the_first_step() -> None:
     assert (cause.weight, cause.what.rpartition(" draws ")[2]) == (55, "from it before the first step")
 
 
+@pytest.mark.parametrize("step", [0, 36])
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"importing": "torch", "module": "sympy.core.random", "used": False},
+        {"importing": "torch", "module": "sympy.core.random", "used": None},
+        {"importing": "wandb", "module": "wandb.names"},
+        {"importing": "", "used": False},
+    ],
+)
+def test_draws_that_reach_no_parameter_are_no_cause(facts: dict[str, Any], step: int) -> None:
+    """A package that draws while it is imported, and a generator that gives no number, make nothing another value."""
+    start = diverged("start", ulps=1 << 20)
+    for first in (STEP, start):
+        assert diagnosed(evidence(divergence=first), drew(step=step, **facts)) == ()
+
+
+def test_a_draw_in_a_package_is_named_with_the_calls_that_led_there() -> None:
+    """From the project's line on; a generator that a package made at its import, and draws from, stays possible."""
+    chain = [
+        {"file": "/workspace/train.py", "line": 6, "function": "train"},
+        {"file": "/opt/env/lib/python3.11/site-packages/pkg/data.py", "line": 7, "function": "draw"},
+    ]
+    (cause,) = diagnosed(evidence(divergence=STEP), drew(chain=chain))
+    assert cause.where == "train.py:6 → pkg/data.py:7"
+    (cause,) = diagnosed(evidence(divergence=STEP), drew(chain=chain[1:], importing="pkg", used=True, step=0))
+    assert (cause.weight, cause.where) == (50, "pkg/data.py:7")
+
+
+def test_a_seed_that_envbuild_replaces_is_no_cause() -> None:
+    """``numpy.random.seed()`` takes its seed from a stream that envbuild has seeded; ``random.seed()`` does not."""
+    assert rank_causes(evidence(sources={"t.py": "import numpy as np\nnp.random.seed()\n"}, divergence=STEP)) == ()
+    assert rank_causes(evidence(sources={"t.py": "import random\nrandom.seed()\n"}, divergence=STEP))
+
+
 def filled(folder: Path, value: float) -> tuple[compare.Trace, ...]:
     """A trace of one tensor, two steps, with a value in the last."""
     make_trace(folder, [{"w": [1.0, 2.0]}, {"w": [1.0, 3.0]}, {"w": [1.0, value]}])
