@@ -23,7 +23,7 @@ class Call:
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
-        ordered: it stands inside ``sorted(…)``.
+        ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
         use: what becomes of its value.
     """
 
@@ -65,10 +65,18 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
         if name:
-            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=ordered, use=uses.of(node))
+            in_order = ordered or _maintains_order(node)
+            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=in_order, use=uses.of(node))
         ordered = ordered or name == "sorted"
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, names, uses, ordered=ordered)
+
+
+def _maintains_order(call: ast.Call) -> bool:
+    return any(
+        word.arg == "maintain_order" and isinstance(word.value, ast.Constant) and word.value.value is True
+        for word in call.keywords
+    )
 
 
 def _sets_in_order(tree: ast.Module) -> Iterator[Call]:

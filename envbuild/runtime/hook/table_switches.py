@@ -21,6 +21,18 @@ SWITCHES: dict[str, tuple[Row, ...]] = {
         ("openblas_get_corename", "", "portable", "", "OPENBLAS_CORETYPE"),
         ("numpy.__cpu_features__", ">=1.20", "portable", "", "NPY_DISABLE_CPU_FEATURES"),
     ),
+    "sqlite3": (
+        ("sqlite3_test_control", "", "seeds", "{seed}", ""),
+    ),
+    "numba": (
+        ("numba._helperlib.rnd_seed", "", "seeds", "{seed}", ""),
+    ),
+    "polars": (
+        ("polars.set_random_seed", "", "seeds", "{seed}", ""),
+    ),
+    "lightgbm": (
+        ("lightgbm.force_col_wise", "", "ops", True, ""),
+    ),
     "libc": (
         ("cpu_features.active", "", "portable", "", "GLIBC_TUNABLES"),
     ),
