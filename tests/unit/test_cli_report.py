@@ -24,7 +24,8 @@ ARROW = "\n  → "
 def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """A project to stand in, where two runs were made; no git beside it is asked."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("envbuild.operations.run_context._git", lambda project, *arguments: None)
+    monkeypatch.setattr("envbuild.operations.run_context.file_at", lambda project, commit, path: None)
+    monkeypatch.setattr("envbuild.operations.run_context.changed_between", lambda project, a, b: ())
     history.save(Path(), record())
     history.save(Path(), other_results(parameters=parameters(learning_rate=0.01, epochs=3)))
     return
