@@ -4,15 +4,18 @@
 
 VENV ?= .venv
 BIN := $(VENV)/bin
+DOCS_VENV ?= .venv-docs
+# Silences an advertisement of the theme: CONTRIBUTING.md has the reasons for it and what follows it.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs
 PYTHON ?= python3
 export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark reproducibility pipeline wheel clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
 
 venv: ## the virtual environment with pinned tools
 	@scripts/venv.sh $(VENV)
@@ -53,13 +56,25 @@ lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the wor
 	$(BIN)/zizmor --offline --quiet .github
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/actionlint.sh
 
+docs: ## the documentation site in build/site; a broken link or anchor is an error
+	@scripts/venv.sh $(DOCS_VENV) requirements-docs.txt
+	@echo "docs      building the site, checking links and anchors"
+	@$(MKDOCS) build --quiet --strict
+	@echo "docs      build/site/index.html"
+
+docs-serve: ## the documentation site on loopback, rebuilt at every change
+	@scripts/venv.sh $(DOCS_VENV) requirements-docs.txt
+	@$(MKDOCS) serve
+
 format: venv ## rewrite the code as ruff wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pins: venv ## move the pins of the development tools
+pins: venv ## move the pins of the tools for development and documentation
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
 	    --no-emit-index-url --no-emit-find-links --group dev --python-version 3.10 pyproject.toml -o requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
+	    --no-emit-index-url --no-emit-find-links --group docs --python-version 3.10 -o requirements-docs.txt
 
 lockfiles: venv ## lock the reference specs again
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/lockfiles.sh
@@ -87,4 +102,4 @@ wheel: venv ## envbuild's own wheel and source archive, built twice and compared
 	@scripts/wheel.sh
 
 clean: ## remove what make made here (not the shared store)
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(DOCS_VENV) build .mypy_cache .ruff_cache .pytest_cache

@@ -1,7 +1,7 @@
 """Run benchmarks and print Markdown tables: all, or those named; ``peers`` stands for all that begin with peers-.
 
 Every ratio is measured in one run on one machine, the contestants in turn. What is measured, how and against whom:
-docs/benchmarks.md.
+docs/explanation/benchmarks.md.
 """
 
 from __future__ import annotations

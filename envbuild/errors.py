@@ -1,6 +1,6 @@
 """Every error envbuild raises on purpose: one root, one exit code per class.
 
-The numbers are part of the interface (docs/exit-codes.md). 125 to 127 are never used: container engines
+The numbers are part of the interface (docs/reference/exit-codes.md). 125 to 127 are never used: container engines
 use them for their own failures. A training program's own exit code is passed through and is no error here.
 """
 

@@ -60,7 +60,7 @@ class Result:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the wanted examples and print a table for docs/examples.md."""
+    """Run the wanted examples and print a table for docs/explanation/examples.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--checkouts", type=Path)
     parser.add_argument("--runs", type=int, default=5)

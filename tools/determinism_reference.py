@@ -1,4 +1,4 @@
-"""``docs/determinism.md``, generated: ``python -m tools.determinism_reference > docs/determinism.md``."""
+"""The table of switches, generated: ``python -m tools.determinism_reference > docs/reference/determinism.md``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from envbuild.determinism.policy import Switch, Variable, table
 _HEAD = """\
 # Determinism: the variables and switches, and why each is there
 
-<!-- Generated from envbuild/data: python -m tools.determinism_reference > docs/determinism.md -->
+<!-- Generated from envbuild/data: python -m tools.determinism_reference > docs/reference/determinism.md -->
 
 `envbuild lock` writes into the lock the variables that the locked frameworks understand in the locked versions, and no
 others. They are exported in the image and read back at the start of every run. `{seed}` and `{threads}` are

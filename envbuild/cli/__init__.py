@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code (docs/exit-codes.md).
+    """Run one command and return its exit code (docs/reference/exit-codes.md).
 
     Args:
         arguments: the command line without the program's name; this process's own by default.

@@ -11,7 +11,7 @@ app = typer.Typer(
     name="envbuild",
     help="Machine-learning training that repeats to the last bit, or refuses to start and says why.\n\n"
     "Start with:  envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py",
-    epilog="Exit codes are documented in docs/exit-codes.md; the program's own code passes through `run`.",
+    epilog="Exit codes are documented in docs/reference/exit-codes.md; the program's own code passes through `run`.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,

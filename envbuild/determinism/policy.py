@@ -1,7 +1,7 @@
 """Determinism as environment variables and switches: which ones, for which framework and version, and why.
 
 The facts live in ``data/determinism.toml``, one row per variable or switch with its source; ``policy_docs`` makes
-``docs/determinism.md`` of them, ``policy_runtime`` the tables that the start-up hook reads.
+``docs/reference/determinism.md`` of them, ``policy_runtime`` the tables that the start-up hook reads.
 """
 
 from __future__ import annotations

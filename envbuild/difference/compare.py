@@ -1,7 +1,7 @@
 """Two runs compared: what differs, ordered by consequence, the most likely cause first. Pure: values in, a value out.
 
 No cause is ever invented: what a record lacks is "not recorded", never equal and never different. A difference that
-merely follows from another one (another lock makes another image) is kept apart. Described in docs/diff.md.
+merely follows from another one (another lock makes another image) is kept apart. Described in docs/how-to/diff.md.
 """
 
 from __future__ import annotations

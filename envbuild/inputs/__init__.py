@@ -1,1 +1,1 @@
-"""Declared input data: digested to the byte, compared before a run, differences named. Described in docs/inputs.md."""
+"""Declared input data: digested to the byte, compared before a run, differences named: docs/how-to/input-data.md."""

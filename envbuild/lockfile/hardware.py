@@ -1,7 +1,7 @@
 """The hardware part of a lock: what a host must be, field by field, and how strictly each field is meant.
 
 A result holds for the hardware it was made on: cuBLAS promises equal bits for the same toolkit, architecture and number
-of SMs, cuDNN promises none across architectures. Which fields are hard follows from that (docs/gpu.md).
+of SMs, cuDNN promises none across architectures. Which fields are hard follows from that (docs/reference/gpu.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The record of one run: everything that could have changed its result, and digests of the result.
 
-Written as JSON; ``record_schema`` is its published description. Meaning of every field: docs/records.md.
+Written as JSON; ``record_schema`` is its published description. Meaning of every field: docs/reference/record.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the processes of a run say in their files, brought together for its record.
 
-Each Python process writes ``process-PID.json`` (docs/guard.md). Arguments, project files and objects that several of
-them name become one list each; what belongs to one process alone stays with it.
+Each Python process writes ``process-PID.json`` (docs/reference/guard.md). Arguments, project files and objects that
+several of them name become one list each; what belongs to one process alone stays with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ParameterSet(_Value, frozen=True, kw_only=True):
     Attributes:
         parser: the library.
         program: the program's name as the parser has it, with the names of subcommands.
-        process: the process's path (docs/guard.md); empty for the main one.
+        process: the process's path (docs/reference/guard.md); empty for the main one.
         values: by name, nested ones with dots, in the parser's order.
     """
 

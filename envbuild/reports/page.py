@@ -1,7 +1,7 @@
 """Runs as one HTML page without scripts, which needs no network and nothing beside itself; equal runs, equal bytes.
 
-Described in docs/report.md. Every value goes through ``words.clean`` and the template's escaping. A browser is told by
-a Content-Security-Policy that nothing but the page's own style sheet may take effect.
+Described in docs/how-to/report.md. Every value goes through ``words.clean`` and the template's escaping. A
+Content-Security-Policy allows the browser nothing but the page's own style sheet.
 """
 
 from __future__ import annotations

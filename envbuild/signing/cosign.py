@@ -118,7 +118,7 @@ class Cosign:
         if done.returncode == _NOT_SIGNED:
             raise IntegrityError(
                 f"{reference} is not signed",
-                "sign it: envbuild sign; signatures by cosign 3 are seen by cosign 3 only: docs/signing.md",
+                "sign it: envbuild sign; signatures by cosign 3 are seen by cosign 3 only: docs/how-to/sign.md",
             )
         if done.returncode and _NETWORK.search(words):
             raise RegistryError(f"cannot check who signed {reference}: {words}", "check the network and the registry")

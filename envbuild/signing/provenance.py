@@ -1,7 +1,7 @@
 """What an image was made from, by whom: the predicate of a SLSA provenance statement, version 1.
 
 Source: https://slsa.dev/spec/v1.1/provenance. Fields that depend on the clock are left out, so that equal inputs give
-equal bytes. docs/signing.md describes each field.
+equal bytes. docs/how-to/sign.md describes each field.
 """
 
 from __future__ import annotations

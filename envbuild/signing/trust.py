@@ -82,7 +82,7 @@ def trust(text: str) -> Trust:
     return Trust(key=text)
 
 
-_HINT = "name the public key, cosign.pub, or IDENTITY@https://ISSUER: docs/signing.md"
+_HINT = "name the public key, cosign.pub, or IDENTITY@https://ISSUER: docs/how-to/sign.md"
 
 
 def _read(name: str, option: str) -> str:

@@ -1,7 +1,7 @@
 """The kinds of fields a spec is made of: each reads a node of the tree, and writes its own JSON Schema.
 
 One table of fields (spec_keys.py) thus gives the parser, the schema that editors complete from, and the reference
-in docs/spec.md. A reader never raises: it reports every problem and returns ``MISSING``.
+in docs/reference/spec.md. A reader never raises: it reports every problem and returns ``MISSING``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The spec: what a person wants, read from ``spec.yaml``.
 
 Forgiving to write, strict to read: five lines suffice, and whatever is wrong is told all at once, with field path and
-line. The keys are explained in docs/spec.md; their table is in spec_keys.py.
+line. The keys are explained in docs/reference/spec.md; their table is in spec_keys.py.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ class Differing:
 
     Attributes:
         size: number of its values.
-        before, after: its figures; None if the entry has none (docs/records.md).
+        before, after: its figures; None if the entry has none (docs/reference/record.md).
         distance: Euclidean distance of the two in relation to the larger norm, estimated from the figures to about a
             third; None if unknown.
         values: what is known from the values themselves; None if they were not kept on both sides.
@@ -44,7 +44,7 @@ class Divergence:
     Attributes:
         kind: ``start``: the values before the first step; ``step``: after a step; ``tensors``: other tensors were
             traced; ``length``: equal as far as both go; ``process``: one run has a process that the other has not.
-        process: the process's path (docs/guard.md); empty for the main process.
+        process: the process's path (docs/reference/guard.md); empty for the main process.
         source, label: how the step was noticed, and of which model or optimiser (``trace_file.Group``).
         epoch: from 1, None if unknown. ``place`` in the epoch from 1, 0 if unknown.
         step: optimiser steps made.

@@ -1,4 +1,4 @@
-"""Reading a step trace: what the hook wrote of one process, step by step (docs/records.md).
+"""Reading a step trace: what the hook wrote of one process, step by step (docs/reference/record.md).
 
 ``envbuild/runtime/hook/trace_file.py`` says what the bytes are. A trace is read as far as it is whole: a process that
 was killed leaves an incomplete last frame, which is said and is no error.
@@ -114,7 +114,7 @@ class Step:
         return {tensor.name: digest for tensor, digest in zip(self.group.tensors, self.digests, strict=True)}
 
     def figures(self, place: int) -> Figures | None:
-        """Return the figures of the tensor at a place of the group; None if this entry has none (docs/records.md)."""
+        """Return the figures of the tensor at a place; None if there are none (docs/reference/trace.md)."""
         if not self._figures:
             return None
         norm, low, high, *sketch = self._figures[place * FIGURES : (place + 1) * FIGURES]
@@ -126,7 +126,7 @@ class Trace:
     """The trace of one process.
 
     Attributes:
-        process: its path (docs/guard.md); empty for the main process.
+        process: its path (docs/reference/guard.md); empty for the main process.
         interval: steps from entry to entry that were asked for.
         steps: in the order in which they were made.
         notes: what was left out, and why.

@@ -2,7 +2,7 @@
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. Subjects are the lock, the image (by the digest
 of its config) and the script; the predicate says how often it was run, where, and what came out each time. Docs:
-docs/verify.md.
+docs/how-to/verify.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Result(_Value, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         sha256: of its bytes; None if only its content is equal.
-        content: digest of what it holds, for saved models (docs/records.md).
+        content: digest of what it holds, for saved models (docs/reference/record.md).
     """
 
     path: str
@@ -70,14 +70,14 @@ class Proof(_Value, frozen=True, kw_only=True):
 
     Attributes:
         runs: how many there were, all with equal results; ``ids`` are their records.
-        recipe: digest of what was chosen for them (docs/records.md).
+        recipe: digest of what was chosen for them (docs/reference/record.md).
         command: argument vector, secrets masked.
         compared: what was equal, a phrase each.
         files: digests of the project's own modules and configurations that were read.
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
         trace: digest of the step trace; empty if there is none.
-        verified: what the guard said of the host: ``yes``, or ``overridden``, ``no`` (docs/records.md).
+        verified: what the guard said of the host: ``yes``, or ``overridden``, ``no`` (docs/reference/record.md).
     """
 
     runs: Annotated[int, Meta(ge=1)]

@@ -1,6 +1,6 @@
 """``python -m scripts.pipeline STEP [LOCK…]``: one step, as the workflows call it, or ``run`` for all.
 
-Exit codes are envbuild's own (docs/exit-codes.md): 11 a stale lock, 16 two builders made different images.
+Exit codes are envbuild's own (docs/reference/exit-codes.md): 11 a stale lock, 16 two builders made different images.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _signer(options: argparse.Namespace, folder: Path) -> signatures.Signer:
     if options.key and options.public:
         return signatures.key_signer(str(Path(options.key).resolve()), str(Path(options.public).resolve()))
     if options.key or options.step == "sign" or options.registry:
-        raise UsageError("expected --keyless, or --key FILE with --public FILE", "see docs/ci.md")
+        raise UsageError("expected --keyless, or --key FILE with --public FILE", "see docs/how-to/ci.md")
     return signatures.own_signer(folder)
 
 

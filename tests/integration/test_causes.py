@@ -1,4 +1,4 @@
-"""Causes of the table in docs/causes.md that no other file proves end to end; that page names the test of each."""
+"""Causes in docs/explanation/causes.md that no other file proves end to end; that page names the test of each."""
 
 from __future__ import annotations
 

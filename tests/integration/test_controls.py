@@ -1,7 +1,7 @@
 """The causes that a CPU can show, with real frameworks: without the controls the bits differ, with them they do not.
 
 One script per framework makes all of its cases at once, since the import costs more than they do. It prints digests by
-the name of the case, ``CAUSE what``, with the numbers of the table of causes (docs/determinism.md).
+the name of the case, ``CAUSE what``, with the numbers of the table of causes (docs/reference/determinism.md).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_loc
 from tests.support.runtime import make_lock, make_tree
 
 OTHER_LIBM = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-AVX2"}
-"""Makes the C library choose other functions, as another CPU would (docs/determinism.md)."""
+"""Makes the C library choose other functions, as another CPU would (docs/reference/determinism.md)."""
 
 
 def locked() -> Lock:

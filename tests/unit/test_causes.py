@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
-PAGE = (TESTS.parent / "docs" / "causes.md").read_text(encoding="utf-8")
+PAGE = (TESTS.parent / "docs/explanation/causes.md").read_text(encoding="utf-8")
 NAMED = sorted(set(re.findall(r"`(\w+/test_\w+\.py::\w+)`", PAGE)))
 
 

@@ -101,7 +101,7 @@ def test_a_diagnosing_run_is_not_kept(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_variables_that_ask_for_a_trace() -> None:
-    """As ``docs/trace.md`` has them."""
+    """As ``docs/reference/trace.md`` has them."""
     assert trace_variables() == {"ENVBUILD_TRACE": "1"}
     assert trace_variables(5) == {"ENVBUILD_TRACE": "1", "ENVBUILD_TRACE_VALUES": "5"}
     assert trace_variables(5, 3) == {"ENVBUILD_TRACE": "1", "ENVBUILD_TRACE_VALUES": "5@3"}

@@ -65,8 +65,8 @@ def test_only_errors_py_gives_out_exit_codes() -> None:
 
 
 def test_the_page_lists_every_exit_code() -> None:
-    """docs/exit-codes.md is the interface: it has each number that a class has."""
-    page = (PACKAGE.parent / "docs" / "exit-codes.md").read_text(encoding="utf-8")
+    """docs/reference/exit-codes.md is the interface: it has each number that a class has."""
+    page = (PACKAGE.parent / "docs/reference/exit-codes.md").read_text(encoding="utf-8")
     listed = {int(number) for number in re.findall(r"^\| (\d+) \|", page, re.M)}
     assert {kind.exit_code for kind in _classes()} <= listed
 

@@ -324,9 +324,9 @@ def test_numpy_is_told_names_that_its_version_knows(version: str, last: str) -> 
 
 
 def test_the_document_is_the_one_of_the_table() -> None:
-    """docs/determinism.md is generated; after a change of the table it is generated again."""
-    path = Path(__file__).parents[2] / "docs/determinism.md"
-    assert path.read_text() == document(), "run: python -m tools.determinism_reference > docs/determinism.md"
+    """docs/reference/determinism.md is generated; after a change of the table it is generated again."""
+    path = Path(__file__).parents[2] / "docs/reference/determinism.md"
+    assert path.read_text() == document(), "run: python -m tools.determinism_reference > docs/reference/determinism.md"
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ def test_an_example_is_pinned(example: dict[str, Any]) -> None:
 
 
 def test_results_of_all_are_documented() -> None:
-    """docs/examples.md has one row for each example of the list, and no other."""
-    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    """docs/explanation/examples.md has one row for each example of the list, and no other."""
+    page = (ROOT / "docs/explanation/examples.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w-]+) \| .*\| (\d+/\d+) \|", page, re.MULTILINE)
     assert [name for name, _ in rows] == [example["name"] for example in EXAMPLES]
     assert len(EXAMPLES) >= 6

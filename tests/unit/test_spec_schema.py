@@ -17,7 +17,7 @@ from envbuild.spec.keys import ROOT
 from envbuild.spec.model import Spec, json_schema, parse_spec
 from tools import spec_reference
 
-PAGE = Path(__file__).parents[2] / "docs" / "spec.md"
+PAGE = Path(__file__).parents[2] / "docs/reference/spec.md"
 
 
 def test_the_schema_is_valid_and_closed() -> None:
@@ -108,7 +108,7 @@ def test_examples_and_defaults_of_the_schema_are_true() -> None:
 
 
 def test_the_reference_page_is_up_to_date() -> None:
-    """docs/spec.md has the table that the code gives: else run ``python -m tools.spec_reference docs/spec.md``."""
+    """The page has the table that the code gives: else ``python -m tools.spec_reference docs/reference/spec.md``."""
     page = PAGE.read_text(encoding="utf-8")
     assert spec_reference.updated(page) == page
 

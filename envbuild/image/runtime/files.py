@@ -88,7 +88,7 @@ def site_packages(lock: Lock) -> str:
 
 
 def expectations(lock: Lock, files: Mapping[str, bytes] = {}) -> dict[str, Any]:
-    """Return what the guard compares with (docs/guard.md).
+    """Return what the guard compares with (docs/reference/guard.md).
 
     Args:
         lock: the lock.

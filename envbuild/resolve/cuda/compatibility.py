@@ -200,7 +200,7 @@ def _driver(cuda: Cuda, driver: str, policy: str, frameworks: Mapping[str, str],
             f"hardware.gpu.driver: {driver} cannot load CUDA {cuda.version}, which needs {cuda.driver} or newer", hint
         )
     if policy.startswith("at least") and driver == cuda.driver:
-        return  # what is locked when nobody says anything: docs/gpu.md tells of it
+        return  # what is locked when nobody says anything: docs/reference/gpu.md tells of it
     if cuda.toolkit_driver and numbers(driver) < numbers(cuda.toolkit_driver):
         yield (
             f"driver {driver} loads CUDA {cuda.version}, but is older than the {cuda.toolkit_driver} it was released "
