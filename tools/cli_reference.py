@@ -20,8 +20,8 @@ _HEAD = """\
 <!-- Generated from the commands: python -m tools.cli_reference docs/reference/cli.md -->
 
 Every command has `--help`, and most have `--json` for programs. `envbuild run` passes the exit code of your program
-through; envbuild's own are in [exit codes](exit-codes.md). Commands that take a `LOCK` search for `pylock.*.toml` in the
-current folder and then in each folder above it.
+through; envbuild's own are in [exit codes](exit-codes.md). Commands that take a `LOCK` search for `pylock.*.toml` in
+the current folder and then in each folder above it.
 
 """
 _PLACEHOLDER = re.compile(r"(?<![`\w/])(--[a-z][a-z-]*)(?![\w`-])")

@@ -21,9 +21,9 @@ _HEAD = f"""\
 
 <!-- Generated from the structs: python -m tools.record_reference docs/reference/record-schema.md -->
 
-The fields of `record.json`, format {FORMAT}. `envbuild show --schema` prints them as JSON Schema (2020-12). What each part
-means, and how it is measured, is in [Run record](record.md). A field without a default is always there. A reader ignores
-fields that it does not know.
+The fields of `record.json`, format {FORMAT}. `envbuild show --schema` prints them as JSON Schema (2020-12). What each
+part means, and how it is measured, is in [Run record](record.md). A field without a default is always there. A reader
+ignores fields that it does not know.
 """
 _ENTRY = re.compile(r"^([a-z0-9_]+(?:, [a-z0-9_]+)*): ")
 
