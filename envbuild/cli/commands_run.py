@@ -149,7 +149,7 @@ def show(
 ) -> None:
     """Show what was recorded about a run.
 
-    Every field is described in docs/records.md."""
+    Every field is described in docs/reference/record.md."""
     from envbuild.cli.records import print_record
 
     print_record(run, folder, Console(as_json=as_json))

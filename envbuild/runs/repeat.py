@@ -266,7 +266,7 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
 
 
 def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
-    """Return the variables that ask for a step trace (docs/trace.md).
+    """Return the variables that ask for a step trace (docs/reference/trace.md).
 
     Args:
         values: bytes of parameter values to keep.

@@ -207,7 +207,7 @@ def diff(
 ) -> int:
     """Say why two runs differ: the most likely cause first.
 
-    Exits with 0 if the results are equal, else 16. Described in docs/diff.md."""
+    Exits with 0 if the results are equal, else 16. See docs/how-to/diff.md."""
     from envbuild.cli.render import diff as render
     from envbuild.lockfile.discovery import project_of
     from envbuild.operations import diff as operation
