@@ -79,7 +79,7 @@ pins: venv ## move the pins of the tools for development and documentation
 lockfiles: venv ## lock the reference specs again
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/lockfiles.sh
 
-records: venv ## build the reference images whose digests are not recorded (NAMES="…"; GB), write the README's table
+records: venv ## build the reference images whose digests are not recorded (NAMES="…"; GB), write the table in lockfiles/README.md
 	@$(BIN)/python scripts/image-records.py $(NAMES)
 
 cudatable: venv ## derive the table of CUDA wheels from the package index, show what changed
@@ -89,7 +89,7 @@ cudatable: venv ## derive the table of CUDA wheels from the package index, show 
 examples: venv ## public examples, unmodified, five times each (CHECKOUTS=FOLDER, or git fetches them)
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
 
-benchmark: venv engine ## the figures in the README (takes a while; ONLY="image peers" measures some)
+benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a while; ONLY="image peers" measures some)
 	$(BIN)/python -m benchmarks $(ONLY)
 
 reproducibility: venv engine compiler ## one lock built on every engine in every kind of surroundings: one digest, as a table

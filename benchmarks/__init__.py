@@ -1,1 +1,1 @@
-"""The numbers in the README, re-runnable: medians and ratios against peers, measured in one run on one machine."""
+"""The numbers in docs/explanation/benchmarks.md: medians and ratios against peers, in one run on one machine."""

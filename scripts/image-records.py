@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the images of the reference locks whose digests are not recorded, and write the README's table of them.
+"""Build the images of the reference locks whose digests are not recorded, and write the table of lockfiles/README.md.
 
     scripts/image-records.py [NAME…]    build what lacks a record, several GB for those with CUDA; then the table
     scripts/image-records.py --table    the table alone; asks no index, needs no envbuild and no engine
@@ -26,9 +26,9 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+README = ROOT / "lockfiles" / "README.md"
 TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX", "scikit-learn": "scikit-learn"}
-ROW = re.compile(r"^\| \[`([a-z0-9-]+)`\]\(lockfiles/.*$", re.M)
+ROW = re.compile(r"^\| \[`([a-z0-9-]+)`\]\(\1/spec\.yaml\).*$", re.M)
 OF_THIS_MACHINE = ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_EXTRA_INDEX_URL")
 
 
@@ -49,7 +49,7 @@ def image_record(name: str) -> dict[str, Any] | None:
 
 
 def row(name: str) -> str:
-    """Return a lock's row of the README's table."""
+    """Return a lock's row of the table."""
     table, record = lock_table(name), image_record(name)
     framework = ", ".join(
         f"{title} {table['frameworks'][key]}" for key, title in TITLES.items() if key in table["frameworks"]
@@ -60,7 +60,7 @@ def row(name: str) -> str:
     size, digest = "not recorded", ""
     if record is not None:
         size, digest = f"{sum(record['sizes']) / 1e9:.1f} GB", f"`{record['config'][:12]}…`"
-    cells = [f"[`{name}`](lockfiles/{name}/spec.yaml)", framework, system, *versions, size, digest]
+    cells = [f"[`{name}`]({name}/spec.yaml)", framework, system, *versions, size, digest]
     return f"| {' | '.join(cells)} |"
 
 
@@ -86,7 +86,7 @@ def main() -> None:
     known = ROW.findall(text)
     for name in options.names or known:
         if name not in known:
-            parser.error(f"{name}: not in the table of README.md: {', '.join(known)}")
+            parser.error(f"{name}: not in the table of lockfiles/README.md: {', '.join(known)}")
         if image_record(name) is None:
             (ROOT / "lockfiles" / name / f"pylock.{name}.image.json").unlink(missing_ok=True)
             if not options.table:

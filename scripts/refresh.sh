@@ -41,7 +41,7 @@ propose() {
     git apply "$folder/locks.patch"
     # The digests of the images before say nothing about these locks; new ones: make records.
     "${PYTHON:-python3}" scripts/image-records.py --table
-    git add -- lockfiles README.md
+    git add -- lockfiles
     git -c user.name="github-actions[bot]" -c user.email="41898282+github-actions[bot]@users.noreply.github.com" \
         commit --quiet -m "$title"
     # The helper hands the token to git; it stands in no address, no file and no log.

@@ -85,9 +85,10 @@ def test_moved_locks_become_a_pull_request(clone: Path, origin: Path, state: str
     pushed = subprocess.run(shown, cwd=origin, check=True, capture_output=True, text=True).stdout
     assert pushed.split("\n\n") == [
         "github-actions[bot] build(locks): newest packages",
-        "README.md\nlockfiles/jax-cpu/pylock.jax-cpu.image.json\nlockfiles/jax-cpu/pylock.jax-cpu.toml\n",
+        "lockfiles/README.md\nlockfiles/jax-cpu/pylock.jax-cpu.image.json\nlockfiles/jax-cpu/pylock.jax-cpu.toml\n",
     ]
-    table = subprocess.run(["git", "show", "refresh-locks:README.md"], cwd=origin, check=True, capture_output=True)
+    shown = ["git", "show", "refresh-locks:lockfiles/README.md"]
+    table = subprocess.run(shown, cwd=origin, check=True, capture_output=True)
     (row,) = [line for line in table.stdout.decode().splitlines() if line.startswith("| [`jax-cpu`]")]
     assert row.endswith("| not recorded |  |")  # the digest before is of another lock
     assert "hush" not in done.stdout + done.stderr
