@@ -7,31 +7,11 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli import (
-    commands_image,
-    commands_images,
-    commands_registry,
-    commands_run,
-    commands_sbom,
-    commands_signing,
-)
-from envbuild.cli.commands import ci, compare, lock, store
+from envbuild.cli import commands_run
+from envbuild.cli.commands import build, ci, compare, lock, registry, store, trust
 from envbuild.cli.options import app
 
-__all__ = [
-    "app",
-    "ci",
-    "commands_image",
-    "commands_images",
-    "commands_registry",
-    "commands_run",
-    "commands_sbom",
-    "commands_signing",
-    "compare",
-    "invoke",
-    "lock",
-    "store",
-]
+__all__ = ["app", "build", "ci", "commands_run", "compare", "invoke", "lock", "registry", "store", "trust"]
 
 _ORDER = (
     *("init", "schema", "lock", "fetch", "build", "context", "image", "push", "pull", "inspect"),

@@ -76,18 +76,18 @@ def prepared(options: RunOptions, console: Console) -> tuple[RunRequest, DockerE
     beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
     identity, signer = read_image_record(path, lock), ""
     if options.image is not None or options.require_signature is not None:
-        from envbuild.cli.pulling import image_for_run
+        from envbuild.operations.pull import image_for_run
         from envbuild.signing.trust import trust
 
         _refuse_missing_gpus(lock, options, engine)
         who = options.require_signature
         signer = str(trust(who)) if who is not None else ""
-        identity = image_for_run(options.image, opened, engine, beside, offline=options.offline, require=who)
+        identity = image_for_run(options.image, opened, engine, beside, offline=options.offline, require_signature=who)
     elif identity is None or not is_recorded(engine.find_image(identity.reference), identity):
-        from envbuild.cli.building import BuildOptions, build_image
+        from envbuild.operations.build import build
 
         _refuse_missing_gpus(lock, options, engine)
-        identity = build_image(path, BuildOptions(offline=options.offline), beside)
+        identity = build(path, beside, offline=options.offline).record
     request = RunRequest(
         lock_path=path,
         lock=lock,

@@ -37,6 +37,127 @@ class Detail(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NoEngine(Event):
+    """No container engine answers, and none was asked for: build steps run in namespaces of this machine's kernel."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayerReady(Event):
+    """A layer of an image is in the store; ``reused``: an earlier build had made it. ``bytes`` of its tar."""
+
+    title: str
+    bytes: int
+    reused: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileReplaced(Event):
+    """Two wheels install different content at one path (absolute): names of the loser and the winner."""
+
+    path: str
+    loser: str
+    winner: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageUpToDate(Event):
+    """The engine holds the image of the lock of this name already; ``config`` is its identity (hexadecimal)."""
+
+    lock: str
+    config: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageLoaded(Event):
+    """An engine has an image.
+
+    Attributes:
+        engine: its name.
+        bytes: that it received.
+        seconds: waited for it after the last layer was made.
+        layers: of the image.
+        held: of these, layers that it held already.
+        why: why the image was loaded and not pulled; empty if it was pulled.
+    """
+
+    engine: str
+    bytes: int
+    seconds: float
+    layers: int
+    held: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageBuilt(Event):
+    """An image was made and recorded next to its lock.
+
+    Attributes:
+        lock: the lock's name.
+        config: the image's identity (hexadecimal).
+        bytes: of its layers, uncompressed.
+        layers: their number.
+        reproduced: the same image was recorded before.
+    """
+
+    lock: str
+    config: str
+    bytes: int
+    layers: int
+    reproduced: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RebuildStarted(Event):
+    """The image of the lock of this name is made once more from nothing."""
+
+    lock: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RebuildEqual(Event):
+    """The rebuilt image has the same bits; ``config`` is its identity (hexadecimal), ``layers`` their number."""
+
+    lock: str
+    config: str
+    layers: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignatureAccepted(Event):
+    """An image is signed as required; ``manifest`` is its digest (hexadecimal), ``by`` who signed it."""
+
+    manifest: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImagePulled(Event):
+    """An image came from a registry into the engine.
+
+    Attributes:
+        reference: as it was named, or the repository if layers were fetched.
+        bytes: that came over the network; None if the engine had the image.
+        layers: of the image.
+        held: of these, layers that store or engine held already.
+    """
+
+    reference: str
+    bytes: int | None = None
+    layers: int = 0
+    held: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageSigned(Event):
+    """An image in a registry is signed; ``added``: now, not before."""
+
+    reference: str
+    signer: str
+    added: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FilesFetched(Event):
     """All files of a lock are in the store, and some were fetched.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from envbuild.cli.building import recipe_of
 from envbuild.image.plan.model import plan
 from envbuild.image.runtime import files
+from envbuild.operations.assemble import recipe_of
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
 

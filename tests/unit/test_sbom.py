@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild import __version__, cli
-from envbuild.cli.sbom_documents import read_evidence, sbom_document, sbom_documents
 from envbuild.errors import IntegrityError
 from envbuild.image.plan.model import plan
 from envbuild.image.record import image_tag
 from envbuild.lockfile.model import Lock, Os, dumps
+from envbuild.operations.sbom import read_evidence, sbom_document, sbom_documents
 from envbuild.sbom import cyclonedx, graph, spdx
 from envbuild.sbom.bill import bill
 from envbuild.sbom.licences import debian_licence, wheel_licence

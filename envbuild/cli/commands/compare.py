@@ -228,14 +228,14 @@ def diff(
 
 def _bisect(result: DiffResult, console: Console, *, offline: bool) -> Answer:
     """Search with the engine of this machine; builds are reported on standard error."""
-    from envbuild.cli.building import BuildOptions, build_image
     from envbuild.engine.docker.adapter import connect
+    from envbuild.operations import build as operation
     from envbuild.operations.bisect import bisect
 
     beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
 
     def build(path: Path) -> ImageRecord:
-        return build_image(path, BuildOptions(offline=offline), beside)
+        return operation.build(path, beside, offline=offline).record
 
     return bisect(result, connect=connect, build=build, events=console)
 

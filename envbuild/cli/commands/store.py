@@ -141,7 +141,7 @@ def push(
     """Copy what locks need to a folder or a registry, from which other machines fill their stores.
 
     What is there already is not copied again. The lock is by default the one found upward from here."""
-    from envbuild.cli.building import BuildOptions, assemble_image
+    from envbuild.operations.assemble import BuildOptions, assemble_image
     from envbuild.operations.store_transfer import TransferRequest, push_store
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
@@ -168,7 +168,7 @@ def pull(
 
     Every byte is checked; what the store has already is not copied again. The lock is by default the one found
     upward from here."""
-    from envbuild.cli.building import recipe_of
+    from envbuild.operations.assemble import recipe_of
     from envbuild.operations.store_transfer import TransferRequest, pull_store
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)

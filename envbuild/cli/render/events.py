@@ -29,6 +29,11 @@ class Line:
     aside: bool = False
 
 
+def held(count: int, layers: int) -> str:
+    """Return how many of an image's layers were there already; empty if none was."""
+    return f"{count} of {plural(layers, 'layer')} held already" if count else ""
+
+
 @singledispatch
 def lines(event: events.Event) -> Iterable[Line]:
     """Return the lines that show an event; an event without a renderer is a bug."""
@@ -43,6 +48,72 @@ def _(event: events.Note) -> Iterable[Line]:
 @lines.register
 def _(event: events.Detail) -> Iterable[Line]:
     yield Line("", (event.text,), detail=True)
+
+
+@lines.register
+def _(event: events.NoEngine) -> Iterable[Line]:
+    yield Line("engine", ("none answers", "build steps run in namespaces of this kernel"))
+
+
+@lines.register
+def _(event: events.LayerReady) -> Iterable[Line]:
+    state = "reused" if event.reused else "built"
+    yield Line("", (f"{event.title:<42}{human_bytes(event.bytes):>10}  {state}",), detail=True)
+
+
+@lines.register
+def _(event: events.FileReplaced) -> Iterable[Line]:
+    yield Line("note", (f"{event.path} of {event.loser} is replaced by that of {event.winner}",))
+
+
+@lines.register
+def _(event: events.ImageUpToDate) -> Iterable[Line]:
+    yield Line("image", (event.lock, f"sha256:{event.config[:12]}…", "nothing to do"), elapsed=True)
+
+
+@lines.register
+def _(event: events.ImageLoaded) -> Iterable[Line]:
+    waited = f"{event.seconds:.1f} s more"
+    yield Line("load", (f"{event.engine:<18}", human_bytes(event.bytes), waited, held(event.held, event.layers)))
+    if event.why:
+        yield Line("", (f"loaded, since the engine cannot pull from this process: {event.why}",), detail=True)
+
+
+@lines.register
+def _(event: events.ImageBuilt) -> Iterable[Line]:
+    made = f"{human_bytes(event.bytes)} in {plural(event.layers, 'layer')}"
+    note = "(reproduces the recorded digest)" if event.reproduced else ""
+    yield Line("image", (event.lock, f"sha256:{event.config[:12]}…", made, note), elapsed=True)
+
+
+@lines.register
+def _(event: events.RebuildStarted) -> Iterable[Line]:
+    yield Line("verify", (event.lock, "rebuilding from nothing"))
+
+
+@lines.register
+def _(event: events.RebuildEqual) -> Iterable[Line]:
+    same = f"the same {plural(event.layers, 'layer')}"
+    yield Line("verified", (event.lock, f"sha256:{event.config[:12]}…", same), elapsed=True)
+
+
+@lines.register
+def _(event: events.SignatureAccepted) -> Iterable[Line]:
+    yield Line("signed", (f"sha256:{event.manifest[:12]}…", f"by {event.by}"), elapsed=True)
+
+
+@lines.register
+def _(event: events.ImagePulled) -> Iterable[Line]:
+    if event.bytes is None:
+        yield Line("pull", (event.reference, "the engine has it"), elapsed=True)
+        return
+    columns = event.reference, human_bytes(event.bytes), held(event.held, event.layers)
+    yield Line("pull", columns, elapsed=True)
+
+
+@lines.register
+def _(event: events.ImageSigned) -> Iterable[Line]:
+    yield Line("sign", (event.reference, event.signer if event.added else "nothing to do"), elapsed=True)
 
 
 @lines.register

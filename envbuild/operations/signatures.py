@@ -1,4 +1,4 @@
-"""``--require-signature``: what ``run``, ``pull`` and ``inspect`` demand of an image in a registry."""
+"""Require that an image in a registry is signed: what ``run``, ``pull`` and ``inspect`` may ask for."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.cli.console import Console
 from envbuild.errors import IntegrityError
 from envbuild.image.record import read_image_record
 from envbuild.operations.blob_locations import read_published
+from envbuild.operations.events import Events, SignatureAccepted
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
@@ -27,7 +27,7 @@ _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Checked:
+class SignatureCheck:
     """What was found out about the signature of an image.
 
     Attributes:
@@ -43,15 +43,15 @@ class Checked:
     locks: tuple[str, ...] = ()
 
 
-def check_all(reference: Reference, who: Trust, lock_digest: str) -> Checked:
-    """Check signature and provenance of a manifest (``reference`` names it by digest); only faults are raised."""
+def check(reference: Reference, who: Trust, lock_digest: str) -> SignatureCheck:
+    """Check signature and provenance of a manifest (``reference`` names it by digest); a refusal is not raised."""
     with cosign_for(reference, tool.find_program(os.environ)) as cosign:
         try:
             cosign.check(str(reference), reference.digest, who)
         except IntegrityError as refusal:
-            return Checked(who=who, refusal=refusal)
+            return SignatureCheck(who=who, refusal=refusal)
         found = cosign.statements(str(reference), reference.digest, who, tool.PROVENANCE)
-    return Checked(
+    return SignatureCheck(
         who=who,
         refusal=None,
         builders=tuple(sorted({builder_of(item) for item in found if locked_by(item) == lock_digest})),
@@ -59,28 +59,33 @@ def check_all(reference: Reference, who: Trust, lock_digest: str) -> Checked:
     )
 
 
-def demand(reference: Reference, who: Trust, console: Console) -> None:
-    """Check that a manifest is signed; errors as for ``Cosign.check``.
+def require(reference: Reference, who: Trust, events: Events) -> None:
+    """Require that a manifest is signed.
 
     Args:
         reference: names it by digest.
+        who: must have signed it.
+
+    Raises:
+        IntegrityError: it is not signed, or by somebody else.
+        UsageError: there is no cosign.
     """
     with cosign_for(reference, tool.find_program(os.environ)) as cosign:
         cosign.check(str(reference), reference.digest, who)
-    console.line("signed", f"sha256:{reference.digest[:12]}…", f"by {who}", elapsed=True)
+    events.report(SignatureAccepted(manifest=reference.digest, by=str(who)))
 
 
-def published_reference(opened: LoadedLock) -> Reference:
+def published_reference(loaded: LoadedLock) -> Reference:
     """Return where the image beside a lock was pushed to.
 
     Raises:
         IntegrityError: nowhere, so that nobody can have signed it.
     """
-    published, recorded = read_published(opened.path, opened.lock), read_image_record(opened.path, opened.lock)
+    published, recorded = read_published(loaded.path, loaded.lock), read_image_record(loaded.path, loaded.lock)
     found = [known for known in published if recorded is None or known.digest == recorded.manifest]
     if not found:
         raise IntegrityError(
-            f"nobody has signed the image of {opened.path.name} as far as is known: what is signed is an image in a "
+            f"nobody has signed the image of {loaded.path.name} as far as is known: what is signed is an image in a "
             "registry, and nothing says that this one was ever pushed — nothing was run",
             "name it: --image REFERENCE@sha256:…; or push and sign: envbuild push REFERENCE --write && envbuild sign",
         )

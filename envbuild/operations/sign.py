@@ -1,4 +1,4 @@
-"""``sign``: the image that was pushed, its provenance and bills of materials, through cosign."""
+"""Sign the image that was pushed, and attach its provenance and bills of materials, through cosign."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild import __version__
-from envbuild.cli.console import Console
-from envbuild.cli.demanding import cosign_for
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.record import ImageRecord, image_record_path, image_tag, read_image_record
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
+from envbuild.operations.events import Events, ImageSigned
 from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.pull import check_is_locks, check_lock_inside
+from envbuild.operations.sbom import sbom_documents
+from envbuild.operations.signatures import cosign_for
 from envbuild.registry.reference import Reference
 from envbuild.signing import cosign as tool
 from envbuild.signing.provenance import Material, Origin, Subject, origin, provenance
@@ -28,12 +30,18 @@ from envbuild.signing.trust import Signer, Trust, signer
 if TYPE_CHECKING:
     from envbuild.signing.cosign import Cosign
 
-_TITLES = {tool.PROVENANCE: "provenance", tool.CYCLONEDX: "CycloneDX", tool.SPDX: "SPDX"}
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SignOptions:
-    """Options of ``sign`` as typed."""
+class SignRequest:
+    """How to sign.
+
+    Attributes:
+        key: cosign's private key, a file or an address; its password is in ``COSIGN_PASSWORD``.
+        keyless: sign as who this process is: in GitHub Actions, the workflow.
+        signature_only: attach neither provenance nor bills of materials.
+        builder: URI of who built it, for the provenance; empty: a workflow names itself.
+        invocation: URI of the run that built it, for the provenance.
+    """
 
     key: str | None = None
     keyless: bool = False
@@ -42,37 +50,68 @@ class SignOptions:
     invocation: str = ""
 
 
-def sign_image(text: str | None, path: Path | None, options: SignOptions, console: Console) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignedStatement:
+    """A statement about an image: its predicate type, the SHA-256 of its predicate; ``added``: now, not before."""
+
+    kind: str
+    sha256: str
+    added: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignedImage:
+    """A signed image in a registry.
+
+    Attributes:
+        reference: by digest.
+        signer: who signed it.
+        added: it was signed now, not before.
+        statements: provenance and bills of materials that are attached.
+    """
+
+    reference: Reference
+    signer: str
+    added: bool
+    statements: tuple[SignedStatement, ...]
+
+
+def sign(reference: str | None, path: Path | None, request: SignRequest, events: Events) -> SignedImage:
     """Sign the image that was pushed, and attach its provenance and bills of materials.
 
     Args:
-        text: the reference by digest; by default the one that ``push --write`` kept.
+        reference: by digest; None: the one that ``push`` wrote next to the lock.
+        path: the lock's file; None: search upward from the working directory.
+        request: how to sign.
+        events: receives progress.
 
     Raises:
         UsageError: there is no cosign or no such key, or the reference has no digest.
+        LockError: there is no lock, it is invalid, or it is stale.
         NotReproducibleError: the registry holds another image than the lock's.
     """
-    who = signer(options.key, options.keyless, os.environ)
-    made = origin(options.builder, options.invocation, os.environ, __version__)
+    who = signer(request.key, request.keyless, os.environ)
+    made = origin(request.builder, request.invocation, os.environ, __version__)
     program = tool.find_program(os.environ)
-    opened = load_lock(path)
-    reference = _to_sign(text, opened)
-    identity = _pushed(reference, opened)
-    statements = [] if options.signature_only else _statements(opened.lock, identity, made)
-    with cosign_for(reference, program) as cosign, _own_trust(cosign, who) as mine:
-        added = _add_signature(cosign, reference, who, mine)
-        console.line("sign", str(reference), str(who) if added else "nothing to do", elapsed=True)
-        made_now = [kind for kind, data in statements if _add_statement(cosign, reference, who, mine, kind, data)]
-    if statements:
-        titles = ", ".join(_TITLES[kind] for kind in made_now)
-        console.line("attest", titles or "nothing to do", elapsed=True)
-    digests = {kind: sha256_bytes(data) for kind, data in statements}
-    console.result({"reference": str(reference), "signer": str(who), "statements": digests})
+    loaded = load_lock(path)
+    pinned = _to_sign(reference, loaded)
+    record = _pushed(pinned, loaded)
+    statements = [] if request.signature_only else _statements(loaded.lock, record, made)
+    with cosign_for(pinned, program) as cosign, _own_trust(cosign, who) as mine:
+        added = _add_signature(cosign, pinned, who, mine)
+        events.report(ImageSigned(reference=str(pinned), signer=str(who), added=added))
+        attached = tuple(
+            SignedStatement(
+                kind=kind, sha256=sha256_bytes(data), added=_add_statement(cosign, pinned, who, mine, kind, data)
+            )
+            for kind, data in statements
+        )
+    return SignedImage(reference=pinned, signer=str(who), added=added, statements=attached)
 
 
-def _to_sign(text: str | None, opened: LoadedLock) -> Reference:
+def _to_sign(text: str | None, loaded: LoadedLock) -> Reference:
     """Return the reference by digest."""
-    reference = chosen_place(text, opened.path, opened.lock, "sign")
+    reference = chosen_place(text, loaded.path, loaded.lock, "sign")
     if not reference.digest:
         raise UsageError(
             f"sign {text}: a tag may mean something else tomorrow",
@@ -81,15 +120,14 @@ def _to_sign(text: str | None, opened: LoadedLock) -> Reference:
     return reference.at(reference.digest)
 
 
-def _pushed(reference: Reference, opened: LoadedLock) -> ImageRecord:
+def _pushed(reference: Reference, loaded: LoadedLock) -> ImageRecord:
     """Return what is recorded of the image, after a look at what the registry holds."""
-    from envbuild.cli.pulling import check_is_locks, check_lock_inside
     from envbuild.image.plan.model import plan
     from envbuild.net.config import network_config
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository
 
-    recorded, name = read_image_record(opened.path, opened.lock), image_record_path(opened.path).name
+    recorded, name = read_image_record(loaded.path, loaded.lock), image_record_path(loaded.path).name
     if recorded is None or recorded.manifest != reference.digest:
         known = f"sha256:{recorded.manifest}" if recorded else "nothing: it is missing, or of another lock"
         raise NotReproducibleError(
@@ -97,24 +135,23 @@ def _pushed(reference: Reference, opened: LoadedLock) -> ImageRecord:
             "sign what envbuild push has made of this lock: envbuild push REFERENCE --write && envbuild sign",
         )
     with Repository(reference, network_config()) as repository:
-        remote = read_image(repository, reference.target, str(plan(opened.lock).platform["architecture"]))
-        check_is_locks(remote, reference, opened)
-        check_lock_inside(repository, remote, reference, opened.lock)
+        remote = read_image(repository, reference.target, str(plan(loaded.lock).platform["architecture"]))
+        check_is_locks(remote, reference, loaded)
+        check_lock_inside(repository, remote, reference, loaded.lock)
     return recorded
 
 
-def _statements(lock: locks.Lock, identity: ImageRecord, made: Origin) -> list[tuple[str, bytes]]:
+def _statements(lock: locks.Lock, record: ImageRecord, made: Origin) -> list[tuple[str, bytes]]:
     """Return what is stated of an image: type and predicate."""
-    from envbuild.cli.sbom_documents import sbom_documents
     from envbuild.store.objects import Store
 
-    bills = sbom_documents(lock, identity, Store())
+    bills = sbom_documents(lock, record, Store())
     subject = Subject(
         lock=lock.name,
         lock_digest=locks.lock_digest(lock),
         layout=lock.layout,
-        recipe=identity.recipe,
-        config=identity.config,
+        recipe=record.recipe,
+        config=record.config,
     )
     digests = {document.file_name: sha256_bytes(document.data) for document in bills.values()}
     predicate = canonical_json(provenance(subject, _materials(lock), digests, made))

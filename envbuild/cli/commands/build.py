@@ -1,4 +1,4 @@
-"""``build`` and ``context``. Everything slow is imported inside the command that needs it."""
+"""The image on this machine: ``build``, ``context``, ``image``. Everything slow is imported inside the commands."""
 
 from __future__ import annotations
 
@@ -36,16 +36,11 @@ def build(
 
     The image is the same, bit for bit, on every host and engine; its digest is written beside the lock and
     checked by the next build."""
-    from envbuild.cli.building import BuildOptions, build_image
+    from envbuild.operations import build as operation
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    options = BuildOptions(output=output, offline=offline, sources=tuple(sources or ()))
-    if verify:
-        from envbuild.cli.rebuilding import verify_build
-
-        build_image(lock, options, console, verify_build)
-    else:
-        build_image(lock, options, console)
+    result = operation.build(lock, console, output=output, offline=offline, sources=sources or (), verify=verify)
+    console.result(result.record.as_dict())
 
 
 @app.command()
@@ -60,7 +55,21 @@ def context(
     """Write the Dockerfile with its complete context.
 
     `docker build --network=none DIR` then works offline, without envbuild."""
-    from envbuild.cli.building import BuildOptions, write_docker_context
+    from envbuild.cli.render.build import context_lines
+    from envbuild.operations.build import build_context
 
     console = Console(quiet=quiet, verbose=verbose)
-    write_docker_context(folder, lock, BuildOptions(offline=offline, sources=tuple(sources or ())), console)
+    console.print_lines(context_lines(build_context(folder, lock, console, offline=offline, sources=sources or ())))
+
+
+@app.command()
+def image(lock: LockArgument = None, as_json: Json = False) -> None:
+    """Show what each layer of the locked image weighs.
+
+    From bottom to top: bytes, files, digest, and which other locks share it. Needs no engine, but a build before."""
+    from envbuild.cli.render.build import weight_json, weight_lines
+    from envbuild.operations.image import weigh_image
+
+    console, result = Console(as_json=as_json), weigh_image(lock)
+    console.print_lines(weight_lines(result))
+    console.result(weight_json(result))

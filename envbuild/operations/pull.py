@@ -1,4 +1,4 @@
-"""``pull`` and ``run --image``: an image from a registry into the engine, if and only if it is the lock's.
+"""Pull an image from a registry into the engine, if and only if it is the lock's: ``pull`` and ``run --image``.
 
 The order: manifest and configuration are read and compared with the lock first; then only the layers that neither
 store nor engine hold come in, each checked against its digest before it gets its name; the engine gets them last. So
@@ -8,13 +8,11 @@ nothing of an image that is not the lock's is ever in the engine, let alone run.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.cli.console import Console
-from envbuild.cli.demanding import demand, published_reference
 from envbuild.core.digest import canonical_json
-from envbuild.core.text import human_bytes, plural
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
 from envbuild.image.record import (
     ImageRecord,
@@ -27,7 +25,9 @@ from envbuild.image.record import (
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
+from envbuild.operations.events import Events, ImagePulled
 from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.signatures import published_reference, require
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.signing.trust import Trust
 from envbuild.signing.trust import trust as parse_trust
@@ -42,118 +42,132 @@ if TYPE_CHECKING:
 _LOCK_LIMIT = 16 << 20
 
 
-def pull_image(text: str | None, path: Path | None, require: str | None, console: Console) -> ImageRecord:
-    """Bring a lock's image from a registry into the engine; returns what is recorded of it.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PulledImage:
+    """A lock's image in the engine, come from a registry: the lock, and the image's digests and name."""
+
+    loaded: LoadedLock
+    record: ImageRecord
+
+
+def pull(
+    reference: str | None, path: Path | None, events: Events, *, require_signature: str | None = None
+) -> PulledImage:
+    """Bring a lock's image from a registry into the engine.
 
     Args:
-        text: the reference; by default where the lock says that its image was published.
-        require: who must have signed it, as typed.
+        reference: ``REGISTRY/REPOSITORY[:TAG][@sha256:…]``; None: where ``push`` wrote that it is.
+        path: the lock's file; None: search upward from the working directory.
+        events: receives progress.
+        require_signature: who must have signed it: a public key's file, or ``IDENTITY@https://ISSUER``.
 
     Raises:
-        NotReproducibleError: it is not the lock's image.
-        IntegrityError: bytes were altered on the way, or it is not signed as it must be.
+        UsageError: the reference is invalid, or none is known.
+        LockError: there is no lock, it is invalid, or it is stale.
+        NotReproducibleError: it is not the lock's image; nothing was pulled.
+        IntegrityError: bytes were altered on the way, or it is not signed as required.
         RegistryError: the registry does not answer or refuses.
+        EngineError: the engine does not answer or refuses.
     """
     from envbuild.engine.docker.adapter import connect
 
-    who = parse_trust(require) if require is not None else None
-    opened = load_lock(path)
-    identity = pulled(opened, chosen_place(text, opened.path, opened.lock, "pull"), connect(), console, who)
-    console.line("image", opened.lock.name, f"sha256:{identity.config[:12]}…", "the lock's", elapsed=True)
-    console.result(identity.as_dict())
-    return identity
+    who = parse_trust(require_signature) if require_signature is not None else None
+    loaded = load_lock(path)
+    record = pulled(loaded, chosen_place(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)
+    return PulledImage(loaded=loaded, record=record)
 
 
 def image_for_run(
     text: str | None,
-    opened: LoadedLock,
+    loaded: LoadedLock,
     engine: Engine,
-    console: Console,
+    events: Events,
     *,
     offline: bool = False,
-    require: str | None = None,
+    require_signature: str | None = None,
 ) -> ImageRecord:
     """Return the image to run: the lock's, by digest, pulled unless the engine has it.
 
     Args:
-        text: the reference; None with ``require`` for where it was published.
-        require: who must have signed it, as typed.
+        text: the reference; None with ``require_signature`` for where it was published.
+        offline: ask no registry.
+        require_signature: as for ``pull``.
 
     Raises:
         UsageError: the reference has no digest.
         NotReproducibleError: it is not the lock's image.
         IntegrityError: it is not signed as it must be.
     """
-    who = parse_trust(require) if require is not None else None
+    who = parse_trust(require_signature) if require_signature is not None else None
     if who is not None and offline:
         raise UsageError("--require-signature asks the registry, which --offline forbids", "leave out one of them")
-    reference = parse_reference(text) if text is not None else published_reference(opened)
+    reference = parse_reference(text) if text is not None else published_reference(loaded)
     if not reference.digest:
         raise UsageError(
             f"--image {text}: a tag may mean something else tomorrow",
             f"name the image by digest, which envbuild push prints: {reference.name}@sha256:…",
         )
-    recorded = read_image_record(opened.path, opened.lock)
+    recorded = read_image_record(loaded.path, loaded.lock)
     known = recorded is not None and recorded.manifest == reference.digest
     if recorded is not None and known and is_recorded(engine.find_image(recorded.reference), recorded):
         if who is not None:
-            demand(reference.at(reference.digest), who, console)
+            require(reference.at(reference.digest), who, events)
         return recorded
     if offline:
         raise EngineError(f"the engine lacks {reference}, and --offline forbids to ask the registry", "run it without")
-    return pulled(opened, reference, engine, console, who)
+    return pulled(loaded, reference, engine, events, who)
 
 
 def pulled(
-    opened: LoadedLock, reference: Reference, engine: Engine, console: Console, who: Trust | None = None
+    loaded: LoadedLock, reference: Reference, engine: Engine, events: Events, who: Trust | None = None
 ) -> ImageRecord:
-    """Bring the image in, verified; arguments and errors as for ``pull_image``."""
+    """Bring the image in, verified; errors as for ``pull``."""
     from envbuild.image.plan.model import plan
     from envbuild.net.config import network_config
     from envbuild.registry.image import read_image
     from envbuild.registry.repository import Repository
 
-    lock = opened.lock
+    lock = loaded.lock
     architecture = str(plan(lock).platform["architecture"])
     with Repository(reference, network_config()) as repository:
         remote = read_image(repository, reference.target or locks.lock_digest(lock)[:12], architecture)
-        identity = check_is_locks(remote, reference, opened)
+        record = check_is_locks(remote, reference, loaded)
         if who is not None:  # of the very manifest that is read here, whatever the tag means by now
-            demand(reference.at(remote.manifest.digest), who, console)
-        if is_recorded(engine.find_image(identity.reference), identity):
-            console.line("pull", str(reference), "the engine has it", elapsed=True)
+            require(reference.at(remote.manifest.digest), who, events)
+        if is_recorded(engine.find_image(record.reference), record):
+            events.report(ImagePulled(reference=str(reference)))
         else:
             check_lock_inside(repository, remote, reference, lock)
-            _bring(repository, remote, identity, engine, console)
-    if not is_recorded(engine.find_image(identity.reference), identity):
+            _bring(repository, remote, record, engine, events)
+    if not is_recorded(engine.find_image(record.reference), record):
         raise EngineError(
-            f"the engine made another image of {reference} than sha256:{identity.config}",
-            f"remove it and pull again: docker rmi {identity.reference}",
+            f"the engine made another image of {reference} than sha256:{record.config}",
+            f"remove it and pull again: docker rmi {record.reference}",
         )
-    if read_image_record(opened.path, lock) is None:
-        write_image_record(opened.path, identity)
-    return identity
+    if read_image_record(loaded.path, lock) is None:
+        write_image_record(loaded.path, record)
+    return record
 
 
-def check_is_locks(remote: RemoteImage, reference: Reference, opened: LoadedLock) -> ImageRecord:
-    """Compare an image's identity with what is recorded beside the lock, and what it says of its lock with the lock.
+def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock) -> ImageRecord:
+    """Compare an image's record with what is recorded beside the lock, and what it says of its lock with the lock.
 
     Raises:
         NotReproducibleError: it is another image, or of another lock, or nothing says which image the lock gives.
     """
-    lock, name = opened.lock, image_record_path(opened.path).name
+    lock, name = loaded.lock, image_record_path(loaded.path).name
     digest = locks.lock_digest(lock)
     labelled = remote.labels.get("envbuild.lock", "").removeprefix("sha256:")
     if labelled != digest:
         raise NotReproducibleError(
-            f"{reference} is not the image of {opened.path.name} — nothing was pulled\n"
+            f"{reference} is not the image of {loaded.path.name} — nothing was pulled\n"
             f"  this lock     sha256:{digest}\n  image's lock  {f'sha256:{labelled}' if labelled else 'none'}",
             f"see what it is: envbuild inspect {reference}; or build the lock's own: envbuild build",
         )
-    recorded = read_image_record(opened.path, lock)
+    recorded = read_image_record(loaded.path, lock)
     if recorded is None and not reference.digest:
         raise NotReproducibleError(
-            f"nothing says which image {opened.path.name} gives: {name} is missing, and {reference} is not by digest",
+            f"nothing says which image {loaded.path.name} gives: {name} is missing, and {reference} is not by digest",
             f"commit {name} beside the lock, or name the image by a digest you trust, or build it: envbuild build",
         )
     if recorded is not None and recorded.config != remote.config_digest:
@@ -212,9 +226,7 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
     return oci.Image(config=remote.config, manifest=manifest, layers=tuple(layers))
 
 
-def _bring(
-    repository: Repository, remote: RemoteImage, identity: ImageRecord, engine: Engine, console: Console
-) -> None:
+def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, engine: Engine, events: Events) -> None:
     """Have all layers in store or engine, and the image in the engine."""
     from envbuild.image.oci import layout as oci
     from envbuild.image.tar.layer import Layer
@@ -225,7 +237,7 @@ def _bring(
     kept = {} if len(skip) == len(remote.layers) else _kept(store)
     wanted = [layer for layer in remote.layers if layer.diff_id not in skip and layer.diff_id not in kept]
     needed = [layer.blob for layer in wanted if not (layer.compressed and store.has(layer.diff_id))]
-    came = pull_blobs(repository, needed, store, console)
+    came = pull_blobs(repository, needed, store, events)
     for layer in wanted:
         if layer.compressed:
             _unpack(layer, store)
@@ -234,26 +246,21 @@ def _bring(
         path = kept.get(layer.diff_id) or store.path(layer.diff_id)
         size = path.stat().st_size if layer.diff_id not in skip else layer.blob.size
         blobs.append(oci.Blob(layer=Layer(diff_id=layer.diff_id, size=size), path=path))
-    _hand_over(engine, uncompressed(remote, blobs), identity.reference, skip, console)
+    _hand_over(engine, uncompressed(remote, blobs), record.reference, skip, events)
     held = len(remote.layers) - len(wanted)
-    console.line(
-        "pull",
-        str(repository.reference.name),
-        human_bytes(came),
-        f"{held} of {plural(len(remote.layers), 'layer')} held already" if held else "",
-        elapsed=True,
-    )
+    name = str(repository.reference.name)
+    events.report(ImagePulled(reference=name, bytes=came, layers=len(remote.layers), held=held))
 
 
-def _hand_over(engine: Engine, image: Image, tag: str, skip: set[str], console: Console) -> None:
+def _hand_over(engine: Engine, image: Image, tag: str, skip: set[str], events: Events) -> None:
     """Give the image to the engine; layers in ``skip`` have no file, since it takes them from itself."""
     from envbuild.image.oci import layout as oci
 
     if skip:
-        with console.phase("load"):
+        with events.phase("load"):
             engine.load(oci.docker_archive(image, tag, skip))
         return
-    engine.deliver(iter((oci.parcel(image, tag),)), tag, console)
+    engine.deliver(iter((oci.parcel(image, tag),)), tag, events)
 
 
 def _held(engine: Engine, diff_ids: list[str]) -> set[str]:

@@ -1,10 +1,9 @@
-"""From a lock and the store to a bill of materials: what files say of themselves is read here."""
+"""Make bills of materials from a lock and the metadata that its files in the store carry."""
 
 from __future__ import annotations
 
 import io
 import posixpath
-import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -12,16 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envbuild.cli.console import Console
-from envbuild.core.fs import atomic_write
 from envbuild.core.progress import Progress, Silent
-from envbuild.core.text import plural
-from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os.deb import open_deb
 from envbuild.image.plan.model import plan
 from envbuild.image.record import ImageRecord, image_tag, read_image_record
 from envbuild.lockfile.model import Lock, OsPackage
-from envbuild.operations.load_lock import load_lock
+from envbuild.operations.events import Events
+from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.resolve.debian.relations import Group, parse_relations
 from envbuild.sbom import cyclonedx, spdx
 from envbuild.sbom.bill import bill
@@ -34,21 +31,29 @@ _DOC = "usr/share/doc/"
 _LINKS = 8
 
 
-def write_sbom(path: Path | None, kind: str, output: Path | None, console: Console) -> None:
-    """Write a lock's bill of materials to a file or to standard output."""
-    opened = load_lock(path)
-    lock = opened.lock
-    document = sbom_document(lock, read_image_record(opened.path, lock), kind, Store(), console)
-    if output is None:
-        sys.stdout.buffer.write(document.data)
-        sys.stdout.flush()
-        return
-    try:
-        atomic_write(output, document.data)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}", "choose another place: -o FILE") from None
-    counts = plural(len(lock.os.packages), "OS package"), plural(len(lock.packages), "wheel")
-    console.line("wrote", str(output), ", ".join(counts), elapsed=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BillOfMaterials:
+    """The bill of materials of a lock's image."""
+
+    loaded: LoadedLock
+    document: Document
+
+
+def sbom(path: Path | None, events: Events, *, kind: str = "cyclonedx") -> BillOfMaterials:
+    """Return the bill of materials of a lock's image.
+
+    Args:
+        path: the lock's file; None: search upward from the working directory.
+        events: receives progress.
+        kind: ``cyclonedx`` (1.6) or ``spdx`` (2.3), both as JSON.
+
+    Raises:
+        LockError: there is no lock, it is invalid, or it is stale.
+        IntegrityError: a file in the store is damaged.
+    """
+    loaded = load_lock(path)
+    recorded = read_image_record(loaded.path, loaded.lock)
+    return BillOfMaterials(loaded=loaded, document=sbom_document(loaded.lock, recorded, kind, Store(), events))
 
 
 def sbom_document(

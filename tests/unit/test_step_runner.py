@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from envbuild.cli.console import Console
-from envbuild.cli.engines import step_runner
 from envbuild.engine.docker import adapter
 from envbuild.engine.local.namespaces import NamespaceSteps
 from envbuild.errors import EngineError
+from envbuild.operations.assemble import step_runner
 from envbuild.store.objects import Store
 
 

@@ -1,7 +1,8 @@
-"""Images in registries: the commands and their options. What is slow is imported inside the command that needs it."""
+"""Images in registries: ``push``, ``pull``, ``inspect``. Everything slow is imported inside the commands."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -26,10 +27,13 @@ def push(
 
     Only what the registry lacks is sent, several layers at once. Builds first if need be; needs no engine if the
     layers are in the store. Credentials are those of `docker login`. Prints the image's reference by digest."""
-    from envbuild.cli.pushing import PushOptions, push_image
+    from envbuild.cli.render.registry import pushed_json, pushed_lines
+    from envbuild.operations import push as operation
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    push_image(reference, lock, PushOptions(write=write, offline=offline), console)
+    result = operation.push(reference, lock, console, write=write, offline=offline)
+    console.print_lines(pushed_lines(result))
+    console.result(pushed_json(result))
 
 
 @app.command()
@@ -48,9 +52,13 @@ def pull(
 
     The image is compared with the lock before anything of it is brought in; another one is refused with exit
     code 16, bytes altered on the way with 13."""
-    from envbuild.cli.pulling import pull_image
+    from envbuild.cli.render.registry import pulled_line
+    from envbuild.operations import pull as operation
 
-    pull_image(reference, lock, require_signature, Console(quiet=quiet, verbose=verbose, as_json=as_json))
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
+    result = operation.pull(reference, lock, console, require_signature=require_signature)
+    console.print_lines([pulled_line(result)])
+    console.result(result.record.as_dict())
 
 
 @app.command()
@@ -63,6 +71,16 @@ def inspect(
     """Tell what an image in a registry is, without pulling it.
 
     Its lock, layers and their weights, SBOM and signatures."""
-    from envbuild.cli.inspecting import inspect_image
+    from envbuild.cli.render.registry import inspected_json, inspected_lines
+    from envbuild.operations import inspect as operation
 
-    inspect_image(reference, lock, require_signature, Console(as_json=as_json))
+    if lock:
+        sys.stdout.write(operation.inspect_lock(reference, require_signature=require_signature).decode())
+        return
+    console, result = Console(as_json=as_json), operation.inspect(reference, require_signature=require_signature)
+    if as_json:
+        console.result(inspected_json(result))
+    else:
+        console.print_lines(inspected_lines(result))
+    if result.signature is not None and result.signature.refusal is not None:
+        raise result.signature.refusal

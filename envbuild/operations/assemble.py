@@ -1,0 +1,151 @@
+"""Assemble a lock's image from the store's files: what ``build``, ``push`` and ``store push --layers`` share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from envbuild.core.digest import sha256_bytes, sha256_json
+from envbuild.errors import EngineError
+from envbuild.lockfile.model import Lock
+from envbuild.operations.events import Events, FileReplaced, LayerReady, NoEngine
+from envbuild.operations.fetch import ensure_files, heal_corrupt_objects
+from envbuild.operations.load_lock import LoadedLock
+from envbuild.store.objects import Store
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import Engine, Step, StepRunner
+    from envbuild.image.assemble import Built
+    from envbuild.image.delivery import Loading
+    from envbuild.image.plan.model import Plan
+
+_EXPLICIT = ("ENVBUILD_ENGINE", "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildOptions:
+    """Where an image's files come from.
+
+    Attributes:
+        offline: use the store only.
+        sources: folders that ``fetch`` wrote with ``vendor``, tried before any index.
+    """
+
+    offline: bool = False
+    sources: tuple[Path, ...] = ()
+
+
+def recipe_of(lock: Lock, planned: Plan) -> str:
+    """Return the digest of all that decides an image: the lock, and envbuild's own code inside and outside it."""
+    from envbuild.image.runtime import files
+
+    inside = {path: sha256_bytes(data) for path, data in files.runtime_sources().items()}
+    inside |= {path: sha256_bytes(file.data) for path, file in files.runtime_files(lock).items()}
+    return sha256_json([[layer.key for layer in planned.layers], inside])
+
+
+def assemble_image(
+    loaded: LoadedLock,
+    options: BuildOptions,
+    engine: Engine | None,
+    events: Events,
+    loading: Loading | None = None,
+    *,
+    anew: Store | None = None,
+) -> Built:
+    """Make a lock's image from the store, fetching what is missing.
+
+    Args:
+        engine: runs build steps; None: the one that answers, or namespaces of the kernel.
+        loading: sends layers to an engine as they become ready.
+        anew: make it from its files alone, in this store, and reuse no layer.
+
+    Raises:
+        IntegrityError: a file could not be fetched, or is corrupt.
+        BuildError: a wheel or package is unsound, a shared library is missing, or the disk is full.
+        EngineError: the engine does not answer or refuses.
+    """
+    from envbuild.image.assemble import assemble
+    from envbuild.image.bytecode.interpreter import interpreter_of
+    from envbuild.image.os.rootfs import build_os_layer
+    from envbuild.image.plan.model import plan
+    from envbuild.resolve.libraries import closure
+
+    lock, store = loaded.lock, anew or Store()
+    steps = _Steps(engine, store, events, fresh=anew is not None)
+    ensure_files(loaded, store, options.sources, offline=options.offline, events=events)
+    with heal_corrupt_objects(lock, store, events):
+        built = assemble(
+            plan(lock),
+            lock,
+            cache=loading.watching(store) if loading else store,
+            runner=steps,
+            build_os=lambda output: build_os_layer(lock.os, store.path, steps, output, events),
+            progress=events,
+            check=closure.checker(lock, store.cache_dir("libraries"), _package_finder(loaded, store, options)),
+            ready=loading.ready if loading else (lambda index, blob: None),
+            interpreter=interpreter_of(lock, store.path),
+        )
+    for layer in built.layers:
+        events.report(LayerReady(title=layer.title, bytes=layer.layer.size, reused=layer.reused))
+    for path, (loser, winner) in sorted(built.replaced.items()):
+        events.report(FileReplaced(path=f"/{path.lstrip('/')}", loser=loser, winner=winner))
+    return built
+
+
+def step_runner(store: Store, events: Events) -> StepRunner:
+    """Find what runs build steps: the container engine, or namespaces where none answers and none was asked for.
+
+    The image is the same either way. Root file systems are in the store while their step runs.
+
+    Raises:
+        EngineError: an engine that was asked for by a variable does not answer.
+    """
+    if os.environ.get("ENVBUILD_ENGINE") != "none":
+        from envbuild.engine.docker.adapter import connect
+
+        try:
+            return connect()
+        except EngineError:
+            if any(os.environ.get(name, "") not in ("", "auto") for name in _EXPLICIT):
+                raise
+            events.report(NoEngine())
+    from envbuild.engine.local.namespaces import NamespaceSteps
+
+    return NamespaceSteps(store.cache_dir("steps"))
+
+
+class _Steps:
+    """A step runner that looks for one with the first step: where all layers are kept, none is needed."""
+
+    def __init__(self, engine: Engine | None, store: Store, events: Events, *, fresh: bool) -> None:
+        self._runner: StepRunner | None = engine
+        self._store, self._events = store, events
+        self._fresh = fresh
+
+    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
+        """Run a step."""
+        self._runner = self._runner or step_runner(self._store, self._events)
+        return self._runner.run_step(replace(step, fresh=self._fresh))
+
+
+def _package_finder(loaded: LoadedLock, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:
+    """Return what names the OS packages that ship a library; None offline, since it reads the archive's index."""
+    system = loaded.lock.os
+    if options.offline or not system.packages:
+        return None
+    from envbuild.resolve.debian.closure import OsRequest
+    from envbuild.resolve.debian.contents import package_for_library
+
+    request = OsRequest(
+        release=system.release,
+        architecture=system.architecture,
+        packages=(),
+        snapshot=system.snapshot,
+        mirror=loaded.mirror,
+    )
+    return lambda soname: package_for_library(soname, request, store.cache_dir("debian"))

@@ -1,0 +1,184 @@
+"""Build a lock's image and load it into the engine, or write it to a file; write its Dockerfile with the context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.image.record import (
+    ImageRecord,
+    check_reproduced,
+    expected_layers,
+    image_tag,
+    is_recorded,
+    make_image_record,
+    read_image_record,
+    write_image_record,
+)
+from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
+from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate
+from envbuild.operations.export import Target, parse_target
+from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
+from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.rebuild import verify_build
+from envbuild.store import leases
+from envbuild.store.objects import Store
+from envbuild.store.roots import note_lock
+
+if TYPE_CHECKING:
+    from envbuild.engine.protocol import Delivered, Engine
+    from envbuild.image.assemble import Built
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuiltImage:
+    """An image that the engine holds, or that was written to a file.
+
+    Attributes:
+        loaded: its lock.
+        record: its digests and its name, as recorded next to the lock.
+        up_to_date: the engine held it already, and nothing was made.
+        reproduced: it was recorded before, and has the same bits.
+        verified: it was made once more from nothing, and has the same bits.
+    """
+
+    loaded: LoadedLock
+    record: ImageRecord
+    up_to_date: bool
+    reproduced: bool
+    verified: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DockerContext:
+    """A folder with a Dockerfile and all that it copies."""
+
+    loaded: LoadedLock
+    folder: Path
+
+
+def build(
+    path: Path | None,
+    events: Events,
+    *,
+    output: str | None = None,
+    offline: bool = False,
+    sources: Sequence[Path] = (),
+    verify: bool = False,
+) -> BuiltImage:
+    """Assemble a lock's image and load it, or write it to a file; its digests are recorded next to the lock.
+
+    Args:
+        path: the lock's file; None: search upward from the working directory.
+        events: receives progress.
+        output: write the image there and load nothing: ``oci:DIR``, ``oci:FILE.tar`` or ``docker-archive:FILE``.
+        offline: use the store only.
+        sources: folders that ``fetch`` wrote with ``vendor``, tried before any index.
+        verify: make it once more from nothing and compare.
+
+    Raises:
+        UsageError: ``output`` names no target, or one of ``sources`` is no folder.
+        LockError: there is no lock, it is invalid, or it is stale.
+        IntegrityError: a file could not be fetched, or is corrupt.
+        BuildError: the image could not be made.
+        EngineError: the engine does not answer or refuses.
+        NotReproducibleError: the image is not the one recorded next to the lock, or rebuilding it gave another.
+    """
+    from envbuild.engine.docker.adapter import connect
+
+    target = None if output is None else parse_target(output)
+    loaded = load_lock(path)
+    engine = connect() if target is None else None
+    options = BuildOptions(offline=offline, sources=tuple(sources))
+    found = _up_to_date(loaded, engine, events)
+    if found is not None:
+        record, reproduced = found, True
+    else:
+        record, reproduced = _build(loaded, options, engine, target, events)
+    if verify:
+        verify_build(loaded, options, engine, record, events)
+    return BuiltImage(
+        loaded=loaded, record=record, up_to_date=found is not None, reproduced=reproduced, verified=verify
+    )
+
+
+def build_context(
+    folder: Path, path: Path | None, events: Events, *, offline: bool = False, sources: Sequence[Path] = ()
+) -> DockerContext:
+    """Write a Dockerfile with its complete context: ``docker build --network=none`` then needs no envbuild.
+
+    Args:
+        folder: empty, or made here.
+        path, events, offline, sources: as for ``build``.
+
+    Raises:
+        BuildError: the folder is not empty or cannot be written.
+        UsageError, LockError, IntegrityError: as for ``build``.
+    """
+    from envbuild.image.dockerfile import render, write_context
+
+    loaded, store = load_lock(path), Store()
+    ensure_files(loaded, store, sources, offline=offline, events=events)
+    with heal_corrupt_objects(loaded.lock, store, events):
+        write_context(render(loaded.lock), store.path, folder, events)
+    return DockerContext(loaded=loaded, folder=folder)
+
+
+def _up_to_date(loaded: LoadedLock, engine: Engine | None, events: Events) -> ImageRecord | None:
+    """Return the record if the engine holds the recorded image, and nothing that decides it has changed since."""
+    from envbuild.image.plan.model import plan
+
+    record = read_image_record(loaded.path, loaded.lock)
+    if engine is None or record is None or record.recipe != recipe_of(loaded.lock, plan(loaded.lock)):
+        return None
+    if not is_recorded(engine.find_image(record.reference), record):
+        return None
+    note_lock(Store(), loaded.path, loaded.lock)
+    events.report(ImageUpToDate(lock=loaded.lock.name, config=record.config))
+    return record
+
+
+def _build(
+    loaded: LoadedLock, options: BuildOptions, engine: Engine | None, target: Target | None, events: Events
+) -> tuple[ImageRecord, bool]:
+    """Make the image; returns its record, and whether it is the one recorded before."""
+    from envbuild.image.delivery import Loading
+    from envbuild.image.plan.model import plan
+
+    lock, planned, store = loaded.lock, plan(loaded.lock), Store()
+    recipe, recorded = recipe_of(lock, planned), read_image_record(loaded.path, lock)
+    expected = expected_layers(recorded, planned, recipe)
+    delivery = Loading(engine, image_tag(lock), planned, events, expected) if engine is not None else nullcontext()
+    with heal_corrupt_layers(store, events), delivery as loading:
+        built = assemble_image(loaded, options, engine, events, loading)
+        record = make_image_record(lock, built.image, recipe)
+        check_reproduced(loaded.path, recorded, record)
+        if target is not None:
+            target.write(built.image, image_tag(lock))
+        if loading is not None and engine is not None:
+            delivered = loading.finish(built.image)
+            events.report(_loaded(engine.describe().get("name", "engine"), built, delivered, loading.seconds))
+    write_image_record(loaded.path, record)
+    note_lock(store, loaded.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
+    reproduced = recorded == record
+    size = sum(layer.layer.size for layer in built.layers)
+    events.report(
+        ImageBuilt(lock=lock.name, config=record.config, bytes=size, layers=len(built.layers), reproduced=reproduced)
+    )
+    return record, reproduced
+
+
+def _loaded(engine: str, built: Built, delivered: Delivered, seconds: float) -> ImageLoaded:
+    """Return how much the engine got, after how long a wait, and what it held already."""
+    layers = [blob.layer for blob in built.image.layers]
+    return ImageLoaded(
+        engine=engine,
+        bytes=sum(layer.size for layer in layers if layer.diff_id in delivered.sent),
+        seconds=seconds,
+        layers=len(layers),
+        held=sum(layer.diff_id not in delivered.sent for layer in layers),
+        why=delivered.why,
+    )

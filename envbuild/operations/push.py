@@ -1,0 +1,125 @@
+"""Push a lock's image to a registry, straight from the store's layers; no engine takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.errors import UsageError
+from envbuild.image.record import (
+    ImageRecord,
+    check_reproduced,
+    make_image_record,
+    read_image_record,
+    write_image_record,
+)
+from envbuild.lockfile import model as locks
+from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
+from envbuild.operations.blob_locations import BlobLocations, write_published
+from envbuild.operations.events import Events
+from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.registry.reference import Reference, parse_reference
+from envbuild.store.objects import Store
+
+if TYPE_CHECKING:
+    from envbuild.image.oci.layout import Image
+    from envbuild.registry.repository import Repository
+    from envbuild.registry.upload import Pushed
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PushedImage:
+    """An image in a registry.
+
+    Attributes:
+        record: its digests, as recorded next to the lock.
+        tag: the reference by tag.
+        reference: the reference by digest.
+        upload: what was moved; None if the tag was this image already.
+        written: the file next to the lock that the reference was written to, if asked for.
+    """
+
+    record: ImageRecord
+    tag: Reference
+    reference: Reference
+    upload: Pushed | None
+    written: Path | None
+
+
+def push(
+    reference: str, path: Path | None, events: Events, *, write: bool = False, offline: bool = False
+) -> PushedImage:
+    """Upload what a registry lacks of a lock's image, which is built first if need be.
+
+    Args:
+        reference: ``REGISTRY/REPOSITORY[:TAG]``; the default tag is the beginning of the lock's digest.
+        path: the lock's file; None: search upward from the working directory.
+        events: receives progress.
+        write: write the reference by digest to a file next to the lock.
+        offline: build from the store only.
+
+    Raises:
+        UsageError: the reference is invalid, or names a digest.
+        LockError: there is no lock, it is invalid, or it is stale.
+        NotReproducibleError: the image is not the one recorded next to the lock.
+        RegistryError: the registry does not answer or refuses.
+    """
+    from envbuild.image.plan.model import plan
+    from envbuild.net.config import network_config
+    from envbuild.registry.repository import Repository
+
+    tag, loaded = push_target(reference), load_lock(path)
+    lock = loaded.lock
+    if not tag.tag:
+        tag = tag.tagged(locks.lock_digest(lock)[:12])
+    recipe, upload = recipe_of(lock, plan(lock)), None
+    with Repository(tag, network_config()) as repository:
+        record = _there_already(repository, tag, loaded, recipe)
+        if record is None:
+            record, image = _built(loaded, recipe, BuildOptions(offline=offline), events)
+            upload = _push_layers(repository, image, tag.tag, events)
+    pinned = tag.at(record.manifest)
+    written = write_published(loaded.path, lock, record, pinned) if write else None
+    return PushedImage(record=record, tag=tag, reference=pinned, upload=upload, written=written)
+
+
+def push_target(text: str) -> Reference:
+    """Return where to push to; raises ``UsageError`` if that is a digest."""
+    reference = parse_reference(text)
+    if reference.digest:
+        raise UsageError(
+            f"push {text}: a digest is what the push gives", f"name a tag or none: envbuild push {reference.name}"
+        )
+    return reference
+
+
+def _push_layers(repository: Repository, image: Image, tag: str, events: Events) -> Pushed:
+    """Upload a built image."""
+    from envbuild.core.blob import Blob, blob_of
+    from envbuild.registry.repository import OCI_MANIFEST, Manifest
+    from envbuild.registry.upload import push
+
+    locations = BlobLocations(Store(), repository.reference.registry, repository.reference.repository)
+    layers = [Blob(digest=blob.layer.diff_id, size=blob.layer.size, path=blob.path) for blob in image.layers]
+    blobs = [*layers, blob_of(image.config)]
+    pushed = push(repository, blobs, Manifest(image.manifest, OCI_MANIFEST), events, tag=tag, mounts=locations.others)
+    locations.note(blob.digest for blob in blobs)
+    return pushed
+
+
+def _there_already(repository: Repository, tag: Reference, loaded: LoadedLock, recipe: str) -> ImageRecord | None:
+    """Return the record if the tag is the recorded image, and nothing that decides it has changed since; else None."""
+    recorded = read_image_record(loaded.path, loaded.lock)
+    if recorded is None or recorded.recipe != recipe:
+        return None
+    return recorded if repository.manifest_digest(tag.tag) == recorded.manifest else None
+
+
+def _built(loaded: LoadedLock, recipe: str, options: BuildOptions, events: Events) -> tuple[ImageRecord, Image]:
+    """Make the image, from kept layers if there are any, and record it."""
+    built = assemble_image(loaded, options, None, events)
+    record = make_image_record(loaded.lock, built.image, recipe)
+    check_reproduced(loaded.path, read_image_record(loaded.path, loaded.lock), record)
+    write_image_record(loaded.path, record)
+    return record, built.image
