@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli import commands_run
-from envbuild.cli.commands import build, ci, compare, lock, registry, store, trust
+from envbuild.cli.commands import build, ci, compare, lock, registry, run, store, trust
 from envbuild.cli.options import app
 
-__all__ = ["app", "build", "ci", "commands_run", "compare", "invoke", "lock", "registry", "store", "trust"]
+__all__ = ["app", "build", "ci", "compare", "invoke", "lock", "registry", "run", "store", "trust"]
 
 _ORDER = (
     *("init", "schema", "lock", "fetch", "build", "context", "image", "push", "pull", "inspect"),

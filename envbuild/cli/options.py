@@ -36,3 +36,32 @@ FromFolders = Annotated[
     list[Path] | None,
     typer.Option("--from", metavar="DIR", help="A folder made by `envbuild fetch --vendor`, tried before any index."),
 ]
+
+# Those of a program that is run, for `run` and `verify`.
+PROGRAM_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Context settings of a command whose last argument is a program with arguments of its own."""
+Program = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SCRIPT.py|-m MODULE|COMMAND [ARGS]...", help="What to run; its arguments untouched."),
+]
+Environment = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="Set a variable, or pass this one on."),
+]
+Mounts = Annotated[
+    list[str] | None,
+    typer.Option("--mount", metavar="SPEC", help="SRC:DST[:ro], or type=bind,source=…,target=…[,readonly]."),
+]
+NetworkName = Annotated[str | None, typer.Option("--network", help="none, bridge, host or a network of the engine.")]
+Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")]
+GpuChoice = Annotated[
+    str | None, typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to hand over; as locked by default.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option("--allow", metavar="FIELD", help="Let this field differ from the lock, this time; it is recorded."),
+]
+Controls = Annotated[
+    bool,
+    typer.Option("--controls/--no-controls", help="Seeds and determinism on, or off to see what they do."),
+]

@@ -76,7 +76,7 @@ class Host:
         """Tell where values by hand make a lock that refuses the very host it was locked for."""
         if self.facts is None:
             return
-        from envbuild.operations.host_check import judge_described
+        from envbuild.operations.check import judge_described
 
         for check in judge_described(lock, self.facts):
             if check.refuses and not check.because:

@@ -18,10 +18,11 @@ import typer
 
 from envbuild import __version__, cli, errors
 from envbuild.cli import app
-from envbuild.cli.console import Console
-from envbuild.cli.running import RunOptions
 from envbuild.errors import EnvbuildError, Problem, SpecError
+from envbuild.operations.events import Events
+from envbuild.operations.run import RunOptions, RunResult
 from envbuild.spec.model import json_schema, load_spec
+from tests.support.records import record
 
 ARROW = "\n  → "
 CHECK = "check what it is and who may write it"
@@ -269,16 +270,18 @@ def test_what_cannot_be_meant_is_exit_2(
     ],
 )
 def test_the_programs_arguments_are_untouched(
-    typed: list[str], arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    typed: list[str], arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the program on, every word is the program's, also what looks like an option of envbuild."""
     seen: list[RunOptions] = []
 
-    def run_program(options: RunOptions, console: Console) -> int:
+    def run(options: RunOptions, events: Events) -> RunResult:
         seen.append(options)
-        return 5
+        return RunResult(record=record(exit_code=5), project=tmp_path)
 
-    monkeypatch.setattr("envbuild.cli.running.run_program", run_program)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.py").touch()
+    monkeypatch.setattr("envbuild.operations.run.run", run)
     assert cli.main(["run", *typed]) == 5
     assert seen[0].command == arguments
 

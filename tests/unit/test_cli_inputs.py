@@ -10,8 +10,6 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli.console import Console
-from envbuild.cli.running import check_this_host
 from envbuild.errors import HostMismatchError, LockError, SpecError
 from envbuild.image.dockerfile import render
 from envbuild.inputs.digest import digest_inputs
@@ -147,15 +145,15 @@ def test_what_is_asked_after_the_run(project: Path) -> None:
 
 def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``envbuild check`` says whether a run would start: data included, in words, as JSON and as exit code."""
-    assert check_this_host(None, Console()) == 0
+    assert cli.main(["check"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("this host matches pylock.t.toml\n")
     assert out.endswith("  input    data: as locked, 2 files, 8 B\n")
-    assert check_this_host(None, Console(as_json=True)) == 0
+    assert cli.main(["check", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["ok"], told["verified"], told["inputs"]) == (True, "yes", [])
     (project / "data" / "b").unlink()
-    assert check_this_host(None, Console()) == 78
+    assert cli.main(["check"]) == 78
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("this host matches pylock.t.toml, but its input data differs\n")
@@ -165,7 +163,7 @@ def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[
         "    missing  b\n"
         "  → restore the data, or accept it: envbuild lock --update-inputs\n"
     )
-    assert check_this_host(None, Console(as_json=True)) == 78
+    assert cli.main(["check", "--json"]) == 78
     whole = json.loads(capsys.readouterr().out)
     assert (whole["ok"], whole["verified"]) == (False, "no")
     (told,) = whole["inputs"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.cli import parameters
+from envbuild.cli.render import records
 from envbuild.record.processes import Parameter, ParameterSet, ReadFile
 
 SHA = "ab" * 32
@@ -14,7 +14,7 @@ SHA = "ab" * 32
 
 def lines(sets: list[ParameterSet] | None = None, **files: Any) -> list[tuple[str, ...]]:
     empty: dict[str, Any] = {"configs": (), "modules": (), "objects": ()}
-    return list(parameters.described(sets or [], **{**empty, **files}))
+    return list(records.files(sets or [], **{**empty, **files}))
 
 
 def a_set(**values: tuple[Any, str]) -> ParameterSet:
@@ -37,7 +37,7 @@ def test_given_parameters_come_first() -> None:
 
 def test_long_values_and_lists_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """The screen shows the beginning; the rest is in the record."""
-    monkeypatch.setattr(parameters, "_LINES", 2)
+    monkeypatch.setattr(records, "_LINES", 2)
     found = lines([a_set(a=("x" * 100, "default"), b=(1, "default"), c=([1, {"k": None}], "default"))])
     assert found[0] == ("parameter", "a", "x" * 59 + "…", "default")
     assert found[2:] == [("", "1 more: envbuild show RUN --json")]

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from envbuild import cli
-from envbuild.cli import probing
 from envbuild.host import file
 from envbuild.host.diagnose import troubles
 from envbuild.host.facts import Containers, Cpu, GpuFacts, GpuProcess, HostFacts, HostGpu, Libcuda, Problem
+from envbuild.operations import probe as operation
 
 FIRST = HostGpu(
     name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", sms=132, memory=143771, free=1, mig="none", ecc=True,
@@ -45,7 +45,7 @@ def gpu(**changes: Any) -> HostFacts:
 @pytest.fixture(autouse=True)
 def _this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine described is the one above."""
-    monkeypatch.setattr(probing, "probe_host", lambda: HOST)
+    monkeypatch.setattr(operation, "probe_host", lambda: HOST)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
@@ -72,7 +72,7 @@ def test_a_machine_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_machine_without_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing found is said in two words, without alarm."""
     nothing = msgspec.structs.replace(HOST, gpu=GpuFacts(), containers=Containers())
-    monkeypatch.setattr(probing, "probe_host", lambda: nothing)
+    monkeypatch.setattr(operation, "probe_host", lambda: nothing)
     assert cli.main(["probe"]) == 0
     assert capsys.readouterr().out.splitlines()[3:] == [
         "driver    none of NVIDIA's",
@@ -101,7 +101,7 @@ def test_a_name_cannot_move_the_cursor(monkeypatch: pytest.MonkeyPatch, capsys: 
     bad = msgspec.structs.replace(FIRST, processes=(GpuProcess(pid=7, name="\x1b[2Jx"),))
     host = gpu(devices=(bad,), nvml="\x9b1m", libcuda=Libcuda(path="/\u2028", version="\x07", api="13.0"))
     host = msgspec.structs.replace(host, containers=Containers(engine="docker", version="\x1b[3m"))
-    monkeypatch.setattr(probing, "probe_host", lambda: host)
+    monkeypatch.setattr(operation, "probe_host", lambda: host)
     assert cli.main(["probe"]) == 0
     printed = capsys.readouterr().out
     assert all(text in printed for text in ("\\x1b[2Jx", "\\x9b1m", "/\\u2028", "\\x07", "docker \\x1b[3m"))

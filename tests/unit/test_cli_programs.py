@@ -9,10 +9,10 @@ import pytest
 
 import envbuild.cli.app  # noqa: F401 - registers the commands, whose options are asked for
 from envbuild import cli
-from envbuild.cli.programs import misplaced
+from envbuild.cli.commands.program import misplaced
 from envbuild.cli.render.verify import _missing_module
-from envbuild.cli.running import RunOptions, host_said_first
 from envbuild.errors import EngineError, UsageError
+from envbuild.operations.run import RunOptions, prefer_guard_error
 from envbuild.verification import attestation
 from tests.support.records import record
 from tests.support.runtime import make_lock
@@ -91,7 +91,7 @@ def test_a_network_that_the_engine_does_not_know() -> None:
         ("cannot start the container: network foo not found", "list those of the engine: docker network ls"),
         ("cannot start the container: no space", ""),
     ):
-        with pytest.raises(EngineError) as caught, host_said_first(make_lock(), options, None):  # type: ignore[arg-type]
+        with pytest.raises(EngineError) as caught, prefer_guard_error(make_lock(), options, None):  # type: ignore[arg-type]
             raise EngineError(message)
         assert (caught.value.message, caught.value.hint) == (message, hint)
 

@@ -13,12 +13,12 @@ from envbuild import cli
 from envbuild.cli.commands import compare
 from envbuild.cli.console import Console
 from envbuild.cli.render.verify import checked, conclusion, rows, unchanged
-from envbuild.cli.running import RunOptions
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, LockError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.operations.attestation import attest, check_attestation, check_signature, sign, withdraw
 from envbuild.operations.load_lock import LoadedLock
+from envbuild.operations.run import RunOptions
 from envbuild.operations.verify import VerifyOptions
 from envbuild.record.model import LockFacts, Options, Script
 from envbuild.runs.request import RunRequest
@@ -54,8 +54,10 @@ def test_what_cannot_be_meant_is_exit_2(
     assert capsys.readouterr().err.startswith(f"envbuild: {told}\n")
 
 
-def test_the_programs_arguments_are_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_arguments_are_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the program on, every word is the program's, also what looks like an option of ``verify``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.py").touch()
     seen: list[tuple[RunOptions, VerifyOptions]] = []
     monkeypatch.setattr(compare, "_verify", lambda shared, options, console: seen.append((shared, options)) or 0)
     assert cli.main(["verify", "-n", "5", "--ignore", "a", "--ignore", "b", "t.py", "-n", "2", "--check", "-q"]) == 0

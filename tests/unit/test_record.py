@@ -9,6 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from envbuild.cli.render.run import summary
 from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.record.compare_outputs import compare, different_tensors, same_tensors
 from envbuild.record.model import (
@@ -27,7 +28,6 @@ from envbuild.record.model import (
     record_schema,
     verified,
 )
-from envbuild.record.summary import summary
 
 SHA = "ab" * 32
 

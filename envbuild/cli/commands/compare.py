@@ -8,26 +8,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envbuild.cli.console import Console, print_error
-from envbuild.cli.options import Json, LockOption, Offline, Quiet, Verbose, app
+from envbuild.cli.options import (
+    PROGRAM_SETTINGS,
+    Allow,
+    Controls,
+    Environment,
+    GpuChoice,
+    Json,
+    LockOption,
+    Memory,
+    Mounts,
+    NetworkName,
+    Offline,
+    Program,
+    Quiet,
+    Verbose,
+    app,
+)
 from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
 
 if TYPE_CHECKING:
-    from envbuild.cli.running import RunOptions
     from envbuild.difference.bisect import Answer
     from envbuild.image.record import ImageRecord
     from envbuild.operations.diff import DiffResult
+    from envbuild.operations.run import RunOptions
     from envbuild.operations.verify import VerifyOptions
 
 
-@app.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    options_metavar="[OPTIONS]",
-)
+@app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
 def verify(
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="SCRIPT.py|-m MODULE|COMMAND [ARGS]...", help="What to run; its arguments untouched."),
-    ] = None,
+    command: Program = None,
     count: Annotated[int, typer.Option("-n", metavar="N", help="How many runs.")] = 3,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", metavar="N", help="How many at once; by default as many as fit.")
@@ -57,29 +67,13 @@ def verify(
         ),
     ] = None,
     lock: LockOption = None,
-    environment: Annotated[
-        list[str] | None,
-        typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="Set a variable, or pass this one on."),
-    ] = None,
-    mount: Annotated[
-        list[str] | None,
-        typer.Option("--mount", metavar="SPEC", help="SRC:DST[:ro], or type=bind,source=…,target=…[,readonly]."),
-    ] = None,
-    network: Annotated[
-        str | None, typer.Option("--network", help="none, bridge, host or a network of the engine.")
-    ] = None,
-    memory: Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")] = None,
-    gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to hand over; as locked by default.")
-    ] = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option("--allow", metavar="FIELD", help="Let this field differ from the lock; it is recorded."),
-    ] = None,
-    controls: Annotated[
-        bool,
-        typer.Option("--controls/--no-controls", help="Seeds and determinism on, or off to see what they do."),
-    ] = True,
+    environment: Environment = None,
+    mount: Mounts = None,
+    network: NetworkName = None,
+    memory: Memory = None,
+    gpus: GpuChoice = None,
+    allow: Allow = None,
+    controls: Controls = True,
     offline: Offline = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -89,44 +83,35 @@ def verify(
 
     Each run works in a copy of the project. What is proved stays beside the lock as pylock.NAME.verified.json; runs
     that differ are exit 16."""
-    from envbuild.cli.running import RunOptions
-
-    shared = RunOptions(
-        command=tuple(command or ()),
-        verb="verify",
-        lock=lock,
-        environment=tuple(environment or ()),
-        mounts=tuple(mount or ()),
-        network=network,
-        memory=memory,
-        controls=controls,
-        gpus=gpus,
-        allow=tuple(allow or ()),
-        offline=offline,
-    )
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
     if check:
         if cost or sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
-        return _check_attestation(shared, signers, console)
+        return _check_attestation(tuple(command or ()), lock, signers, console)
     if signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")
+    from envbuild.cli.commands.program import run_options
     from envbuild.operations.verify import VerifyOptions
 
     options = VerifyOptions(
         count=count, jobs=jobs, in_place=in_place, ignore=tuple(ignore or ()), sign=sign, diagnose=diagnose, cost=cost
     )
+    options.check()
+    shared = run_options(
+        "verify", command, lock=lock, environment=environment, mounts=mount, network=network, memory=memory,
+        controls=controls, gpus=gpus, allow=allow, offline=offline,
+    )  # fmt: skip
     return _measure(shared, options, console) if cost else _verify(shared, options, console)
 
 
-def _check_attestation(shared: RunOptions, signers: Path | None, console: Console) -> int:
+def _check_attestation(command: tuple[str, ...], lock: Path | None, signers: Path | None, console: Console) -> int:
     from envbuild.cli.json_output import json_error_output
     from envbuild.cli.render import verify as render
     from envbuild.operations.attestation import check_attestation
     from envbuild.operations.load_lock import load_lock
 
     with json_error_output(console):
-        found = check_attestation(load_lock(shared.lock, option=True), shared.command, signers)
+        found = check_attestation(load_lock(lock, option=True), command, signers)
     for label, *columns in render.checked(found):
         console.line(label, *columns)
     console.result({"fresh": True, "signer": found.signer, "attestation": found.path.name, "reasons": []})
@@ -135,14 +120,15 @@ def _check_attestation(shared: RunOptions, signers: Path | None, console: Consol
 
 def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
     """Verify and print what was found; returns 0, 16, 78 if the guard refused, or the program's code if it failed."""
-    from envbuild.cli.programs import misplaced
+    from envbuild.cli.commands.program import misplaced
     from envbuild.cli.render import verify as render
-    from envbuild.cli.running import host_said_first, prepared
+    from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import verify
 
-    options.check()
-    request, engine = prepared(shared, Console(quiet=console.quiet, verbose=console.verbose, beside=True))
-    with host_said_first(request.lock, shared, engine):
+    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
+    prepared = prepare(shared, beside)
+    request, engine = prepared.request, prepared.engine
+    with prefer_guard_error(request.lock, shared, engine):
         result = verify(request, engine, options, console)
     if result.runs and (note := misplaced(shared.command, result.runs[0].record, "verify")):
         console.note(note)
@@ -171,13 +157,13 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int
 def _measure(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
     """Measure and print what switches cost; returns 0, 16 if runs differ with all of them on, or the program's code."""
     from envbuild.cli.render import verify as render
-    from envbuild.cli.running import host_said_first, prepared
+    from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import measure
 
-    options.check()
-    request, engine = prepared(shared, Console(quiet=console.quiet, verbose=console.verbose, beside=True))
-    with host_said_first(request.lock, shared, engine):
-        result = measure(request, engine, options, console)
+    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
+    prepared = prepare(shared, beside)
+    with prefer_guard_error(prepared.request.lock, shared, prepared.engine):
+        result = measure(prepared.request, prepared.engine, options, console)
     if result.outcome != "measured":
         console.note(render.not_measured(result))
         return result.exit_code or NotReproducibleError.exit_code

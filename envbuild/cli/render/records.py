@@ -1,58 +1,43 @@
-"""``runs`` and ``show``: what was recorded, for people and for programs."""
+"""Records of runs, as a list, as lines about one of them, or as JSON values."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from envbuild.cli.console import Console
-from envbuild.cli.parameters import described as parameters_and_files
-from envbuild.cli.results import described as results
-from envbuild.core.text import human_bytes, plain, plural, script_in
+from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
-from envbuild.lockfile.discovery import project_of
-from envbuild.record import history
-from envbuild.record.model import Options, Record, record_schema
+from envbuild.record.model import Options, Output, Record
+from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective
 from envbuild.record.summary import doubt
 
 _HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
 _SHORT = 10
 """How many characters of an identity are shown: its time in milliseconds."""
+_LINES = 40
+"""How many parameters or files are shown; the record has all of them."""
+_WIDTH = 60
+"""Longest value shown."""
+_METRICS = 40
+"""How many metrics are shown."""
 
 
-def print_runs(folder: Path, console: Console) -> None:
-    """List runs, newest first."""
-    records = history.list_runs(project_of(folder))
-    if console.as_json:
-        console.result([msgspec.to_builtins(record) for record in records])
-        return
-    if not records:
-        console.line("runs", "none yet", f"start one: envbuild run {script_in(project_of(folder))}")
-        return
+def table(records: Sequence[Record]) -> Iterator[str]:
+    """Yield the lines of a list of runs, a heading first."""
     rows = [_HEADINGS, *(_row(record) for record in records)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def print_record(prefix: str, folder: Path, console: Console) -> None:
-    """Print one record: its file's content with ``--json``, else what people look for in it."""
-    record = history.find_run(project_of(folder), prefix)
-    console.result(msgspec.to_builtins(record))
-    if not console.as_json:
-        for label, *columns in _described(record):
-            console.line(label, *columns)
-
-
-def print_record_schema() -> None:
-    """Print the JSON Schema of a record."""
-    print(json.dumps(record_schema(), indent=2))
+def as_json(found: Record | Sequence[Record]) -> Any:
+    """Return a record, or several, as JSON values."""
+    return msgspec.to_builtins(found)
 
 
 def _row(record: Record) -> tuple[str, ...]:
@@ -64,7 +49,7 @@ def _row(record: Record) -> tuple[str, ...]:
     return (record.id[:_SHORT], _local(record.start), _took(record), result, bits, _command(record))
 
 
-def _described(record: Record) -> Iterator[tuple[str, ...]]:
+def lines(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line that tells a person about a run."""
     yield "run", record.id, _result(record)
     yield "command", _command(record), f"in {record.directory}"
@@ -94,8 +79,8 @@ def _described(record: Record) -> Iterator[tuple[str, ...]]:
     for process in record.processes:
         yield "process", *_process(process)
         yield from _refused(process)
-    yield from parameters_and_files(record.parameters, record.configs, record.modules, record.objects)
-    yield from results(record)
+    yield from files(record.parameters, record.configs, record.modules, record.objects)
+    yield from _results(record)
 
 
 def _options(options: Options) -> Iterator[str]:
@@ -195,3 +180,80 @@ def _digest(sha256: str) -> str:
 def _local(time: str) -> str:
     """Write a recorded time as the caller's clock shows it."""
     return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def files(
+    sets: Sequence[ParameterSet], configs: Sequence[ReadFile], modules: Sequence[ReadFile], objects: Sequence[ReadFile]
+) -> Iterator[tuple[str, ...]]:
+    """Yield label and columns of each line: parameters, those that were given first, then files."""
+    yield from _parameters(effective(sets))
+    yield from _files("config", configs)
+    if modules:
+        yield "modules", plural(len(modules), "file"), *_some(modules)
+    yield from _files("object", objects)
+
+
+def _parameters(found: dict[str, Parameter]) -> Iterator[tuple[str, ...]]:
+    rows = [(plain(name), _value(each), each.source) for name, each in found.items()]
+    rows.sort(key=lambda row: row[2] == "default")
+    shown = rows[:_LINES]
+    widths = [max((len(row[column]) for row in shown), default=0) for column in (0, 1)]
+    for name, value, source in shown:
+        yield "parameter", f"{name:<{widths[0]}}", f"{value:<{widths[1]}}", source
+    if len(rows) > len(shown):
+        yield "", f"{len(rows) - len(shown)} more: envbuild show RUN --json"
+
+
+def _files(label: str, files: Sequence[ReadFile]) -> Iterator[tuple[str, ...]]:
+    width = max((len(plain(file.path)) for file in files[:_LINES]), default=0)
+    for file in files[:_LINES]:
+        yield label, f"{plain(file.path):<{width}}", f"sha256:{file.sha256[:12]}…" if file.sha256 else "no digest"
+    if len(files) > _LINES:
+        yield "", f"{len(files) - _LINES} more: envbuild show RUN --json"
+
+
+def _some(files: Sequence[ReadFile]) -> Iterator[str]:
+    yield ", ".join(plain(file.path) for file in files[:5]) + (", …" if len(files) > 5 else "")
+
+
+def _value(parameter: Parameter) -> str:
+    value = parameter.value
+    text = plain(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+
+
+def _results(record: Record) -> Iterator[tuple[str, ...]]:
+    """Yield results: metrics, outputs, and agreement with earlier runs."""
+    yield from _metrics(record)
+    width = max((len(plain(output.path)) for output in record.outputs), default=0)
+    for output in record.outputs:
+        digest = f"sha256:{output.sha256[:12]}…" if output.sha256 else "unreadable"
+        size = f"{human_bytes(output.size):>7}"
+        yield "output", f"{plain(output.path):<{width}}", output.change, size, digest, _tensors(output)
+    for path in record.deleted:
+        yield "deleted", plain(path)
+    if record.same_bits_as:
+        yield "bits", f"same as run {record.same_bits_as}"
+    if record.same_tensors_in:
+        yield "", f"same tensors in other bytes: {plain(', '.join(record.same_tensors_in))}"
+    if record.differs_from:
+        yield "bits", f"differ from run {record.differs_from} in: {plain(', '.join(record.differs_in))}"
+
+
+def _tensors(output: Output) -> str:
+    """Say how many tensors a saved model has, or why they are not known."""
+    if output.unread:
+        return f"tensors not read: {plain(output.unread)}"
+    return plural(len(output.tensors), "tensor") if output.tensors else ""
+
+
+def _metrics(record: Record) -> Iterator[tuple[str, ...]]:
+    """Yield the last value of each metric."""
+    shown = [(plain(name), points) for name, points in record.metrics.items() if points][:_METRICS]
+    width = max((len(name) for name, _ in shown), default=0)
+    values = [str(points[-1][1]) for _, points in shown]
+    wide = max(map(len, values), default=0)
+    for (name, points), value in zip(shown, values, strict=True):
+        yield "metric", f"{name:<{width}}", f"{value:<{wide}}", f"step {points[-1][0]}", plural(len(points), "value")
+    if len(record.metrics) > len(shown):
+        yield "", f"{len(record.metrics) - len(shown)} more: envbuild show RUN --json"

@@ -1,22 +1,63 @@
-"""The program that ``run`` and ``verify`` are given: what was typed, and what may have been meant."""
+"""What ``run`` and ``verify`` share: typed program and options to values, and what else may have been meant."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from envbuild.cli.options import app
 from envbuild.core.text import names_in, perhaps, script_in
 from envbuild.errors import UsageError
 
 if TYPE_CHECKING:
+    from envbuild.operations.run import RunOptions
     from envbuild.record.model import Record
 
 Verb = Literal["run", "verify"]
 
 _REFUSED_ARGUMENTS = 2
 """How argument parsers end a program that was given what it does not know."""
+
+
+def run_options(
+    verb: Verb,
+    command: Sequence[str] | None,
+    *,
+    shell: bool = False,
+    lock: Path | None,
+    environment: Sequence[str] | None = None,
+    mounts: Sequence[str] | None = None,
+    network: str | None = None,
+    memory: str | None = None,
+    cpus: float | None = None,
+    gpus: str | None = None,
+    allow: Sequence[str] | None = None,
+    **others: Any,
+) -> RunOptions:
+    """Return the values of what was typed; raises ``UsageError`` for what cannot be meant, before anything is done.
+
+    Args:
+        shell: open a shell instead of a program.
+        others: members of ``RunOptions`` that are taken as typed.
+    """
+    from envbuild.operations.run import RunOptions
+    from envbuild.runs import options as parse
+
+    if shell and command:
+        raise UsageError("--shell runs no program", "leave out either --shell or the program")
+    program = () if shell else check_program(tuple(command or ()), verb)
+    values: dict[str, Any] = {
+        "environment": parse.parse_environment(environment or (), os.environ),
+        "mounts": tuple(parse.parse_mount(text, Path.cwd()) for text in mounts or ()),
+        "network": parse.check_network(network) if network else "",
+        "cpus": None if cpus is None else parse.check_cpus(cpus),
+        "memory": parse.parse_memory(memory) if memory else None,
+        "allow": parse.parse_allow(tuple(allow or ())),
+        **({} if gpus is None else {"gpus": parse.parse_gpus(gpus)}),
+    }
+    return RunOptions(command=program, lock=lock, search_from=search_start(program, verb), **values, **others)
 
 
 def check_program(command: tuple[str, ...], verb: Verb) -> tuple[str, ...]:

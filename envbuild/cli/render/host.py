@@ -1,20 +1,16 @@
-"""``envbuild probe``: this machine for people, as JSON, or as a file to lock for."""
+"""A machine: its description (``probe``), and the guard's verdict on it (``check``)."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-import msgspec
-
-from envbuild.cli.console import Console
-from envbuild.core.fs import atomic_write
+from envbuild.cli.render.inputs import comparison_json
 from envbuild.core.text import human_bytes, plural
-from envbuild.host import file
 from envbuild.host.diagnose import troubles
 from envbuild.host.facts import GpuFacts, HostFacts, HostGpu
-from envbuild.host.probe import probe_host
+from envbuild.operations.check import CheckResult, Verdict
+from envbuild.runtime.guard import table
 from envbuild.runtime.guard.check import plain
 
 _HEADINGS = ("GPU", "NAME", "CAPABILITY", "SMS", "MEMORY", "FREE", "MIG", "ECC", "FOR CUDA")
@@ -22,26 +18,42 @@ _MORE = ("GPU", "UUID", "VBIOS", "BOARD", "AWAKE", "PROGRAMS")
 _UNKNOWN = "-"
 
 
-def probe(output: Path | None, console: Console) -> None:
-    """Describe this machine.
+def check_text(verdict: Verdict, *, data_differs: bool = False) -> str:
+    """Return the verdict for people: one line per field that holds, or the guard's table of those that do not.
+
+    The text ends with a newline; soft differences are shown as warnings below.
 
     Args:
-        output: the file to write the description to, if any.
-        console: prints the tables, or the description as JSON.
+        data_differs: declared data is not as locked, so that a host which matches is not all that matters.
     """
-    host = probe_host()
-    if output is not None:  # first: whoever reads the rest may stop reading
-        atomic_write(output, file.dumps(host).encode())
-    console.result(msgspec.to_builtins(host))
-    if not console.as_json:
-        for label, *columns in describe(host):
-            console.line(label, *map(plain, columns))
-    if output is not None:
-        console.line("wrote", str(output), f"lock for this host anywhere: envbuild lock --host {output}")
+    if not verdict.ok:
+        return table.render(verdict.checks, verdict.lock, "")
+    lines = [f"this host matches {verdict.lock}" + (", but its input data differs" if data_differs else "")]
+    width = max(len(check.field) for check in verdict.checks)
+    wide = max(len(check.locked) for check in verdict.checks)
+    for check in verdict.checks:
+        lines.append(plain(f"  {check.field.ljust(width)}   {check.locked.ljust(wide)}   {check.found}"))
+    return "\n".join(lines) + "\n" + table.warnings(verdict.checks)
 
 
-def describe(host: HostFacts) -> Iterator[Sequence[str]]:
-    """Yield label and columns of each line that tells a person about a machine."""
+def check_json(found: CheckResult) -> dict[str, Any]:
+    """Return the verdict on a host and its data as JSON values."""
+    verdict = {**found.verdict.as_dict(), "ok": found.ok, "verified": found.verified}
+    return {**verdict, "inputs": comparison_json(found.inputs)}
+
+
+def description(host: HostFacts, environ: Mapping[str, str]) -> Iterator[Sequence[str]]:
+    """Yield label and columns of each line that describes a machine to a person.
+
+    Args:
+        host: the machine.
+        environ: the environment that it was described in.
+    """
+    for label, *columns in _description(host, environ):
+        yield label, *map(plain, columns)
+
+
+def _description(host: HostFacts, environ: Mapping[str, str]) -> Iterator[Sequence[str]]:
     yield "host", f"kernel {host.kernel}", host.machine, host.libc, f"{human_bytes(host.memory)} memory"
     cpu = host.cpu
     visible = plural(cpu.visible, "CPU") if cpu.visible == cpu.total else f"{cpu.visible} of {cpu.total} CPUs"
@@ -54,7 +66,7 @@ def describe(host: HostFacts) -> Iterator[Sequence[str]]:
     nvidia = {"cdi": "GPUs by CDI", "legacy": "GPUs by NVIDIA's runtime"}.get(containers.nvidia, "")
     toolkit = f"NVIDIA container toolkit {containers.toolkit}" if containers.toolkit else ""
     yield "engine", engine, nvidia, toolkit
-    for trouble in troubles(host, os.environ):
+    for trouble in troubles(host, environ):
         yield "problem", trouble.what
         yield "", f"→ {trouble.fix}"
 

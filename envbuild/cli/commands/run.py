@@ -1,0 +1,188 @@
+"""A run and its record, this host: ``run``, ``check``, ``probe``, ``runs``, ``show``.
+
+What is slow is imported inside the command that needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from envbuild.cli.console import Console, print_error
+from envbuild.cli.options import (
+    PROGRAM_SETTINGS,
+    Allow,
+    Controls,
+    Environment,
+    GpuChoice,
+    Json,
+    LockArgument,
+    LockOption,
+    Memory,
+    Mounts,
+    NetworkName,
+    Offline,
+    Program,
+    Quiet,
+    RequireSignature,
+    Verbose,
+    app,
+)
+from envbuild.errors import HostMismatchError
+
+
+@app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
+def run(
+    command: Program = None,
+    lock: LockOption = None,
+    environment: Environment = None,
+    mount: Mounts = None,
+    network: NetworkName = None,
+    cpus: Annotated[float | None, typer.Option("--cpus", help="How many CPUs' time it may use.")] = None,
+    memory: Memory = None,
+    tensors: Annotated[
+        bool, typer.Option("--tensors/--no-tensors", help="Read the tensors of saved models after the run.")
+    ] = True,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Keep a digest of every parameter after each step, for diff.")
+    ] = False,
+    gpus: GpuChoice = None,
+    allow: Allow = None,
+    guard: Annotated[
+        bool, typer.Option("--guard/--no-guard", help="Compare the machine with the lock, or record `not verified`.")
+    ] = True,
+    shell: Annotated[bool, typer.Option("--shell", help="Open a shell in the image instead.")] = False,
+    controls: Controls = True,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="REF@sha256:…", help="Run this image from a registry, if it is the lock's."),
+    ] = None,
+    require_signature: RequireSignature = None,
+    offline: Offline = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Run a script, unedited, in the locked image.
+
+    Builds the image first if need be. A guard compares the host with the lock before any of your code runs; the
+    program's exit code is passed through; a record stays in .envbuild/runs."""
+    from envbuild.cli.commands.program import misplaced, run_options
+    from envbuild.cli.render.run import summary
+    from envbuild.operations import run as operation
+
+    options = run_options(
+        "run", command, shell=shell, lock=lock, environment=environment, mounts=mount, network=network, cpus=cpus,
+        memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors, trace=trace, guard=guard,
+        offline=offline, image=image, require_signature=require_signature,
+    )  # fmt: skip
+    console = Console(quiet=quiet, verbose=verbose, beside=True)
+    record = operation.run(options, console).record
+    console.note(summary(record))
+    if note := misplaced(options.command, record, "run"):
+        console.note(note)
+    return record.exit_code if record.exit_code is not None else 1
+
+
+@app.command()
+def check(lock: LockArgument = None, as_json: Json = False, quiet: Quiet = False) -> int:
+    """Compare this host with the lock; start nothing."""
+    from envbuild.cli.render import host as render
+    from envbuild.cli.render.inputs import locked_inputs_lines
+    from envbuild.operations.check import check as compare
+    from envbuild.operations.inputs import accept_hint, indented
+
+    console = Console(quiet=quiet, as_json=as_json)
+    found = compare(lock, console)
+    console.result(render.check_json(found))
+    if not (as_json or quiet):
+        text = render.check_text(found.verdict, data_differs=bool(found.inputs.differences))
+        print(text, end="", file=sys.stdout if found.ok else sys.stderr, flush=True)
+        for line in () if found.inputs.differences else locked_inputs_lines(found.loaded.lock):
+            print(line)
+        if found.inputs.differences:
+            message = f"input data is not as {found.loaded.path.name} locked it\n{indented(found.inputs)}"
+            print_error(message, accept_hint(found.loaded.lock))
+    return 0 if found.ok else HostMismatchError.exit_code
+
+
+@app.command()
+def probe(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the description to a file.")
+    ] = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Describe this machine: GPUs, driver, CPU, kernel, containers.
+
+    `envbuild probe -o host.toml` on a GPU server, `envbuild lock --host host.toml` on a laptop."""
+    import msgspec
+
+    from envbuild.cli.render import host as render
+    from envbuild.operations.probe import probe as describe
+
+    console = Console(quiet=quiet, as_json=as_json)
+    found = describe(output)
+    console.result(msgspec.to_builtins(found))
+    for label, *columns in () if as_json else render.description(found, os.environ):
+        console.line(label, *columns)
+    if output is not None:
+        console.line("wrote", str(output), f"lock for this host anywhere: envbuild lock --host {output}")
+
+
+@app.command()
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The project.")] = Path(),
+    as_json: Json = False,
+) -> None:
+    """List the recorded runs of a project, newest first."""
+    from envbuild.cli.render import records as render
+    from envbuild.core.text import script_in
+    from envbuild.lockfile.discovery import project_of
+    from envbuild.operations.records import list_records
+
+    console = Console(as_json=as_json)
+    found = list_records(folder)
+    console.result(render.as_json(found))
+    if not found:
+        console.line("runs", "none yet", f"start one: envbuild run {script_in(project_of(folder))}")
+    elif not as_json:
+        print("\n".join(render.table(found)))
+
+
+def _print_record_schema(wanted: bool) -> None:
+    if wanted:
+        from envbuild.record.model import record_schema
+
+        print(json.dumps(record_schema(), indent=2))
+        raise typer.Exit()
+
+
+@app.command()
+def show(
+    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
+    folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
+    schema: Annotated[
+        bool,
+        typer.Option(
+            "--schema", callback=_print_record_schema, is_eager=True, help="Print the JSON Schema of records instead."
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole record as JSON.")] = False,
+) -> None:
+    """Show what was recorded about a run.
+
+    Every field is described in docs/reference/record.md."""
+    from envbuild.cli.render import records as render
+    from envbuild.operations.records import find_record
+
+    console = Console(as_json=as_json)
+    record = find_record(run, folder)
+    console.result(render.as_json(record))
+    for label, *columns in () if as_json else render.lines(record):
+        console.line(label, *columns)

@@ -1,0 +1,96 @@
+"""``check``: would the guard let a run start on this machine? Answered without an engine and without a container.
+
+The guard's own probes and checks are used, those of them that make sense on the host: kernel, CPU, GPUs.
+More GPUs than are locked are no difference here, since a run is handed those it needs. A container on another machine
+(a remote engine) is not seen from here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from envbuild.host.facts import HostFacts
+from envbuild.image.runtime.files import expectations
+from envbuild.lockfile.model import Lock
+from envbuild.operations.events import Events
+from envbuild.operations.inputs import compare_inputs
+from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.runtime.guard import checks, gate
+from envbuild.runtime.guard.check import Check
+
+if TYPE_CHECKING:
+    from envbuild.inputs.compare import Comparison
+
+Verdict = gate.Verdict
+_OF_THE_MOMENT = ("gpu.nvml", "gpu.libcuda", "gpu.exclusive")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckResult:
+    """This host and its data compared with a lock.
+
+    Attributes:
+        loaded: the lock.
+        verdict: the guard's, on the host.
+        inputs: declared data.
+    """
+
+    loaded: LoadedLock
+    verdict: Verdict
+    inputs: Comparison
+
+    @property
+    def ok(self) -> bool:
+        """Whether a run would start."""
+        return self.verdict.ok and not self.inputs.differences
+
+    @property
+    def verified(self) -> str:
+        """What a run's record would have under ``verified``."""
+        return self.verdict.verified if self.ok else "no"
+
+
+def check(path: Path | None, events: Events) -> CheckResult:
+    """Compare this host and declared data with a lock; nothing is started.
+
+    Args:
+        path: the lock's file; None: search upward from the working directory.
+        events: receives progress.
+
+    Raises:
+        LockError: there is no lock, it is invalid, or it is stale.
+    """
+    loaded = load_lock(path)
+    verdict = check_host(loaded.lock)
+    return CheckResult(loaded=loaded, verdict=verdict, inputs=compare_inputs(loaded.path, loaded.lock, events))
+
+
+def check_host(lock: Lock) -> Verdict:
+    """Compare this host with a lock; raises ``LockError`` if the lock's kernel range is none."""
+    return gate.evaluate(expectations(lock), "host", "host")
+
+
+def judge_described(lock: Lock, host: HostFacts) -> list[Check]:
+    """Compare a host description with a lock, as ``check_host`` would there, as far as the description tells.
+
+    What may be otherwise tomorrow (programs, free memory) or depends on how the description was made (NVML, libcuda)
+    is left out.
+    """
+    expect = expectations(lock)
+    if expect["gpu"]:
+        expect["gpu"] = {**expect["gpu"], "exclusive": False}
+    seen = {
+        "scope": "host",
+        "kernel": host.kernel,
+        "cpu": host.cpu.level,
+        "cpu-flags": host.cpu.flags,
+        "cpus": host.cpu.visible or lock.determinism.threads,
+        "quota": None,
+        "environment": {},
+        "gpu": msgspec.to_builtins(host.gpu),
+    }
+    return [check for check in checks.judge(expect, seen, "host") if check.field not in _OF_THE_MOMENT]

@@ -1,0 +1,195 @@
+"""``run``: one program in the locked image, and a record of it.
+
+``prepare`` makes all ready for it, and is shared with ``verify``: lock, declared data, engine and image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from envbuild.errors import EngineError, HostMismatchError
+from envbuild.image.record import ImageRecord, is_recorded, read_image_record
+from envbuild.lockfile.model import Lock
+from envbuild.operations.check import check_host
+from envbuild.operations.events import Events
+from envbuild.operations.inputs import require_locked_inputs
+from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.record.model import Record
+from envbuild.runs.repeat import TRACE_VALUES, trace_variables
+from envbuild.runs.request import AS_LOCKED, RunRequest
+
+if TYPE_CHECKING:
+    from envbuild.engine.docker.adapter import DockerEngine
+    from envbuild.engine.protocol import ContainerRunner, Gpus, Mount
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunOptions:
+    """What to run and how, for ``run`` and ``verify``.
+
+    Attributes:
+        command: a script with its arguments, ``-m MODULE …``, or a command line; empty for a shell.
+        lock: the lock's file; None: search upward from ``search_from``.
+        search_from: None for the working directory.
+        environment: variables added for this run.
+        mounts: added to the project and its inputs.
+        network: ``none``, ``bridge``, ``host`` or a network of the engine; empty for the lock's.
+        cpus, memory: limits; memory in bytes.
+        controls: seeds and determinism as locked; False leaves frameworks as they come.
+        gpus: GPUs to hand over instead of the locked ones; None for none.
+        tensors: read the tensors of saved models after the run.
+        trace: keep a digest of every parameter after each step.
+        allow: fields of the guard's table whose difference is allowed this once.
+        guard: False switches the checks off; the record then says "not verified".
+        offline: use the store only, ask no registry.
+        image: a reference by digest to run instead of building; it must be the lock's image.
+        require_signature: who must have signed the image: a public key's file, or ``IDENTITY@https://ISSUER``.
+    """
+
+    command: tuple[str, ...]
+    lock: Path | None = None
+    search_from: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    network: str = ""
+    cpus: float | None = None
+    memory: int | None = None
+    controls: bool = True
+    gpus: Gpus | Literal["as locked"] | None = AS_LOCKED
+    tensors: bool = True
+    trace: bool = False
+    allow: tuple[str, ...] = ()
+    guard: bool = True
+    offline: bool = False
+    image: str | None = None
+    require_signature: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunResult:
+    """A program that has run: its record, which lies in the project (the lock's folder)."""
+
+    record: Record
+    project: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedRun:
+    """All that a run needs: what to run, and the engine that has the image."""
+
+    request: RunRequest
+    engine: DockerEngine
+
+
+def run(options: RunOptions, events: Events) -> RunResult:
+    """Run a program to its end; its exit code is in the record (78: refused by the guard).
+
+    Args:
+        options: what to run.
+        events: receives progress. The program itself has this process's streams.
+
+    Raises:
+        UsageError: the script or an input does not exist, or lies outside the project.
+        LockError: there is no lock, it is invalid, or it is stale.
+        HostMismatchError: declared data is not as locked, or this machine plainly cannot run it: nothing was run.
+        EngineError: the engine does not answer or could not run the container, which the record then has too.
+        BuildError, IntegrityError, NotReproducibleError, RegistryError: there is no image to run.
+    """
+    from envbuild.runs import execute
+
+    prepared = prepare(options, events)
+    with prefer_guard_error(prepared.request.lock, options, prepared.engine):
+        record = execute.run(prepared.request, prepared.engine)
+    return RunResult(record=record, project=prepared.request.project)
+
+
+def prepare(options: RunOptions, events: Events) -> PreparedRun:
+    """Load the lock, check declared data, find or build the image; arguments and errors as for ``run``."""
+    from envbuild.engine.docker.adapter import connect
+
+    loaded = load_lock(options.lock, options.search_from, option=True)
+    inputs_since = require_locked_inputs(loaded.path, loaded.lock, events)
+    engine = connect()
+    image, signer = _image(loaded, options, engine, events)
+    request = RunRequest(
+        lock_path=loaded.path,
+        lock=loaded.lock,
+        image=image.reference,
+        config=image.config,
+        signer=signer,
+        arguments=options.command,
+        environment=options.environment,
+        mounts=options.mounts,
+        network=options.network,
+        cpus=options.cpus,
+        memory=options.memory,
+        controls=options.controls,
+        gpus=options.gpus,
+        allow=options.allow,
+        guard=options.guard,
+        tensors=options.tensors,
+        inputs_since=inputs_since,
+        own_variables=trace_variables(TRACE_VALUES) if options.trace else {},
+    )
+    return PreparedRun(request=request, engine=engine)
+
+
+@contextmanager
+def prefer_guard_error(lock: Lock, options: RunOptions, engine: ContainerRunner) -> Iterator[None]:
+    """Replace an engine's refusal of GPUs by the guard's table if this host is the reason: the table has more.
+
+    A refusal of an unknown network gets a hint where all networks are listed.
+    """
+    from envbuild.engine.protocol import GpusRefusedError
+
+    try:
+        yield
+    except GpusRefusedError:
+        if options.guard and engine.is_local():
+            _require_host(lock)
+        raise
+    except EngineError as error:
+        if options.network and not error.hint and f"network {options.network} " in error.message:
+            raise EngineError(error.message, "list those of the engine: docker network ls") from None
+        raise
+
+
+def _image(loaded: LoadedLock, options: RunOptions, engine: DockerEngine, events: Events) -> tuple[ImageRecord, str]:
+    """Return the image that the engine has by now, and who signed it, if somebody must have."""
+    found, who = read_image_record(loaded.path, loaded.lock), options.require_signature
+    if options.image is not None or who is not None:
+        from envbuild.operations.pull import image_for_run
+        from envbuild.signing.trust import trust
+
+        _require_gpus(loaded.lock, options, engine)
+        signer = str(trust(who)) if who is not None else ""
+        image = image_for_run(options.image, loaded, engine, events, offline=options.offline, require_signature=who)
+        return image, signer
+    if found is None or not is_recorded(engine.find_image(found.reference), found):
+        from envbuild.operations.build import build
+
+        _require_gpus(loaded.lock, options, engine)
+        found = build(loaded.path, events, offline=options.offline).record
+    return found, ""
+
+
+def _require_gpus(lock: Lock, options: RunOptions, engine: ContainerRunner) -> None:
+    """Raise ``HostMismatchError`` before an image of gigabytes is built for a machine that plainly cannot run it."""
+    from envbuild.runs.container import wants_missing_gpus
+
+    as_locked = options.guard and not options.allow and options.gpus == AS_LOCKED
+    if as_locked and wants_missing_gpus(lock, engine):
+        _require_host(lock)
+
+
+def _require_host(lock: Lock) -> None:
+    """Raise ``HostMismatchError`` with the guard's table if this host is not as locked."""
+    from envbuild.runtime.guard import table
+
+    verdict = check_host(lock)
+    if not verdict.ok:
+        raise HostMismatchError(table.render(verdict.checks, verdict.lock).removeprefix("envbuild: ").rstrip("\n"))
