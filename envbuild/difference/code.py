@@ -13,7 +13,7 @@ from envbuild.difference.text import digest, some
 from envbuild.record.model import Git, Record
 from envbuild.record.processes import ReadFile
 
-_WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "objects": 57}
+_WEIGHTS: dict[Area, int] = {"script": 86, "modules": 85, "configs": 84, "reads": 82, "objects": 57}
 _OTHER_FILES = 47
 """Of changes to files that only git knows of: more than what an earlier run left (``results``), less than a reason."""
 _WRITTEN = ("pylock.", "Dockerfile")
@@ -51,6 +51,11 @@ def modules(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
 def configs(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
     """Compare what was read of the project as configuration."""
     return _read("configs", a, b, _files(a.configs), _files(b.configs), texts)
+
+
+def reads(a: Record, b: Record) -> Section:
+    """Compare the other files that were read of the project, and that no input declares."""
+    return _read("reads", a, b, _files(a.reads), _files(b.reads), {})
 
 
 def objects(a: Record, b: Record) -> Section:
@@ -112,7 +117,7 @@ def _edited(a: Git, b: Git) -> list[str]:
 
 def _known_elsewhere(a: Record, b: Record, context: Context) -> set[str]:
     """Name what is compared by itself, whatever git says of it: code, declared data, results, lock and spec."""
-    read = {file.path for each in (a, b) for file in (*each.modules, *each.configs)}
+    read = {file.path for each in (a, b) for file in (*each.modules, *each.configs, *each.reads)}
     left = {path for each in (a, b) for path in (*each.deleted, *(output.path for output in each.outputs))}
     scripts = {each.script.path for each in (a, b) if each.script}
     specs = {name for lock in (context.lock_a, context.lock_b) if lock for name in lock.resolution}
@@ -143,7 +148,7 @@ def _files(found: Iterable[ReadFile], without: Iterable[str] = ()) -> Files:
 def _read(area: Area, a: Record, b: Record, mine: Files, theirs: Files, texts: Mapping[str, str]) -> Section:
     """Compare two lists of files; where one run recorded no module at all, its files are not known."""
     known = bool(a.modules) and bool(b.modules)
-    if not known and area in ("modules", "configs") and not (mine and theirs):
+    if not known and area in ("modules", "configs", "reads") and not (mine and theirs):
         return Section(area, compared=False, unknown=_unknown(area, a, b))
     findings = []
     for path in {**mine, **theirs}:
@@ -154,7 +159,7 @@ def _read(area: Area, a: Record, b: Record, mine: Files, theirs: Files, texts: M
 
 
 def _unknown(area: Area, a: Record, b: Record) -> tuple[str, ...]:
-    if area == "configs":
+    if area in ("configs", "reads"):
         return ()
     missing = " and ".join(side for side, record in (("A", a), ("B", b)) if not record.modules)
     return (f"imported modules and configuration files (not recorded in {missing})",)

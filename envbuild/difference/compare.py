@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from envbuild.difference.code import configs, git, modules, objects, script
+from envbuild.difference.code import configs, git, modules, objects, reads, script
 from envbuild.difference.finding import NOWHERE, Context, Difference, Finding, Section
 from envbuild.difference.inputs import inputs
 from envbuild.difference.locks import locks
@@ -86,7 +86,7 @@ def _of_the_hook(finding: Finding) -> bool:
 def _sections(a: Record, b: Record, known: Context) -> tuple[Section, ...]:
     """Compare area by area, in the order in which people ask."""
     told = parameters(a, b)
-    files = (script(a, b, known.texts), modules(a, b, known.texts), configs(a, b, known.texts))
+    files = (script(a, b, known.texts), modules(a, b, known.texts), configs(a, b, known.texts), reads(a, b))
     seeds, switches = processes(a, b)
     packages, lock, image = locks(a, b, known)
     machine, gpus = host(a, b)

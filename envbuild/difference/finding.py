@@ -11,7 +11,7 @@ import msgspec
 from envbuild.lockfile.model import Lock
 
 Area = Literal[
-    "inputs", "parameters", "command", "script", "modules", "configs", "git", "objects", "seeds", "switches",
+    "inputs", "parameters", "command", "script", "modules", "configs", "reads", "git", "objects", "seeds", "switches",
     "libraries", "processes", "packages", "lock", "image", "fingerprint", "host", "gpu", "environment", "options",
     "verified", "results", "sources", "operations", "memory", "entropy",
 ]  # fmt: skip

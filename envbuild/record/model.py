@@ -153,6 +153,7 @@ class Record(_Value, frozen=True, kw_only=True):
         problem: what failed, if it was not the program.
         parameters: what argument parsers gave the program, defaults included, secrets masked.
         configs, modules: files of the project that its processes read as configuration or loaded as code.
+        reads: other files of the project that its processes read and that are no declared inputs.
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
@@ -191,6 +192,7 @@ class Record(_Value, frozen=True, kw_only=True):
     parameters: tuple[ParameterSet, ...] = ()
     configs: tuple[ReadFile, ...] = ()
     modules: tuple[ReadFile, ...] = ()
+    reads: tuple[ReadFile, ...] = ()
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ several of them name become one list each; what belongs to one process alone sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -60,23 +60,31 @@ class ReadFile(_Value, frozen=True, kw_only=True):
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None
 
 
-def facts(found: Iterable[dict[str, Any]], inputs: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the fields ``processes``, ``parameters``, ``configs``, ``modules`` and ``objects`` of a record.
+Digest = Callable[[str, int, int], "str | None"]
+"""Returns the SHA-256 of a file of the project that still has a size in bytes and a time of change in ns, else None."""
+
+
+def facts(
+    found: Iterable[dict[str, Any]], inputs: Sequence[str] = (), digest: Digest = lambda path, size, mtime_ns: None
+) -> dict[str, Any]:
+    """Return the fields ``processes``, ``parameters``, ``configs``, ``modules``, ``reads`` and ``objects`` of a record.
 
     Args:
         found: the content of the process files; a program could have damaged them, so what does not fit is left out.
         inputs: paths of declared inputs relative to the project: they are digested as such and are no configuration.
+        digest: of data that was read; the hook only lists it.
     """
     processes = sorted((_clean(process) for process in found), key=_place)
     modules = _files(processes, "modules")
     own = {file.path for file in modules}
     configs = [file for file in _files(processes, "configs") if file.path not in own and not _below(file.path, inputs)]
-    shared = ("parameters", "configs", "modules", "objects")
+    shared = ("parameters", "configs", "modules", "reads", "reads_left_out", "objects")
     return {
         "processes": tuple({key: value for key, value in each.items() if key not in shared} for each in processes),
         "parameters": tuple(_parameters(processes)),
         "configs": tuple(configs),
         "modules": tuple(modules),
+        "reads": tuple(_reads(processes, (*inputs, *own, *(file.path for file in configs)), digest)),
         "objects": tuple(_files([_table(each.get("objects")) for each in processes], "others")),
     }
 
@@ -122,6 +130,21 @@ def _files(processes: Iterable[dict[str, Any]], key: str) -> list[ReadFile]:
             if file is not None:
                 found.setdefault((file.path, file.sha256), file)
     return list(found.values())
+
+
+def _reads(processes: Iterable[dict[str, Any]], without: Sequence[str], digest: Digest) -> Iterator[ReadFile]:
+    """Yield the data that was read, each file once, in the order in which the processes read it."""
+    seen = set()
+    for process in processes:
+        for table in _listed(process.get("reads")):
+            path, size, mtime_ns = (table.get(key) for key in ("path", "size", "mtime_ns"))
+            if not (isinstance(path, str) and isinstance(size, int) and isinstance(mtime_ns, int)):
+                continue
+            path = path.removeprefix(f"{layout.WORKSPACE}/")
+            if path in seen or path.startswith("/") or _below(path, without):
+                continue
+            seen.add(path)
+            yield ReadFile(path=path, size=size, sha256=digest(path, size, mtime_ns))
 
 
 def _converted(table: dict[str, Any], kind: type[Any]) -> Any:

@@ -73,12 +73,14 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise
     finally:
-        changed |= facts.result() | _observations(folder, inputs)
+        changed |= facts.result() | _observations(folder, inputs, request.mounted)
         if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.mounted, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
+        made = {output.path for output in changed["outputs"] if output.change == "created"}
+        changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
         changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())
         if request.tensors and changed["state"] == "finished":
             changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
@@ -244,11 +246,36 @@ class _Facts:
                 history.save(project, msgspec.structs.replace(record, **self._found))
 
 
-def _observations(folder: Path, inputs: Sequence[str]) -> dict[str, Any]:
+def _observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
     """Read what guard and hook left: the verdict, and one file per Python process."""
     verdict = _read_json(folder / "verdict.json")
     found = [_read_json(path) for path in folder.glob("process-*.json")]
-    return {"verdict": verdict, **processes.facts([each for each in found if each is not None], inputs)}
+    return {
+        "verdict": verdict,
+        **processes.facts([each for each in found if each is not None], inputs, FileDigests(project)),
+    }
+
+
+class FileDigests:
+    """Digests small files that a run has read and nobody has changed since, until so many bytes were digested."""
+
+    def __init__(self, project: Path, largest: int = 1 << 26, total: int = 1 << 28) -> None:
+        """Begin; ``largest`` and ``total`` are bytes of a file and of all files."""
+        self.project, self.largest, self.left = project.resolve(), largest, total
+
+    def __call__(self, path: str, size: int, mtime_ns: int) -> str | None:
+        """Return the SHA-256, or None for a file that is too large, changed, or not in the project."""
+        if size > min(self.left, self.largest):
+            return None
+        try:
+            file = (self.project / path).resolve()
+            status = file.stat()
+            if not file.is_relative_to(self.project) or (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+                return None
+            self.left -= size
+            return sha256_file(file)
+        except (OSError, ValueError, RuntimeError):  # a name that is none, a circle of links
+            return None
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

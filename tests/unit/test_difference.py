@@ -349,6 +349,7 @@ CHANGED: dict[str, Any] = {
     "parameters": parameters(learning_rate=0.2, epochs=3),
     "configs": (),
     "modules": record().modules[:1],
+    "reads": (ReadFile(path="params.txt", size=3, sha256=sha("e")),),
     "objects": (),
 }
 

@@ -23,7 +23,8 @@ def a_file(path: str, sha256: str | None = SHA) -> dict[str, Any]:
 
 def test_nothing_gives_nothing() -> None:
     """A run whose program was not Python has empty fields."""
-    assert facts([]) == {"processes": (), "parameters": (), "configs": (), "modules": (), "objects": ()}
+    empty = ("processes", "parameters", "configs", "modules", "reads", "objects")
+    assert facts([]) == dict.fromkeys(empty, ())
 
 
 def test_files_are_named_from_the_project_and_told_once() -> None:
@@ -47,6 +48,34 @@ def test_inputs_and_modules_are_no_configuration() -> None:
     configs = [a_file(f"/workspace/{name}") for name in ("data/labels.json", "database.json", "a.py", "c.yaml")]
     found = facts([{"configs": configs, "modules": [a_file("/workspace/a.py")]}], ["data", "more/"])
     assert [file.path for file in found["configs"]] == ["database.json", "c.yaml"]
+
+
+def test_data_that_was_read() -> None:
+    """Each file once, by a digest of the host's; not what is declared, configuration, elsewhere or damaged."""
+
+    def read(name: str) -> dict[str, Any]:
+        return {"path": name, "size": 3, "mtime_ns": 5}
+
+    names = ("params.txt", "data/a.bin", "c.yaml", "more/x.bin")
+    main = {
+        "path": "",
+        "configs": [a_file("/workspace/c.yaml")],
+        "reads": [*(read(f"/workspace/{name}") for name in names), read("/tmp/x"), {"path": "a"}, None],
+        "reads_left_out": 2,
+    }
+    asked = []
+
+    def digest(path: str, size: int, mtime_ns: int) -> str | None:
+        asked.append((path, size, mtime_ns))
+        return SHA if path == "params.txt" else None
+
+    found = facts([main, {"path": "worker 1", "reads": [read("/workspace/params.txt")]}], ["more"], digest)
+    assert found["reads"] == (
+        ReadFile(path="params.txt", size=3, sha256=SHA),
+        ReadFile(path="data/a.bin", size=3, sha256=None),
+    )
+    assert asked == [("params.txt", 3, 5), ("data/a.bin", 3, 5)]
+    assert found["processes"] == ({"path": ""}, {"path": "worker 1"})
 
 
 def test_objects() -> None:

@@ -524,6 +524,22 @@ def test_forked_children_follow_the_scripts_own_seed(tree: Tree) -> None:
     assert not set(seven[1:3] + seven[7:9]) & set(eight[1:3] + eight[7:9])
 
 
+def test_data_that_is_read_is_listed(tree: Tree, tmp_path: Path) -> None:
+    """A file of parameters by its relative name, one below a folder, and none that is written or elsewhere."""
+    for name in ("params.txt", "data/a.bin", "train.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
+    (tmp_path / "train.py").write_text(
+        "import os, pathlib\nopen('params.txt').read(); pathlib.Path('data', 'a.bin').read_bytes()\n"
+        "open(os.path.abspath('params.txt')).read(); open('out.txt', 'w').write('x'); open('out.txt').read()\n"
+        "open('/etc/hostname').read()\n"
+    )
+    tree.execute("train.py", folder=tmp_path)
+    (record,) = tree.records()
+    assert [(Path(each["path"]).name, each["size"]) for each in record["reads"]] == [("params.txt", 1), ("a.bin", 1)]
+    assert record["configs"] == []
+
+
 def test_ranks_draw_other_numbers(tree: Tree) -> None:
     """Processes of a distributed job differ; rank 0 has the root seed."""
     text = "import random; print(random.random())"

@@ -52,6 +52,24 @@ def test_reads_are_noted_once_with_digests(seen: Observer) -> None:
     assert names(seen, "modules") == ["lib/model.py"]
 
 
+def test_data_is_listed_without_a_digest(seen: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other files that are read have size and time of change; not those that the program wrote, nor what is no file."""
+    path = f"{seen.root}/data.bin"
+    for _ in range(2):
+        seen.look(path, (path, *READ), data=True)
+    own = f"{seen.root}/cache.npy"
+    seen.look(own, (own, *WRITE), data=True)
+    Path(own).touch()
+    for other in (own, f"{seen.root}/missing.txt", f"{seen.root}/lib", "/etc/passwd"):
+        seen.look(other, (other, *READ), data=True)
+    assert seen.as_dict()["reads"] == [{"path": path, "size": 8, "mtime_ns": Path(path).stat().st_mtime_ns}]
+    monkeypatch.setattr(observer, "READ_COUNT", 1)
+    seen.look(f"{seen.root}/out.json", ("", *READ), data=True)
+    assert (len(seen.as_dict()["reads"]), seen.as_dict()["reads_left_out"]) == (1, 1)
+    seen.forked()
+    assert (seen.as_dict()["reads"], seen.as_dict()["reads_left_out"]) == ([], 0)
+
+
 def test_what_is_not_the_projects_is_left_out(seen: Observer, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Installed packages, other folders, files that are not there and folders are no configuration."""
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "x.json"
