@@ -6,29 +6,21 @@ import json
 
 from envbuild.core.redact import mask_text
 from envbuild.errors import RegistryError
+from envbuild.net.http import HttpError
 
 _LONGEST = 200
 
 
-class AnswerError(Exception):
+class AnswerError(HttpError):
     """An answer with an error status; ``codes`` are the registry's own, such as ``BLOB_UNKNOWN``."""
 
     def __init__(self, status: int, reason: str, codes: tuple[str, ...], *, delay: float = 0.0) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.codes = codes
-        self.delay = delay
-
-    @property
-    def transient(self) -> bool:
-        """Whether another try may help."""
-        return self.status in (408, 425, 429) or (self.status >= 500 and not self.full)
-
-    @property
-    def full(self) -> bool:
+        self.full = status == 507 or "no space left" in reason.lower()
         """Whether the registry's disk is full."""
-        return self.status == 507 or "no space left" in self.reason.lower()
+        transient = status in (408, 425, 429) or (status >= 500 and not self.full)
+        super().__init__(reason, transient=transient, delay=delay)
+        self.status = status
+        self.codes = codes
 
 
 def answer_error(status: int, phrase: str, body: bytes, retry_after: str) -> AnswerError:

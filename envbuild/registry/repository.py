@@ -259,15 +259,15 @@ class Repository:
             with self.explained(doing):
                 try:
                     return call()
-                except (HttpError, AnswerError) as error:
+                except HttpError as error:
                     if not error.transient or attempt >= self._attempts(error):
                         raise
                     time.sleep(error.delay or self.network.backoff * 2 ** (attempt - 1))
         raise AssertionError("unreachable")
 
-    def _attempts(self, error: HttpError | AnswerError) -> int:
+    def _attempts(self, error: HttpError) -> int:
         """How often to try: twice where nobody has answered yet, since a wrong name is as likely as a breakdown."""
-        never_there = isinstance(error, HttpError) and not error.connected and not self.transport.reached
+        never_there = not error.connected and not self.transport.reached
         return min(self.network.attempts, _UNKNOWN_ATTEMPTS) if never_there else self.network.attempts
 
     @contextmanager

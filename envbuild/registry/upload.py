@@ -19,8 +19,8 @@ from envbuild.core.blob import OCTETS, Blob
 from envbuild.core.progress import Advance, Progress
 from envbuild.errors import BuildError
 from envbuild.net.http import HttpError
+from envbuild.net.pool import StoppedError, run_all
 from envbuild.registry.errors import AnswerError
-from envbuild.registry.parallel import StoppedError, run_all
 from envbuild.registry.repository import Manifest, Repository
 
 _CHUNK = 1 << 20
@@ -158,7 +158,7 @@ class _Upload:
                     location, offset = self._begin(), 0
                 self._complete(location, offset)
                 return
-            except (HttpError, AnswerError) as error:
+            except HttpError as error:
                 if isinstance(error, AnswerError) and "DIGEST_INVALID" in error.codes and self._blob.path is not None:
                     raise _damaged(self._blob.path, self._blob.digest) from None
                 failures = 0 if self._furthest > before else failures + 1
@@ -192,7 +192,7 @@ class _Upload:
             answer = self._repository.transport.call(
                 "GET", location, scope=self._repository.push_scope, accept=(204, 202, 200)
             )
-        except (HttpError, AnswerError):
+        except HttpError:
             return "", 0
         match = _RANGE.fullmatch(answer.headers.get("range", ""))
         arrived = int(match[1]) + 1 if match else 0
@@ -262,7 +262,7 @@ class _Upload:
             self._repository.transport.call(
                 "DELETE", self._location(location), scope=self._repository.push_scope, accept=(202, 204, 404, 405)
             )
-        except (HttpError, AnswerError):
+        except HttpError:
             return
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from envbuild.core.fs import ELSEWHERE
-from envbuild.core.progress import Progress
+from envbuild.core.progress import Advance, Progress
 from envbuild.core.text import human_bytes
 from envbuild.errors import EnvbuildError, IntegrityError
 from envbuild.lockfile.model import Lock
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import Http
+from envbuild.net.pool import StoppedError, run_all
+from envbuild.net.transfer import Control
 from envbuild.store.download import Download, Item, UnavailableError
 from envbuild.store.objects import Store
 
@@ -51,10 +53,6 @@ class FetchResult:
     def rate(self) -> float:
         """Megabytes (10^6 bytes) per second."""
         return self.bytes / 1e6 / self.seconds if self.seconds > 0 else 0.0
-
-
-class _StoppedError(Exception):
-    """Another file's failure, or the user, ended the fetch."""
 
 
 def lock_items(lock: Lock, *sources: Mapping[str, Sequence[str]]) -> tuple[Item, ...]:
@@ -108,89 +106,65 @@ def fetch(
     http = Http(network, jobs)
     try:
         with progress.phase(name, total) as advance:
-            team = _Team(store, http, network, advance)
-            team.run(sorted(work, key=lambda item: -item.size), jobs)
+            download, outcomes = _bring_all(work, store, http, network, advance, jobs)
     finally:
         http.close()
-    if team.failures:
-        raise _failure(team.failures, len(wanted), network)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, UnavailableError)]
+    if failures:
+        raise _failure(failures, len(wanted), network)
+    fetched = [outcome for outcome in outcomes if isinstance(outcome, Item)]
     return FetchResult(
-        fetched=len(team.fetched),
-        bytes=sum(item.size for item in team.fetched),
-        reused=len(wanted) - len(team.fetched),
+        fetched=len(fetched),
+        bytes=sum(item.size for item in fetched),
+        reused=len(wanted) - len(fetched),
         seconds=time.monotonic() - start,
-        warnings=tuple(team.download.warnings),
+        warnings=tuple(download.warnings),
     )
 
 
-class _Team:
-    """Threads that share a queue. They are daemons: an interrupted command does not wait for a silent server."""
+def _bring_all(
+    items: Sequence[Item], store: Store, http: Http, network: NetworkConfig, advance: Advance, jobs: int
+) -> tuple[Download, list[Item | UnavailableError | None]]:
+    """Bring all items in, largest first; what no source has is an outcome, so that all of them can be named.
 
-    def __init__(self, store: Store, http: Http, network: NetworkConfig, advance: Callable[[int], None]) -> None:
-        self.fetched: list[Item] = []
-        self.failures: list[UnavailableError] = []
-        self._fatal: list[BaseException] = []
-        self._stop = threading.Event()
-        self._store, self._advance = store, advance
-        self.download = Download(
-            store=store, http=http, network=network, check=self._check, wait=self._stop.wait, advance=advance
-        )
+    Raises:
+        IntegrityError: the store cannot be written or is full.
+    """
+    stop = threading.Event()
 
-    def run(self, items: Sequence[Item], jobs: int) -> None:
-        """Bring all items in; raises the first error that concerns more than one file, or KeyboardInterrupt."""
-        queue = deque(items)
-        threads = [threading.Thread(target=self._work, args=(queue,), daemon=True) for _ in items[:jobs]]
+    def check() -> None:
+        if stop.is_set():
+            raise StoppedError
+
+    control = Control(network=network, check=check, wait=stop.wait, advance=advance)
+    download = Download(store=store, http=http, control=control)
+
+    def bring(item: Item) -> Item | UnavailableError | None:
         try:
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                while thread.is_alive() and not self._fatal:
-                    thread.join(0.2)
-        finally:
-            self._stop.set()
-        if self._fatal:
-            for thread in threads:
-                thread.join(1.0)
-            for item in items if isinstance(self._fatal[0], IntegrityError) else ():
-                self._drop_part(item)
-            raise self._fatal[0]
+            if store.has(item.sha256, item.size) and store.verify(item.sha256):
+                advance(item.size)
+                return None
+            return item if download.bring(item) else None
+        except UnavailableError as error:
+            return error
 
-    def _work(self, queue: deque[Item]) -> None:
-        """Take items until there are none; one thread's body."""
-        while not self._stop.is_set():
-            try:
-                item = queue.popleft()
-            except IndexError:
-                return
-            try:
-                self._bring(item)
-            except UnavailableError as error:
-                self.failures.append(error)
-            except _StoppedError:
-                return
-            except BaseException as error:
-                self._fatal.append(error)
-                self._stop.set()
-                return
+    ordered = sorted(items, key=lambda item: -item.size)
+    try:
+        return download, run_all([partial(bring, item) for item in ordered], stop, jobs)
+    except IntegrityError:
+        for item in items:
+            _drop_part(store, item)
+        raise
 
-    def _bring(self, item: Item) -> None:
-        if self._store.has(item.sha256, item.size) and self._store.verify(item.sha256):
-            self._advance(item.size)
-        elif self.download.bring(item):
-            self.fetched.append(item)
 
-    def _check(self) -> None:
-        if self._stop.is_set():
-            raise _StoppedError
+def _drop_part(store: Store, item: Item) -> None:
+    """Give the space of an unfinished part back, unless someone is at work on it."""
 
-    def _drop_part(self, item: Item) -> None:
-        """Give the space of an unfinished part back, unless someone is at work on it."""
+    def busy() -> None:
+        raise StoppedError
 
-        def busy() -> None:
-            raise _StoppedError
-
-        with suppress(_StoppedError, EnvbuildError, OSError), self._store.claim(item.sha256, busy) as part:
-            part.restart()
+    with suppress(StoppedError, EnvbuildError, OSError), store.claim(item.sha256, busy) as part:
+        part.restart()
 
 
 def _check_space(missing: Sequence[Item], store: Store) -> None:
