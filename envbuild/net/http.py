@@ -1,6 +1,6 @@
-"""HTTP for downloads: one connection pool, TLS always verified, the user's proxies and credentials.
+"""HTTP: one connection pool, TLS always verified, the user's proxies and credentials, one way to follow redirects.
 
-Retrying, resuming and checking bytes is not done here (see ``download``).
+Retrying, resuming and checking bytes is not done here (see ``transfer``).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import ipaddress
 import netrc
 import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from envbuild.net.config import NetworkConfig, origin, redacted
@@ -22,12 +22,17 @@ if TYPE_CHECKING:
     import urllib3
 
 _REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 10
 _SYSTEM_BUNDLES = (  # used only if OpenSSL's own default holds nothing, as with some stand-alone interpreters
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
+
+
+Body = Callable[[], Iterator[bytes | memoryview]]
+"""Gives a request's body anew each time it is called."""
 
 
 class HttpError(Exception):
@@ -76,39 +81,91 @@ class Http:
         Raises:
             HttpError: no connection, no trust, or another status.
         """
-        import urllib3
-
         asked = {"Accept-Encoding": "identity", "User-Agent": "envbuild", **(headers or {})}
         if offset:
             asked["Range"] = f"bytes={offset}-"
-        for _ in range(10):
-            address, authorization = self._authorized(url)
-            try:
-                response = self.pool(address).request(
-                    "GET",
-                    address,
-                    headers=asked | authorization,
-                    preload_content=False,
-                    redirect=False,
-                    retries=False,
-                )
-            except urllib3.exceptions.HTTPError as error:
-                raise explain(error) from error
+        first = url
+
+        def authorized(address: str) -> tuple[str, Mapping[str, str]]:
+            return self._authorized(address, redirected=address != first)
+
+        response, _ = self.send("GET", url, asked, authorized=authorized)
+        return _usable(response, accept)
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        authorized: Callable[[str], tuple[str, Mapping[str, str]]],
+        body: Body | None = None,
+        timeout: urllib3.Timeout | None = None,
+    ) -> tuple[urllib3.BaseHTTPResponse, str]:
+        """Send a request, following redirects of GET and HEAD; returns the response, body unread, and who gave it.
+
+        Args:
+            headers: sent to every address, so that they may not hold credentials.
+            authorized: called with each address before it is asked; returns the address to use and the credentials
+                that belong to it, as headers.
+            body: gives the request's body anew each time it is called.
+
+        Raises:
+            HttpError: no connection, no trust, or too many redirects.
+        """
+        for _ in range(_MOST_REDIRECTS):
+            address, credentials = authorized(url)
+            response = self.request(method, address, {**headers, **credentials}, body=body, timeout=timeout)
             location = response.headers.get("Location")
-            if response.status not in _REDIRECTS or not location:
-                return _usable(response, accept)
+            if response.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
+                return response, address
             response.drain_conn()
             response.release_conn()
             url = urljoin(address, location)
-        raise HttpError("more than 10 redirects", transient=False)
+        raise HttpError(f"more than {_MOST_REDIRECTS} redirects", transient=False)
+
+    def request(
+        self,
+        method: str,
+        address: str,
+        headers: Mapping[str, str],
+        *,
+        body: Body | None = None,
+        timeout: urllib3.Timeout | None = None,
+    ) -> urllib3.BaseHTTPResponse:
+        """Send one request and return its answer, a redirect too, body unread; raises ``HttpError``."""
+        import urllib3
+
+        try:
+            return self.pool(address).request(
+                method,
+                address,
+                headers=headers,
+                body=cast(Any, None if body is None else body()),  # memoryviews too, which the type does not allow
+                preload_content=False,
+                redirect=False,
+                retries=False,
+                timeout=timeout or self._timeout(),
+            )
+        except urllib3.exceptions.HTTPError as error:
+            raise explain(error) from error
+
+    def _timeout(self) -> urllib3.Timeout:
+        import urllib3
+
+        return urllib3.Timeout(connect=self._config.connect_timeout, read=self._config.read_timeout)
 
     def close(self) -> None:
         """Close idle connections."""
         for manager in self._managers.values():
             manager.clear()
 
-    def _authorized(self, url: str) -> tuple[str, dict[str, str]]:
-        """Split credentials off a URL; look them up by origin if it has none."""
+    def _authorized(self, url: str, *, redirected: bool) -> tuple[str, dict[str, str]]:
+        """Split credentials off a URL; look them up by origin if it has none.
+
+        Args:
+            redirected: a server has sent us there: the ``default`` entry of ``.netrc`` is not meant for it.
+        """
         try:
             parts, where = urlsplit(url), origin(url)
         except ValueError as error:
@@ -120,16 +177,18 @@ class Http:
         pair: tuple[str, str] | None = None
         if parts.username is not None:
             pair = unquote(parts.username), unquote(parts.password or "")
-        pair = pair or self._config.credentials.get(where) or self._from_netrc(parts.hostname)
+        pair = pair or self._config.credentials.get(where) or self._from_netrc(parts.hostname, named=redirected)
         if pair is None:
             return address, {}
         token = base64.b64encode(f"{pair[0]}:{pair[1]}".encode()).decode()
         return address, {"Authorization": f"Basic {token}"}
 
-    def _from_netrc(self, host: str) -> tuple[str, str] | None:
+    def _from_netrc(self, host: str, *, named: bool) -> tuple[str, str] | None:
+        """Return what ``.netrc`` has for a host; ``named``: not its ``default`` entry, which is for any host."""
         if self._config.netrc is not None:
             with suppress(netrc.NetrcParseError, OSError):
-                found = netrc.netrc(self._config.netrc).authenticators(host)
+                entries = netrc.netrc(self._config.netrc)
+                found = entries.hosts.get(host) if named else entries.authenticators(host)
                 if found:
                     return found[0], found[2] or ""
         return None
@@ -146,7 +205,7 @@ class Http:
             raise HttpError(f"only http proxies are supported, found {redacted(proxy)}", transient=False)
         with self._lock:
             if proxy not in self._managers:
-                timeout = urllib3.Timeout(connect=self._config.connect_timeout, read=self._config.read_timeout)
+                timeout = self._timeout()
                 context, size = tls_context(self._config), self._connections
                 if proxy:
                     address, authorization = _proxy_address(proxy)

@@ -6,14 +6,14 @@ Source: OCI distribution specification 1.1. Retrying is left to the callers, who
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
 from envbuild.errors import RegistryError
 from envbuild.net.config import NetworkConfig, origin, redacted
-from envbuild.net.http import Http, HttpError, explain
+from envbuild.net.http import Body, Http, HttpError, explain
 from envbuild.registry.authorization import Authorization
 from envbuild.registry.credentials import Credentials, certificates, find_credentials
 from envbuild.registry.errors import AnswerError, answer_error
@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     import urllib3
 
 CONNECTIONS = 8
-_REDIRECTS = (301, 302, 303, 307, 308)
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 _ERROR_BODY = 1 << 16
-
-Body = Callable[[], Iterator[bytes | memoryview]]
-"""Gives the request's body anew each time it is called."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,24 +125,31 @@ class Transport:
             RegistryError: it cannot be asked at all: its address or its token server is not encrypted.
         """
         url = self.address(path)
+        sent = {"Accept-Encoding": "identity", "User-Agent": "envbuild", **(headers or {})}
+        if body is not None or method in ("POST", "PUT", "PATCH"):
+            sent["Content-Length"] = str(length)
         for attempt in range(3):
-            own = origin(url) == origin(self._root())
-            used = self._authorized().header(scope) if own else ""
-            sent = {"Accept-Encoding": "identity", "User-Agent": "envbuild", **(headers or {})}
-            if used:
-                sent["Authorization"] = used
-            if body is not None or method in ("POST", "PUT", "PATCH"):
-                sent["Content-Length"] = str(length)
-            response = self._follow(method, url, sent, body)
+            used = self._authorized().header(scope)
+            response, answering = self._follow(method, url, sent, body, used)
             if response.status in accept:
                 return response
             challenge = response.headers.get("WWW-Authenticate", "")
             error = _error(response)
-            if response.status != 401 or not own or attempt == 2:
+            if response.status != 401:
                 raise error
-            if not self._authorized().refused(challenge, scope, used):
+            if not self._is_own(answering):
+                raise RegistryError(
+                    f"{self.registry} sends us to {_server(answering)}, which asks for a password (401); "
+                    "the registry's is not for it",
+                    "ask who runs the registry: its storage must accept the addresses that the registry gives",
+                )
+            if attempt == 2 or not self._authorized().refused(challenge, scope, used):
                 raise error
         raise AssertionError("unreachable")
+
+    def _is_own(self, url: str) -> bool:
+        """Whether an address is the registry's own."""
+        return origin(url) == origin(self._root())
 
     def address(self, path: str) -> str:
         """Return the URL for a path of the API or for a ``Location``.
@@ -164,43 +167,30 @@ class Transport:
             url = parts._replace(scheme="https", netloc=base.netloc).geturl()
         return url
 
-    def _follow(self, method: str, url: str, headers: Mapping[str, str], body: Body | None) -> urllib3.BaseHTTPResponse:
-        """Send, following redirects of GET and HEAD to where the bytes are."""
-        sent = dict(headers)
-        for _ in range(10):
-            response = self._send(method, url, sent, body() if body is not None else None)
-            location = response.headers.get("Location")
-            if response.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
-                return response
-            response.drain_conn()
-            response.release_conn()
-            following = self.address(urljoin(url, location))
-            if origin(following) != origin(url):
-                sent.pop("Authorization", None)
-            url = following
-        raise HttpError("more than 10 redirects", transient=False)
+    def _follow(
+        self, method: str, url: str, headers: Mapping[str, str], body: Body | None, credentials: str
+    ) -> tuple[urllib3.BaseHTTPResponse, str]:
+        """Send, following redirects of GET and HEAD to where the bytes are; returns the answer and who gave it.
 
-    def _send(
-        self, method: str, url: str, headers: Mapping[str, str], body: Iterator[bytes | memoryview] | bytes | None
-    ) -> urllib3.BaseHTTPResponse:
+        Credentials go to the registry only, and no more once it has sent us elsewhere: that server chooses the rest of
+        the way.
+        """
+        at_home = True
+
+        def authorized(target: str) -> tuple[str, Mapping[str, str]]:
+            nonlocal at_home
+            address = self.address(target)
+            at_home = at_home and self._is_own(address)
+            return address, {"Authorization": credentials} if at_home and credentials else {}
+
+        return self._http.send(method, url, headers, authorized=authorized, body=body, timeout=self._timeout(method))
+
+    def _timeout(self, method: str) -> urllib3.Timeout:
+        """Return how long to wait: the end of an upload takes a registry as long as copying and hashing the blob."""
         import urllib3
 
-        # The end of an upload takes a registry as long as copying and hashing the blob takes.
         patience = self.network.read_timeout * (10 if method in ("PUT", "PATCH") else 1)
-        timeout = urllib3.Timeout(connect=self.network.connect_timeout, read=patience)
-        try:
-            return self._http.pool(url).request(
-                method,
-                url,
-                headers=dict(headers),
-                body=cast(Any, body),  # memoryviews too, which the type does not tell
-                preload_content=False,
-                redirect=False,
-                retries=False,
-                timeout=timeout,
-            )
-        except urllib3.exceptions.HTTPError as error:
-            raise explain(error) from error
+        return urllib3.Timeout(connect=self.network.connect_timeout, read=patience)
 
     def _root(self) -> str:
         """Find out once how the registry is reached: with TLS; on loopback, if it speaks none, without."""
@@ -212,7 +202,7 @@ class Transport:
     def _probe(self) -> str:
         host = api_host(self.registry)
         try:
-            self._send("GET", f"https://{host}/v2/", {}, None).close()
+            self._http.request("GET", f"https://{host}/v2/", {}, timeout=self._timeout("GET")).close()
         except HttpError as error:
             if not any(word in str(error.__cause__).upper().replace(" ", "_") for word in _NO_TLS):
                 raise
@@ -239,7 +229,10 @@ class Transport:
     def _ask(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> bytes:
         """Ask a token server."""
         sent = {"User-Agent": "envbuild", "Accept": "application/json", **headers}
-        response = self._send(method, url, sent, data)
+        if data is not None:
+            sent["Content-Length"] = str(len(data))
+        body = None if data is None else lambda: iter((data,))
+        response = self._http.request(method, url, sent, body=body, timeout=self._timeout(method))
         if response.status != 200:
             raise _error(response)
         try:
@@ -261,6 +254,11 @@ def _read(response: urllib3.BaseHTTPResponse, limit: int) -> bytes:
         response.close()
         raise HttpError(f"the answer has more than {limit} bytes", transient=False)
     return data
+
+
+def _server(url: str) -> str:
+    """Return the part of an address that names its server, fit for a message."""
+    return redacted("{}://{}".format(*urlsplit(url)[:2]))
 
 
 def _error(response: urllib3.BaseHTTPResponse) -> AnswerError:

@@ -106,7 +106,7 @@ class Download:
 
     def _fetch(self, url: str, transfer: Transfer) -> None:
         """Fill the part over HTTP, unless its server is known to be out of reach."""
-        server = "//".join(urlsplit(url)[:2])
+        server = "{}://{}".format(*urlsplit(url)[:2])
         if server in self.unreachable:
             raise self.unreachable[server]
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from envbuild.core.blob import Blob, blob_of
+from envbuild.core.digest import sha256_bytes
 from envbuild.core.progress import Silent
 from envbuild.errors import BuildError, IntegrityError, RegistryError
 from envbuild.net.config import NetworkConfig
@@ -337,3 +338,26 @@ def test_the_fake_is_strict() -> None:
         assert "answered 400 Bad Request" in caught.value.message
         assert isinstance(registry, FakeRegistry)
         assert not registry.blobs
+
+
+@pytest.mark.parametrize("user", ["", "me:secret"])
+def test_a_storage_host_that_asks_for_a_password_gets_none(user: str, tmp_path: Path) -> None:
+    """A challenge from where the registry has sent us is an error: credentials belong to the registry's own origin."""
+    data = b"layer"
+    with fake_registry(greedy=True, user="x:y") as storage, fake_registry(user=user, storage=storage.host) as registry:
+        digest = sha256_bytes(data)
+        registry.blobs[digest] = data
+        reference = parse_reference(f"{registry.host}/a/b")
+        with Repository(
+            reference, NetworkConfig(attempts=1), lambda name: Credentials(username="me", password="secret")
+        ) as repository:
+            with pytest.raises(RegistryError) as caught:
+                repository.read_blob(digest, 100)
+            assert caught.value.message == (
+                f"{registry.host} sends us to http://{storage.host}, which asks for a password (401); "
+                "the registry's is not for it"
+            )
+            with pytest.raises(RegistryError):
+                pull_blobs(repository, [Blob(digest=digest, size=len(data))], Store(tmp_path), Silent())
+        assert set(storage.log) == {f"GET /storage/{digest}"}
+        assert set(storage.authorizations) == {""}

@@ -27,6 +27,7 @@ class FakeRegistry:
     Attributes:
         user: ``user:password`` that the token server wants; empty lets anybody in, without tokens.
         storage: blobs are redirected to this host.
+        greedy: as a storage host, it asks for a password and names its own token server.
         break_after: bytes of an upload after which the connection breaks once; they are kept.
         log: method and path of each request; ``authorizations`` their headers.
     """
@@ -34,6 +35,7 @@ class FakeRegistry:
     host: str = ""
     user: str = ""
     storage: str = ""
+    greedy: bool = False
     break_after: int = 0
     blobs: dict[str, bytes] = field(default_factory=dict)
     manifests: dict[str, tuple[str, bytes]] = field(default_factory=dict)
@@ -70,6 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
             if self.headers.get("Authorization") != wanted:
                 return self._say(401)
             return self._say(200, json.dumps({"token": TOKEN}).encode())
+        if parts.path.startswith("/storage/") and registry.greedy:
+            return self._say(401, WWW_Authenticate=f'Bearer realm="http://{registry.host}/token",service="x"')
         if parts.path.startswith("/storage/"):
             return self._say(200, registry.blobs[parts.path.rpartition("/")[2]])
         if registry.user and self.headers.get("Authorization") != f"Bearer {TOKEN}":
