@@ -89,7 +89,9 @@ def claimed(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Bi
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0) as stream:
+        with os.fdopen(
+            os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+b", buffering=0
+        ) as stream:
             try:
                 fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

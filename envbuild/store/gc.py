@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
+import stat
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +27,10 @@ from envbuild.store.objects import REFUSED, Store
 from envbuild.store.roots import DAY, FOLDER, Root
 
 _TRASH = "trash"
+_MOVED_AWAY = re.compile(r"[0-9]+-[0-9]+")
+_BEING_WRITTEN = re.compile(r"\.[^/]+\.[a-z0-9_]{8}\.tmp")
+_ENTRY_BEING_WRITTEN = re.compile(r"\.[0-9a-f]{64}\.json\.[a-z0-9_]{8}\.tmp")
+"""Names that envbuild itself gives: nothing else is ever removed."""
 _BATCH = 256
 """Entries moved away while others wait; moving takes microseconds each, whatever the size."""
 _NOTED = frozenset({"notes", "indexes", "parts"})
@@ -77,7 +83,7 @@ def collect(store: Store, going: Sequence[StoreEntry], advance: Advance = lambda
     """
     try:
         trash = store.root / _TRASH
-        trash.mkdir(parents=True, exist_ok=True)
+        store.make_folder(trash)
         _empty(trash)
         gone: list[StoreEntry] = []
         for begin in range(0, len(going), _BATCH):
@@ -113,20 +119,23 @@ def sweep(store: Store, now: float | None = None) -> int:
     """
     day = (time.time() if now is None else now) - DAY
     freed = 0
+    if not store.admit():
+        return 0
     for kind in _folders(store.root / "derived"):
         for half in sorted(kind.glob(".*.tmp")):
             key = half.name[1:-4]
             if SHA256.fullmatch(key):
                 freed += _sweep_half(half, half.with_name(f".{key}.lock"))
-        for lock in sorted(kind.glob(".*.lock")):
+        for lock in sorted(path for path in kind.glob(".*.lock") if SHA256.fullmatch(path.name[1:-5])):
             freed += _sweep_half(lock.with_name(f"{lock.name[:-5]}.tmp"), lock)
-    for folder in (store.root / FOLDER, store.root / "derived"):
-        for path in sorted(folder.rglob(".*.tmp")):
-            with suppress(OSError):
-                found = path.lstat()
-                if path.is_file() and found.st_mtime < day:
-                    path.unlink()
-                    freed += found.st_size
+    temporary = [path for path in (store.root / FOLDER).glob(".*.tmp") if _ENTRY_BEING_WRITTEN.fullmatch(path.name)]
+    temporary += [path for path in (store.root / "derived").rglob(".*.tmp") if _BEING_WRITTEN.fullmatch(path.name)]
+    for path in sorted(temporary):
+        with suppress(OSError):
+            found = path.lstat()
+            if stat.S_ISREG(found.st_mode) and found.st_mtime < day:
+                path.unlink()
+                freed += found.st_size
     return freed
 
 
@@ -182,7 +191,7 @@ def _sweep_half(half: Path, lock: Path) -> int:
 
 def _empty(trash: Path) -> None:
     """Delete what was moved away, by this command or by one that was killed."""
-    for path in sorted(trash.iterdir()):
+    for path in sorted(path for path in trash.iterdir() if _MOVED_AWAY.fullmatch(path.name)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:

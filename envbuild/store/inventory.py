@@ -68,7 +68,11 @@ def inventory(store: Store, known: Mapping[str, Kind]) -> list[StoreEntry]:
 
     Args:
         known: kinds of objects by SHA-256, as ``kinds_of`` finds them; others are told by their first bytes.
+
+    Raises:
+        UsageError: the folder is no store of this user.
     """
+    store.admit()
     return [*_objects(store, known), *_derived(store), *_notes(store), *_indexes(store), *_parts(store)]
 
 

@@ -13,15 +13,19 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import re
 import secrets
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal, cast
+
+from envbuild.store.marker import TAG
 
 _FOLDER = "leases"
 _LOCK = "lock"
+_NAME = re.compile(r"[0-9]+-[0-9a-f]{16}")
 
 _taken: dict[tuple[Path, int], Lease] = {}
 _guard = threading.Lock()
@@ -94,10 +98,9 @@ class Lease:
 
     def _write(self, name: str) -> None:
         if self._lock is None:
-            if not self._root.is_dir():
-                raise FileNotFoundError
-            (self._root / _FOLDER).mkdir(exist_ok=True)
-            self._lock = (self._root / _FOLDER / _LOCK).open("a+b", buffering=0)
+            (self._root / TAG).lstat()  # what is no store gets no lease
+            (self._root / _FOLDER).mkdir(0o755, exist_ok=True)
+            self._lock = _open_private(self._root / _FOLDER / _LOCK, "a+b")
         fcntl.flock(self._lock, fcntl.LOCK_SH)
         try:
             if self._stream is None:
@@ -109,7 +112,7 @@ class Lease:
     def _open(self) -> BinaryIO:
         """Make the lease's file; the shared lock is held, so that no collection finds it before its own lock is."""
         path = self._root / _FOLDER / f"{os.getpid()}-{secrets.token_hex(8)}"
-        stream = path.open("xb", buffering=0)
+        stream = _open_private(path, "xb")
         fcntl.flock(stream, fcntl.LOCK_EX)
         return stream
 
@@ -124,8 +127,8 @@ def collecting(root: Path) -> Iterator[frozenset[str]]:
         OSError: the store cannot be written.
     """
     folder = root / _FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / _LOCK).open("a+b", buffering=0) as lock:
+    folder.mkdir(0o755, exist_ok=True)
+    with _open_private(folder / _LOCK, "a+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         names: set[str] = set()
         for path, used in _leases(folder):
@@ -143,7 +146,7 @@ def users(root: Path) -> list[int]:
 
 def _leases(folder: Path) -> Iterator[tuple[Path, list[str] | None]]:
     """Give each lease's file and the names in it, or None if its process has ended."""
-    for path in sorted(folder.glob("*-*")):
+    for path in sorted(path for path in folder.glob("*-*") if _NAME.fullmatch(path.name)):
         try:
             stream = path.open("rb")
         except FileNotFoundError:
@@ -155,6 +158,15 @@ def _leases(folder: Path) -> Iterator[tuple[Path, list[str] | None]]:
                 yield path, stream.read().decode().splitlines()
             else:
                 yield path, None
+
+
+def _open_private(path: Path, mode: Literal["a+b", "xb"]) -> BinaryIO:
+    """Open a file, made if need be, that only its owner may write to, whatever the umask; links are not followed."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+
+    return cast(BinaryIO, open(path, mode, buffering=0, opener=opener))
 
 
 @atexit.register

@@ -3,7 +3,8 @@
     <root>/sha256/ab/cdef…        objects, read-only
     <root>/part/abcdef…           objects on their way in; held by an advisory lock, resumed after an interruption
     <root>/derived/<kind>/<key>/  what can be made again from objects, each folder whole or absent
-    <root>/leases/, <root>/locks/ who uses what: see ``envbuild.leases`` and ``envbuild.store.roots``
+    <root>/leases/, <root>/locks/ who uses what: see ``envbuild.store.leases`` and ``envbuild.store.roots``
+    <root>/CACHEDIR.TAG           says that this folder is a store: see ``envbuild.store.marker``
 
 An object appears by a rename after its last byte was written, hashed and synced. Any number of commands may
 share a store; one that is killed leaves at most a part, which the next command goes on with.
@@ -26,13 +27,14 @@ from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_st
 from envbuild.core.fs import ELSEWHERE, atomic_write, claimed, is_named
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
+from envbuild.store.marker import admit, make_folder
 from envbuild.store.partial import Part, copy_into
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
 _SIZES = ".sizes.json"
 Condition = Literal["sound", "damaged", "absent"]
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
-REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP}
 
 
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:
@@ -65,6 +67,24 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = default_root() if root is None else root.absolute()
+        self._default = root is None and not os.environ.get("ENVBUILD_STORE")
+        self._admitted = False
+
+    def admit(self) -> bool:
+        """Whether the store's folder is there; marks it if it is new.
+
+        Raises:
+            UsageError: it is another user's, may be written by everybody, or holds something else.
+        """
+        self._admitted = self._admitted or admit(self.root, default=self._default)
+        return self._admitted
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder of the store, and the store; raises ``OSError``, or ``UsageError`` as ``admit`` does."""
+        if not self.admit():
+            make_folder(self.root)
+            self.admit()
+        make_folder(folder)
 
     def path(self, sha256: str) -> Path:
         """Return where the object is, or would be; raises ``ValueError`` if that is no SHA-256."""
@@ -78,12 +98,13 @@ class Store:
         No collection removes an object that was asked for, as long as this process lives.
         """
         path = self.path(sha256)
+        self.admit()
         leases.use(self.root, sha256)
         try:
-            found = path.stat()
+            found = path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return size is None or found.st_size == size
+        return stat.S_ISREG(found.st_mode) and (size is None or found.st_size == size)
 
     def verify(self, sha256: str) -> bool:
         """Read the object and compare; a damaged one is removed. False if it is not there (any more)."""
@@ -100,6 +121,9 @@ class Store:
         """
         path = self.path(sha256)
         try:
+            if path.is_symlink():  # an object is a file, whatever the link leads to
+                path.unlink()
+                return "damaged"
             with path.open("rb", buffering=0) as stream:
                 if sha256_stream(stream, advance) == sha256:
                     return "sound"
@@ -174,7 +198,8 @@ class Store:
         path = self._part_path(sha256)
         with ExitStack() as stack:
             with self.explained(REFUSED):
-                self.path(sha256).parent.mkdir(parents=True, exist_ok=True)
+                self.make_folder(self.path(sha256).parent)
+                self.make_folder(path.parent)
                 leases.use(self.root, sha256)
                 stream = stack.enter_context(claimed(path, check))
             try:
@@ -206,7 +231,7 @@ class Store:
             raise ValueError(f"not a kind of derived things: {kind!r}")
         folder = self.root / "derived" / kind
         with self.explained(REFUSED):
-            folder.mkdir(parents=True, exist_ok=True)
+            self.make_folder(folder)
         return folder
 
     def derived(self, kind: str, key: str) -> Path | None:
@@ -216,6 +241,8 @@ class Store:
         """
         folder = self.cache_dir(kind) / _key(key)
         leases.use(self.root, f"{kind}/{key}")
+        if folder.is_symlink():
+            return None
         with suppress(OSError, ValueError):
             if json.loads((folder / _SIZES).read_bytes()) == _sizes(folder):
                 return folder
@@ -242,7 +269,7 @@ class Store:
                     self.forget(kind, key)
                     shutil.rmtree(fresh, ignore_errors=True)
                     with self.explained(NO_SPACE, BuildError):
-                        fresh.mkdir()
+                        fresh.mkdir(0o755)
                         make(fresh)
                         atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)))
                     fresh.replace(folder)
@@ -267,7 +294,10 @@ class Store:
 
     def forget(self, kind: str, key: str) -> None:
         """Remove what ``derive`` made for ``key``, such as a folder found damaged."""
-        shutil.rmtree(self.cache_dir(kind) / _key(key), ignore_errors=True)
+        folder = self.cache_dir(kind) / _key(key)
+        if folder.is_symlink():
+            folder.unlink()
+        shutil.rmtree(folder, ignore_errors=True)
 
     def _part_path(self, sha256: str) -> Path:
         return self.root / "part" / sha256

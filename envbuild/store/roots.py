@@ -98,6 +98,7 @@ def note_lock(store: Store, path: Path, lock: Lock, derived: Collection[str] = (
         if old is not None and same and abs(now - old.used) < DAY:
             return
         entry = registered_lock(place, lock, sha256=digest, used=now, derived=known)
+        store.make_folder(target.parent)
         atomic_write(target, msgspec.json.encode(entry))
         for name in sorted(entry.needs):
             touch(store, name, now)

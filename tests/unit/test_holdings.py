@@ -246,7 +246,7 @@ def test_what_killed_commands_left_is_swept(store: Store) -> None:
     (folder / f".{dead}.tmp").mkdir()
     (folder / f".{dead}.tmp" / "layer.tar").write_bytes(bytes(1000))
     (folder / f".{dead}.lock").touch()
-    old, new = store.cache_dir("python") / ".x.1.tmp", store.cache_dir("python") / ".x.2.tmp"
+    old, new = store.cache_dir("python") / ".x.aaaaaaaa.tmp", store.cache_dir("python") / ".x.bbbbbbbb.tmp"
     for path in (old, new):
         path.write_bytes(b"abc")
     age(old, 2, time.time())

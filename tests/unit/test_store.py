@@ -11,6 +11,7 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.store.marker import TAG
 from envbuild.store.objects import Store, WrongBytesError, default_root
 
 KEY = sha256_bytes(b"key")
@@ -23,7 +24,7 @@ def store(tmp_path: Path) -> Store:
 
 def files(store: Store) -> list[str]:
     """Everything in the store but who uses it."""
-    found = (path.relative_to(store.root) for path in store.root.rglob("*") if path.is_file())
+    found = (path.relative_to(store.root) for path in store.root.rglob("*") if path.is_file() and path.name != TAG)
     return sorted(str(path) for path in found if path.parts[0] != "leases")
 
 
