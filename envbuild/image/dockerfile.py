@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -228,10 +229,23 @@ def _check_replaceable(directory: Path) -> None:
         ours = (directory / "Dockerfile").read_bytes().startswith(b"# Written by envbuild from ")
     except OSError:
         ours = False
-    # Beside a lock there is such a Dockerfile too, and the user's own files with it.
-    known = {"Dockerfile", "base.tar", "modules.tar", "os", "runtime.tar", "seed.tar", "tools", "wheels"}
-    if not ours or {path.name for path in directory.iterdir()} - known:
+    # Next to a lock there is such a Dockerfile too, and the user's own files with it.
+    found = {
+        str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_symlink() or not path.is_dir()
+    }
+    if not ours or found - _own_files(directory):
         raise UsageError(f"{directory} holds files that are no context of envbuild", "name a new or empty folder")
+
+
+def _own_files(directory: Path) -> set[str]:
+    """Return what an earlier context consists of, by its own lists of wheels and packages: nothing else may go."""
+    own = {"Dockerfile", "base.tar", "modules.tar", "runtime.tar", "seed.tar", "os/plan", "os/install.sh"}
+    own |= {f"tools/{path.name}" for path in _TOOLS}
+    for listing, folder in (("tools/SHA256SUMS", "wheels"), ("os/SHA256SUMS", "os/debs")):
+        with suppress(OSError, UnicodeDecodeError):
+            names = [line.partition("  ")[2] for line in (directory / listing).read_text().splitlines()]
+            own |= {listing, *(f"{folder}/{name.rpartition('/')[2]}" for name in names)}
+    return own
 
 
 def _folder(path: Path) -> None:

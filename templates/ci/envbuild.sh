@@ -11,7 +11,8 @@
 #   ENVBUILD_SIGN        for publish: keyless (GitHub Actions), a key as cosign names it (env://COSIGN_PRIVATE_KEY), or no
 set -eu
 spec=${ENVBUILD_SPEC:-spec.yaml}
-tools=${RUNNER_TEMP:-${TMPDIR:-/tmp}}/envbuild-ci
+# The runner's own folder or the home folder: in /tmp anybody could have put programs there before.
+tools=${RUNNER_TEMP:-${HOME:?}/.cache}/envbuild-ci
 PATH=$tools/bin:$PATH
 # No engine is needed to build: namespaces of the kernel do. Unset it to use one.
 export ENVBUILD_ENGINE="${ENVBUILD_ENGINE-none}"

@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from envbuild.core.progress import Silent
-from envbuild.engine.docker import delivery
+from envbuild.engine.docker import blob_server, delivery
 from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.engine.docker.blob_server import BlobServer
 from envbuild.engine.protocol import ImageInfo, Parcel, ParcelLayer
@@ -364,6 +364,35 @@ def test_the_registry_answers_tls_with_a_refusal_in_plain_http(server: BlobServe
     with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
         connection.sendall(b"\x16\x03\x01\x00\x05hello")
         assert connection.recv(100).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+
+
+def test_strangers_do_not_keep_the_engine_out(server: BlobServer) -> None:
+    """Of too many connections those go first whose peers do not know the name; one in use stays."""
+    host, port = server.repository.partition("/")[0].split(":")
+    with ExitStack() as stack:
+        engine = stack.enter_context(closing(http.client.HTTPConnection(host, int(port), timeout=60)))
+        engine.request("GET", f"/v2/{server.name}/manifests/sha256:{'a' * 64}")
+        assert engine.getresponse().read() == b"{}"
+        own = engine.sock
+        strangers = []
+        for _ in range(100):
+            strangers.append(stack.enter_context(closing(socket.create_connection((host, int(port)), timeout=60))))
+            strangers[-1].sendall(b"GET /v2/")
+        for stranger in strangers[:50]:
+            with suppress(ConnectionResetError):
+                assert stranger.recv(1) == b""
+        engine.request("GET", f"/v2/{server.name}/blobs/sha256:{'c' * 64}")
+        assert engine.getresponse().read() == b"config"
+        assert engine.sock is own
+        assert get(server, f"/v2/{server.name}/manifests/sha256:{'a' * 64}")[0] == 200
+
+
+def test_a_peer_that_says_nothing_is_cut_off(server: BlobServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that asks for nothing, or takes nothing of what it asked for, does not stay open for ever."""
+    monkeypatch.setattr(blob_server._Handler, "timeout", 0.1)
+    host, port = server.repository.partition("/")[0].split(":")
+    with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
+        assert connection.recv(1) == b""
 
 
 def test_the_registry_ends_with_readers_that_do_not_read(tmp_path: Path) -> None:

@@ -172,6 +172,19 @@ def test_somebodys_files_are_never_replaced(tmp_path: Path, name: str) -> None:
     assert [path.name for path in folder.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("name", ["wheels/mine-1.0-py3-none-any.whl", "os/notes", "tools/wheel.py.orig"])
+def test_files_added_to_a_context_are_not_removed(tmp_path: Path, name: str) -> None:
+    """A context is replaced as long as it holds what was written; a file that somebody has added stops that."""
+    store = store_of(tmp_path, DPKG, *WHEELS.values())
+    folder = tmp_path / "context"
+    write_context(render(lock()), store, folder)
+    (folder / name).write_text("mine")
+    with pytest.raises(UsageError) as caught:
+        write_context(render(lock()), store, folder)
+    assert caught.value.message == f"{folder} holds files that are no context of envbuild"
+    assert (folder / name).read_text() == "mine"
+
+
 @pytest.mark.parametrize("content", [None, b"altered"])
 def test_a_missing_or_altered_file_leaves_no_context(tmp_path: Path, content: bytes | None) -> None:
     """The store is not trusted: every copy is checked, and a failure leaves nothing behind."""

@@ -127,6 +127,22 @@ def test_what_users_get_is_pinned_alike() -> None:
         assert "${{" not in command
 
 
+@pytest.mark.subprocess
+def test_no_step_runs_what_others_put_into_a_shared_folder(tmp_path: Path) -> None:
+    """Programs in /tmp, or what TMPDIR names, come before nothing on the path: another user may have put them there."""
+    planted = tmp_path / "shared" / "envbuild-ci" / "bin" / "envbuild"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    planted.chmod(0o755)
+    (tmp_path / "pylock.x.toml").touch()
+    script = ROOT / "templates" / "ci" / "envbuild.sh"
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "shared")}
+    done = subprocess.run(["sh", script, "build", "out"], cwd=tmp_path, env=environ, capture_output=True)
+    assert done.returncode == 127, done.stderr
+    assert not (tmp_path / "ran").exists()
+    assert "/tmp" not in re.sub(r"(?m)^#.*", "", script.read_text())
+
+
 def _gitlab_jobs() -> list[dict[str, Any]]:
     document = yaml.safe_load((ROOT / "templates" / "ci" / "gitlab.yml").read_text())
     found = [job for job in document.values() if isinstance(job, dict)]

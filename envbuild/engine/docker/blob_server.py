@@ -2,8 +2,9 @@
 
 It knows one repository, whose name nobody can guess, and serves the documents and layers it was given under their
 digests, nothing else; a layer may still be growing. The engine checks every byte against the digest it asked for.
-Engines speak plain HTTP to loopback addresses, after a TLS hello that must be answered with a well-formed refusal.
-Source: OCI distribution specification 1.1, sections "Pulling manifests" and "Pulling blobs".
+Other users of this machine can connect too: without the name they get nothing, and when there are too many connections,
+theirs are closed first. Engines speak plain HTTP to loopback addresses, after a TLS hello that must be answered with a
+well-formed refusal. Source: OCI distribution specification 1.1, sections "Pulling manifests" and "Pulling blobs".
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import select
 import socket
 import threading
 from collections.abc import Mapping
@@ -26,6 +28,12 @@ Content = bytes | ParcelLayer
 
 _PAUSE = 0.02
 """Seconds between two looks at a layer that is still being written."""
+
+_MOST_CONNECTIONS = 32
+"""An engine opens three at once by default; it may be told to open more."""
+
+_IDLE = 30.0
+"""Seconds that a peer may take to ask, or to receive anything at all."""
 
 _TLS_HELLO = b"\x16"
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
@@ -98,12 +106,26 @@ class BlobServer:
             if file is not None:
                 begun = begin
                 with suppress(FileNotFoundError), file[0].open("rb", buffering=0) as stream:  # it was just renamed
-                    while begin < end and (done := os.sendfile(sock.fileno(), stream.fileno(), begin, end - begin)):
+                    while begin < end and (done := _send_file(sock, stream.fileno(), begin, end - begin)):
                         begin += done
                 if file[1] and begin == begun < end:
                     raise ConnectionAbortedError
             if begin < end and self._over.wait(_PAUSE):
                 raise ConnectionAbortedError
+
+
+def _send_file(sock: socket.socket, file: int, begin: int, count: int) -> int:
+    """Send part of a file; returns the bytes sent, 0 at its end.
+
+    Raises:
+        ConnectionAbortedError: the peer has taken nothing for too long.
+    """
+    while True:
+        try:
+            return os.sendfile(sock.fileno(), file, begin, count)
+        except BlockingIOError:
+            if not select.select((), (sock,), (), _IDLE)[1]:
+                raise ConnectionAbortedError from None
 
 
 class _Server(ThreadingTCPServer):
@@ -116,21 +138,33 @@ class _Server(ThreadingTCPServer):
     def __init__(self, blobs: BlobServer) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.blobs = blobs
-        self._open: set[socket.socket] = set()
+        self._open: dict[socket.socket, bool] = {}
+        """Open connections, oldest first, and whether their peers know the repository's name."""
         self._lock = threading.Lock()
         self._closing = False
 
     def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        """Remember the connection until it is closed."""
+        """Remember the connection until it is closed; one too many ends the oldest of a stranger, or itself."""
         assert isinstance(request, socket.socket)  # noqa: S101 - TCP
         with self._lock:
-            self._open.add(request)
+            self._open[request] = False
+            if len(self._open) > _MOST_CONNECTIONS:
+                stranger = next(one for one, known in self._open.items() if not known)
+                with suppress(OSError):
+                    stranger.shutdown(socket.SHUT_RDWR)
+                del self._open[stranger]
         super().process_request(request, client_address)
+
+    def trust(self, request: socket.socket) -> None:
+        """Note that the peer knows the repository's name."""
+        with self._lock:
+            if request in self._open:
+                self._open[request] = True
 
     def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
         """Forget and close a connection."""
         with self._lock:
-            self._open.discard(request)
+            self._open.pop(request, None)  # type: ignore[arg-type]
         super().shutdown_request(request)
 
     def cut(self) -> None:
@@ -148,11 +182,17 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers the requests of one connection."""
 
     protocol_version = "HTTP/1.1"
+    timeout = _IDLE
     server: _Server
 
     def handle_one_request(self) -> None:
         """Refuse TLS, whose hello is no line of text, so that the engine goes on in plain HTTP."""
-        if self.connection.recv(1, socket.MSG_PEEK) == _TLS_HELLO:
+        try:
+            beginning = self.connection.recv(1, socket.MSG_PEEK)
+        except TimeoutError:
+            self.close_connection = True
+            return
+        if beginning == _TLS_HELLO:
             self.connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             self.close_connection = True
         else:
@@ -175,6 +215,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(HTTPStatus.NOT_FOUND, {"Content-Type": "application/json", "Content-Length": str(len(body))})
             self.wfile.write(body if with_body else b"")
             return
+        if path.startswith(f"/v2/{self.server.blobs.name}/"):
+            self.server.trust(self.connection)
         kind, content = found
         digest = path.rpartition(":")[2]
         if isinstance(content, bytes):
