@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -41,20 +41,13 @@ from envbuild.store.objects import Store
 from envbuild.store.roots import find_roots, note_lock
 
 if TYPE_CHECKING:
-    from envbuild.image.assemble import Built
     from envbuild.image.plan.model import Plan
     from envbuild.image.tar.layer import Layer
-    from envbuild.lockfile.model import Lock
 
 _SCHEME = "oci://"
 _SMALL = 64 << 20
 """Bytes of what is read into memory: an image's configuration, and the notes of a layer."""
 _NOTE = re.compile(r"[a-z][a-z0-9-]*\.json")
-
-Assemble = Callable[[LoadedLock], "Built"]
-"""Makes a lock's image from the store, without the network."""
-Recipe = Callable[["Lock", "Plan"], str]
-"""Returns the digest of all that decides an image."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -223,11 +216,8 @@ class RegistryRemote:
         return None if found is None else found.data
 
 
-def push_store(request: TransferRequest, events: Events, assemble: Assemble) -> tuple[PushedLock, ...]:
+def push_store(request: TransferRequest, events: Events) -> tuple[PushedLock, ...]:
     """Copy what locks need out of the user's store.
-
-    Args:
-        assemble: makes layers, if they are asked for.
 
     Raises:
         IntegrityError: files are not in the store, or the remote cannot be written.
@@ -238,7 +228,7 @@ def push_store(request: TransferRequest, events: Events, assemble: Assemble) -> 
         for loaded in _chosen(request, store):
             began = time.monotonic()
             lock, tag = loaded.lock, tag_of(loaded.lock)
-            more = _made_layers(loaded, assemble) if request.layers else []
+            more = _made_layers(loaded, events) if request.layers else []
             moved = remote.push(artifact_of(lock, store, more), tag, events)
             seconds = max(time.monotonic() - began, 1e-3)
             events.report(
@@ -251,11 +241,8 @@ def push_store(request: TransferRequest, events: Events, assemble: Assemble) -> 
     return tuple(results)
 
 
-def pull_store(request: TransferRequest, events: Events, recipe: Recipe) -> tuple[PulledLock, ...]:
+def pull_store(request: TransferRequest, events: Events) -> tuple[PulledLock, ...]:
     """Copy what locks need into the user's store; every byte is checked.
-
-    Args:
-        recipe: tells whether the image recorded next to a lock is made as this envbuild makes it.
 
     Raises:
         IntegrityError: the remote lacks files, or has other bytes than its names say.
@@ -266,7 +253,7 @@ def pull_store(request: TransferRequest, events: Events, recipe: Recipe) -> tupl
         if request.everything:
             pulled = [_pull_artifact(remote, tag, store, events) for tag in remote.tags()]
             return tuple(one for one in pulled if one is not None)
-        return tuple(_pull_lock(remote, loaded, store, request, events, recipe) for loaded in _chosen(request, store))
+        return tuple(_pull_lock(remote, loaded, store, request, events) for loaded in _chosen(request, store))
 
 
 def _chosen(request: TransferRequest, store: Store) -> Iterator[LoadedLock]:
@@ -281,7 +268,7 @@ def _chosen(request: TransferRequest, store: Store) -> Iterator[LoadedLock]:
 
 
 def _pull_lock(
-    remote: StoreRemote, loaded: LoadedLock, store: Store, request: TransferRequest, events: Events, recipe: Recipe
+    remote: StoreRemote, loaded: LoadedLock, store: Store, request: TransferRequest, events: Events
 ) -> PulledLock:
     lock, began = loaded.lock, time.monotonic()
     tag = tag_of(lock)
@@ -292,7 +279,7 @@ def _pull_lock(
     wanted = [blob for blob in files if not store.has(blob.digest, blob.size)]
     there = wanted if artifact is not None else remote.held(wanted)
     remote.pull(there, store, events)
-    made = _pull_layers(remote, artifact, loaded, store, events, recipe) if request.layers else 0
+    made = _pull_layers(remote, artifact, loaded, store, events) if request.layers else 0
     size, held = sum(blob.size for blob in there), len(files) - len(wanted)
     seconds = max(time.monotonic() - began, 1e-3)
     events.report(
@@ -321,11 +308,12 @@ def _pull_artifact(remote: StoreRemote, tag: str, store: Store, events: Events) 
     return PulledLock(lock=title_of(artifact.lock), tag=tag, files=len(wanted), layers=0, bytes=size)
 
 
-def _made_layers(loaded: LoadedLock, assemble: Assemble) -> list[Blob]:
+def _made_layers(loaded: LoadedLock, events: Events) -> list[Blob]:
     """Describe a lock's layers, made now if need be, with the image's configuration that lists them."""
     from envbuild.image.plan.model import plan
+    from envbuild.operations.assemble import BuildOptions, assemble_image
 
-    image = assemble(loaded).image
+    image = assemble_image(loaded, BuildOptions(offline=True), None, events).image
     blobs = [blob_of(image.config, CONFIG)]
     for spec, made in zip(plan(loaded.lock).layers, image.layers, strict=True):
         layer, named = made.layer, annotated(spec.title, spec.key)
@@ -337,7 +325,7 @@ def _made_layers(loaded: LoadedLock, assemble: Assemble) -> list[Blob]:
 
 
 def _pull_layers(
-    remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, store: Store, events: Events, recipe: Recipe
+    remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, store: Store, events: Events
 ) -> int:
     """Take layers, as far as the digest recorded next to the lock vouches for them; returns how many came.
 
@@ -349,7 +337,7 @@ def _pull_layers(
     from envbuild.image.runtime_layer import adopt_runtime, runtime_key
 
     planned = plan(loaded.lock)
-    vouched = _vouched(remote, artifact, loaded, planned, events, recipe)
+    vouched = _vouched(remote, artifact, loaded, planned, events)
     if artifact is None or not vouched:
         return 0
     wanted = {key: digest for key, digest in vouched.items() if store.derived("layers", key) is None}
@@ -386,17 +374,18 @@ def _settle(remote: StoreRemote, store: Store, key: str, blob: Blob, notes: Sequ
 
 
 def _vouched(
-    remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, planned: Plan, events: Events, recipe: Recipe
+    remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, planned: Plan, events: Events
 ) -> Mapping[str, str]:
     """Return which bytes each layer must have, by its key: what the recorded image's configuration says."""
     from envbuild.image.record import image_record_path, read_image_record
+    from envbuild.operations.assemble import recipe_of
 
     recorded = read_image_record(loaded.path, loaded.lock)
     name = image_record_path(loaded.path).name
     if recorded is None:
         events.report(Note(text=f"no layers taken: there is no {name} that says which bytes they must have"))
         return {}
-    if recorded.recipe != recipe(loaded.lock, planned):
+    if recorded.recipe != recipe_of(loaded.lock, planned):
         events.report(Note(text=f"no layers taken: {name} is by another version of envbuild"))
         return {}
     if artifact is None or not any(blob.digest == recorded.config for blob in artifact.blobs):

@@ -75,6 +75,7 @@ ONLY: dict[str, str | tuple[str, ...]] = {
     "uv": "resolve.python.",
     "pynvml": "runtime.guard.gpu",
     "blake3": "inputs.",
+    "urllib3": ("net.", "registry.", "resolve."),
 }
 """Third-party libraries that one place may import, by the start of its modules' names."""
 
@@ -203,6 +204,17 @@ def test_each_library_has_its_place(library: str) -> None:
     """A library behind a boundary is imported there and nowhere else."""
     users = [m.name for m in MODULES.values() if library in m.others | m.others_late]
     assert [name for name in users if not name.startswith(ONLY[library])] == []
+
+
+COMMANDS = ("build", "ci", "registry", "store", "trust")
+"""Commands that are finished: they parse, call a use case and render its result."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_calls_use_cases_only(name: str) -> None:
+    """A command knows no stage: what it does is in ``operations``, what it shows in ``cli.render``."""
+    module = MODULES[f"cli.commands.{name}"]
+    assert {package(target) for target in module.own | module.own_late} <= {"cli", "core", "errors", "operations"}
 
 
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "numpy"}

@@ -141,14 +141,11 @@ def push(
     """Copy what locks need to a folder or a registry, from which other machines fill their stores.
 
     What is there already is not copied again. The lock is by default the one found upward from here."""
-    from envbuild.operations.assemble import BuildOptions, assemble_image
     from envbuild.operations.store_transfer import TransferRequest, push_store
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
     request = TransferRequest(remote=place, locks=tuple(locks or ()), everything=everything, layers=layers)
-    pushed = push_store(
-        request, console, lambda loaded: assemble_image(loaded, BuildOptions(offline=True), None, console)
-    )
+    pushed = push_store(request, console)
     console.result({"place": place, "pushed": [asdict(lock) for lock in pushed]})
 
 
@@ -168,10 +165,9 @@ def pull(
 
     Every byte is checked; what the store has already is not copied again. The lock is by default the one found
     upward from here."""
-    from envbuild.operations.assemble import recipe_of
     from envbuild.operations.store_transfer import TransferRequest, pull_store
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
     request = TransferRequest(remote=place, locks=tuple(locks or ()), everything=everything, layers=layers)
-    pulled = pull_store(request, console, recipe_of)
+    pulled = pull_store(request, console)
     console.result({"place": place, "pulled": [asdict(lock) for lock in pulled]})
