@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from envbuild.determinism.operations import Operation
 from envbuild.determinism.policy import Switch, Variable, table
 
 _HEAD = """\
-# Determinism: the variables and switches, and why each is there
+# Determinism switches
 
 <!-- Generated from envbuild/data: python -m tools.determinism_reference > docs/reference/determinism.md -->
 
@@ -94,7 +95,7 @@ def _operations(known: Sequence[Operation]) -> list[tuple[str, ...]]:
             "raises" if row.refused else "differs",
             row.why,
             "; ".join(row.ways),
-            row.source,
+            _linked(row.source),
         )
         for row in known
     ]
@@ -112,7 +113,7 @@ def _cells(row: Variable) -> tuple[str, ...]:
     """Return one line of the table of variables."""
     cause = str(row.cause) if row.cause else "–"
     value = f"… `{row.value}`" if row.join else f"`{row.value}`"
-    return f"`{row.name}`", value, _condition(row), cause, row.why, row.read_back, row.cost or "–", row.source
+    return f"`{row.name}`", value, _condition(row), cause, row.why, row.read_back, row.cost or "–", _linked(row.source)
 
 
 def _switch(row: Switch) -> tuple[str, ...]:
@@ -121,7 +122,12 @@ def _switch(row: Switch) -> tuple[str, ...]:
     words = [row.framework, row.versions.replace(",", ", ")] + (["on GPUs"] if row.gpu else [])
     where = " ".join(word for word in words if word)
     level = row.level or "every"
-    return f"`{row.name}`", value, where, level, str(row.cause), row.why, row.read_back, row.cost, row.source
+    return f"`{row.name}`", value, where, level, str(row.cause), row.why, row.read_back, row.cost, _linked(row.source)
+
+
+def _linked(source: str) -> str:
+    """Return a source with its addresses as links that show the host only: long addresses would fill the table."""
+    return re.sub(r"https://([^/\s;,]+)[^\s;,]*", r"[\1](\g<0>)", source)
 
 
 def _condition(row: Variable) -> str:
