@@ -32,6 +32,11 @@ def plain(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
+def one_line(text: str) -> str:
+    """Replace line ends and other control characters by spaces, for text from outside within a sentence."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """Return the candidate that looks most like ``word``, or an empty string if none is near."""
     from difflib import get_close_matches  # 4 ms, and only wanted when something is wrong

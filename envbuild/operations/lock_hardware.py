@@ -15,16 +15,16 @@ from envbuild.operations.operating_system import MACHINES
 from envbuild.resolve.cuda import compatibility
 from envbuild.resolve.cuda import plan as cuda_plan
 from envbuild.resolve.hardware import lock_hardware
-from envbuild.spec.hardware import HardwareWish, Wish
+from envbuild.spec.hardware import HardwareRequirements, Requirement
 from envbuild.spec.model import Spec
 from envbuild.spec.requirement_files import requirement_lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Host:
-    """What hardware is locked for: wish, host description and the old lock's hardware, at hand before resolving."""
+    """What hardware is locked for: the spec's requirements, the host description and the old lock's hardware."""
 
-    wish: HardwareWish
+    wanted: HardwareRequirements
     facts: HostFacts | None
     old: Hardware | None
     source: str
@@ -44,9 +44,9 @@ class Host:
             SpecError: the file is no host description.
             UsageError: the file is missing, or describes a machine of another architecture.
         """
-        wish = spec.hardware
+        wanted = spec.hardware
         kept = old.hardware if old and option != "none" else None
-        detect = option == "detect" or (not option and _asks(wish) and not (kept and kept.host))
+        detect = option == "detect" or (not option and _asks(wanted) and not (kept and kept.host))
         facts = None
         if detect:
             facts = _this_machine()
@@ -54,11 +54,11 @@ class Host:
             facts = _described(option)
         if facts is not None:
             _check_machine(facts, spec, option or "detect")
-        return cls(wish=wish, facts=facts, old=kept, source=path.name)
+        return cls(wanted=wanted, facts=facts, old=kept, source=path.name)
 
     def lock(self, cuda: Cuda | None) -> Hardware:
         """Return the hardware to lock; raises ``SpecError`` as ``lock_hardware`` does."""
-        return lock_hardware(self.wish, self.facts, cuda, self.old, source=self.source)
+        return lock_hardware(self.wanted, self.facts, cuda, self.old, source=self.source)
 
     def notes(self, lock: locks.Lock) -> tuple[str, ...]:
         """Return what a person should know about what was locked for the host, and what was not."""
@@ -67,7 +67,7 @@ class Host:
     def _unused(self, hardware: Hardware) -> Iterator[str]:
         """Tell of GPUs that the host has and the lock does not."""
         unused = values.of_host(self.facts).devices if self.facts else ()
-        if unused and not hardware.gpu and self.wish.gpu != "none":
+        if unused and not hardware.gpu and self.wanted.gpu != "none":
             gpus = values.many(unused)
             use = "if your code uses them: hardware: {gpu: detect}"
             yield f"not locked: the host's {gpus}, since cuda is none; {use}"
@@ -90,19 +90,19 @@ def plan_cuda(spec: Spec, path: Path, python: str) -> cuda_plan.CudaRequest:
         ResolveError: the spec's frameworks have no wheels for the CUDA it asks for.
     """
     lines = (*spec.requirements, *requirement_lines(path.parent, spec.requirement_files, path.name))
-    return cuda_plan.plan_cuda(spec.cuda, spec.cudnn, lines, python, wished_gpu(spec.hardware))
+    return cuda_plan.plan_cuda(spec.cuda, spec.cudnn, lines, python, required_gpu(spec.hardware))
 
 
-def wished_gpu(wish: HardwareWish) -> Gpu | None:
+def required_gpu(wanted: HardwareRequirements) -> Gpu | None:
     """Return what a spec says about GPUs with values of its own; None if it wants none or says nothing."""
-    if wish.gpu in {"", "none"} and not wish.detect:
+    if wanted.gpu in {"", "none"} and not wanted.detect:
         return None
-    said = wish.devices or (wish.fields,)
+    said = wanted.devices or (wanted.fields,)
     devices = tuple(
         GpuDevice(model=_text(fields, "gpu.model"), compute_capability=_text(fields, "gpu.compute-capability"))
         for fields in said
     )
-    return Gpu(driver=_text(wish.fields, "gpu.driver"), devices=devices)
+    return Gpu(driver=_text(wanted.fields, "gpu.driver"), devices=devices)
 
 
 def lock_cuda(
@@ -146,8 +146,8 @@ def _slices(gpu: Gpu | None) -> Iterator[str]:
         )
 
 
-def _asks(wish: HardwareWish) -> bool:
-    return wish.detect or wish.gpu == "detect"
+def _asks(wanted: HardwareRequirements) -> bool:
+    return wanted.detect or wanted.gpu == "detect"
 
 
 def _this_machine() -> HostFacts:
@@ -175,6 +175,6 @@ def _check_machine(facts: HostFacts, spec: Spec, option: str) -> None:
         )
 
 
-def _text(fields: dict[str, Wish], name: str) -> str:
-    value = fields.get(name, Wish()).value
+def _text(fields: dict[str, Requirement], name: str) -> str:
+    value = fields.get(name, Requirement()).value
     return value if isinstance(value, str) else ""

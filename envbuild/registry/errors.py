@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from envbuild.core.redact import mask_text
+from envbuild.core.text import one_line
 from envbuild.errors import RegistryError
 from envbuild.net.http import HttpError
 
@@ -35,8 +36,7 @@ def answer_error(status: int, phrase: str, body: bytes, retry_after: str) -> Ans
             texts.append(": ".join(str(text) for text in said if text))
     except (ValueError, AttributeError):
         pass
-    text = mask_text("; ".join(text for text in texts if text))
-    text = "".join(char if char.isprintable() else " " for char in text)[:_LONGEST]
+    text = one_line(mask_text("; ".join(text for text in texts if text)))[:_LONGEST]
     delay = min(float(retry_after), 30.0) if retry_after.isascii() and retry_after.isdigit() else 0.0
     reason = f"{status} {phrase}".strip() + (f" ({text})" if text else "")
     return AnswerError(status, reason, tuple(codes), delay=delay)

@@ -1,4 +1,4 @@
-"""From a spec's wish and a host description to the hardware part of a lock: pure, so it works on a machine without GPU.
+"""The hardware part of a lock, from a spec's requirements and a host description; pure: it needs no GPU.
 
 What the spec says by hand wins over the host description; what neither says is not compared. A lock keeps the values
 of its host: locking again without a description changes none of them.
@@ -20,7 +20,7 @@ from envbuild.host import file, values
 from envbuild.host.facts import HostFacts
 from envbuild.host.values import HostValues
 from envbuild.lockfile.hardware import POLICIES, Cuda, Gpu, GpuDevice, Hardware
-from envbuild.spec.hardware import GPU_FIELDS, HardwareWish, Wish
+from envbuild.spec.hardware import GPU_FIELDS, HardwareRequirements, Requirement
 
 GIVE_ONE = (
     "describe it: envbuild lock --host detect on it, or envbuild probe -o FILE there and lock --host FILE here; "
@@ -32,12 +32,17 @@ _IDENTITY = ("gpu.model", "gpu.compute-capability", "gpu.mig")
 
 
 def lock_hardware(
-    wish: HardwareWish, host: HostFacts | None, cuda: Cuda | None, old: Hardware | None, *, source: str = "spec.yaml"
+    wanted: HardwareRequirements,
+    host: HostFacts | None,
+    cuda: Cuda | None,
+    old: Hardware | None,
+    *,
+    source: str = "spec.yaml",
 ) -> Hardware:
     """Return what a host must be.
 
     Args:
-        wish: the spec's section.
+        wanted: the spec's section.
         host: description of the host to lock for; None for none.
         cuda: NVIDIA's libraries among the wheels; None for none.
         old: hardware of the lock that is replaced: without ``host`` its host's values are kept. None forgets them.
@@ -52,17 +57,17 @@ def lock_hardware(
         known, digest = values.of_host(host), file.digest(host)
     elif old is not None and old.host:
         known, digest = values.of_lock(old), old.host
-    join = _Join(wish=wish, known=known)
-    if wish.detect and known is None:
+    join = _Join(wanted=wanted, known=known)
+    if wanted.detect and known is None:
         join.problem("", "is detect, but no host is described")
     gpu = join.gpu(cuda)
     hardware = Hardware(
         kernel=join.kernel(),
         cpu=join.cpu(),
         cpu_flags=tuple(sorted(join.take("cpu.flags", (), known.flags if known else ()))),
-        fingerprint=wish.fingerprint,
+        fingerprint=wanted.fingerprint,
         host=digest,
-        by_hand=_by_hand(wish, known, gpu) if known else (),
+        by_hand=_by_hand(wanted, known, gpu) if known else (),
         gpu=gpu,
     )
     if join.problems:
@@ -75,7 +80,7 @@ def lock_hardware(
 class _Join:
     """Joins what is said with what is known; collects problems and policies by field."""
 
-    wish: HardwareWish
+    wanted: HardwareRequirements
     known: HostValues | None
     problems: dict[str, Problem] = field(default_factory=dict)
     policies: dict[str, str] = field(default_factory=dict)
@@ -93,7 +98,7 @@ class _Join:
             nothing: what stands for unknown.
             host: what the host description has, perhaps ``nothing``.
         """
-        said = self.wish.fields.get(name, Wish())
+        said = self.wanted.fields.get(name, Requirement())
         if said.policy:
             self.policies[name] = said.policy
         if said.value is not None:
@@ -118,8 +123,8 @@ class _Join:
 
     def kernel(self) -> str:
         """Return the range of kernels."""
-        if self.wish.kernel:
-            return self.wish.kernel.removeprefix("any")
+        if self.wanted.kernel:
+            return self.wanted.kernel.removeprefix("any")
         if self.known is not None and "kernel" in self.known.lost:
             self.problem("kernel", "was in the spec when this lock was made, so what the host has there is not known")
             return ""
@@ -131,18 +136,18 @@ class _Join:
 
     def gpu(self, cuda: Cuda | None) -> Gpu | None:
         """Return what the GPUs must be; None for no GPU."""
-        wish, known = self.wish, self.known
-        if wish.gpu == "none":
+        wanted, known = self.wanted, self.known
+        if wanted.gpu == "none":
             return None
         devices: tuple[GpuDevice, ...] = known.devices if known else ()
-        if wish.gpu == "detect" and not devices:
+        if wanted.gpu == "detect" and not devices:
             why = f"the host described {known.no_gpu}" if known else "no host is described"
             self.problem("gpu", f"is detect, but {why}")
-        elif wish.detect and known and known.broken and not devices:
+        elif wanted.detect and known and known.broken and not devices:
             self.problem("", f"is detect, but the host described {known.no_gpu}; write {{gpu: none}} if it needs none")
-        if wish.devices:
+        if wanted.devices:
             devices = self.by_hand()
-        elif wish.gpu == "some" or (devices and (cuda or wish.detect or wish.gpu == "detect")):
+        elif wanted.gpu == "some" or (devices and (cuda or wanted.detect or wanted.gpu == "detect")):
             devices = self.kinds(devices)
         elif cuda is None:
             return None
@@ -150,22 +155,22 @@ class _Join:
             self.policies["gpu.count"] = "at least"
             devices = (GpuDevice(),)
         driver = self.take("gpu.driver", "", known.driver if known else "")
-        if not driver and cuda is not None and "gpu.driver" not in wish.fields:
+        if not driver and cuda is not None and "gpu.driver" not in wanted.fields:
             driver, self.policies["gpu.driver"] = cuda.driver, "at least"
-        return Gpu(driver=driver, exclusive=wish.exclusive, devices=devices)
+        return Gpu(driver=driver, exclusive=wanted.exclusive, devices=devices)
 
     def by_hand(self) -> tuple[GpuDevice, ...]:
         """Return the kinds of GPU that the spec lists."""
-        for device in self.wish.devices:
+        for device in self.wanted.devices:
             self.policies |= {name: said.policy for name, said in device.items() if said.policy}
         return values.grouped(
             GpuDevice(**_attributes({name: said.value for name, said in device.items()}))
-            for device in self.wish.devices
+            for device in self.wanted.devices
         )
 
     def kinds(self, found: tuple[GpuDevice, ...]) -> tuple[GpuDevice, ...]:
         """Return the host's kinds of GPU that the spec means, with what it says about them."""
-        said = {name: wish.value for name, wish in self.wish.fields.items() if wish.value is not None}
+        said = {name: one.value for name, one in self.wanted.fields.items() if one.value is not None}
         meant = found
         for name in _IDENTITY:
             if name in said and found:
@@ -194,11 +199,11 @@ class _Join:
         return self.take(name, getattr(GpuDevice(), _attribute(name)), getattr(kind, _attribute(name)))
 
 
-def _by_hand(wish: HardwareWish, known: HostValues, gpu: Gpu | None) -> tuple[str, ...]:
+def _by_hand(wanted: HardwareRequirements, known: HostValues, gpu: Gpu | None) -> tuple[str, ...]:
     """Name the fields that the host did not decide; ``gpu``: it has none, so nothing about GPUs is its."""
-    names = {name for name, said in wish.fields.items() if said.value is not None}
-    names |= {"kernel"} if wish.kernel else set()
-    names |= {"gpu.devices"} if wish.devices else set()
+    names = {name for name, said in wanted.fields.items() if said.value is not None}
+    names |= {"kernel"} if wanted.kernel else set()
+    names |= {"gpu.devices"} if wanted.devices else set()
     if gpu and not known.devices and "gpu.devices" not in known.lost:
         names = {name for name in names if not name.startswith("gpu.")} | {"gpu"}
     return tuple(sorted(names))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.redact import mask_text
+from envbuild.core.text import one_line
 from envbuild.errors import IntegrityError, RegistryError, UsageError
 from envbuild.signing.trust import VARIABLE, Signer, Trust
 
@@ -225,5 +226,5 @@ def _words(text: str | None) -> str:
     """Return the one line in which cosign says why, without control characters and what looks like a secret."""
     lines = [line.removeprefix("Error: ") for line in (text or "").splitlines() if line.startswith("Error: ")]
     said = lines[0] if lines else (text or "").strip().rpartition("\n")[2]
-    said = "".join(char if char.isprintable() else " " for char in mask_text(said))
+    said = one_line(mask_text(said))
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]} …"

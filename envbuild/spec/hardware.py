@@ -16,7 +16,7 @@ GPU_FIELDS = ("model", "count", "compute-capability", "sms", "mig", "memory", "e
 """Keys of one kind of GPU. ``driver`` and ``exclusive`` concern all GPUs of a host."""
 
 
-class Wish(Value, frozen=True, kw_only=True, omit_defaults=True):
+class Requirement(Value, frozen=True, kw_only=True, omit_defaults=True):
     """What is said about one field.
 
     Attributes:
@@ -28,7 +28,7 @@ class Wish(Value, frozen=True, kw_only=True, omit_defaults=True):
     policy: str = ""
 
 
-class HardwareWish(Value, frozen=True, kw_only=True, omit_defaults=True):
+class HardwareRequirements(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The ``hardware`` section of a spec.
 
     Attributes:
@@ -47,23 +47,23 @@ class HardwareWish(Value, frozen=True, kw_only=True, omit_defaults=True):
     fingerprint: bool = False
     gpu: str = ""
     exclusive: bool = False
-    fields: dict[str, Wish] = msgspec.field(default_factory=dict)
-    devices: tuple[dict[str, Wish], ...] = ()
+    fields: dict[str, Requirement] = msgspec.field(default_factory=dict)
+    devices: tuple[dict[str, Requirement], ...] = ()
 
 
-def hardware_wish(values: Any) -> HardwareWish:
+def hardware_requirements(values: Any) -> HardwareRequirements:
     """Return the value of a ``hardware`` section.
 
     Args:
         values: what ``spec_hardware_keys.hardware_table`` read: ``detect``, or a mapping of the keys given.
     """
     if values == "detect":
-        return HardwareWish(detect=True)
+        return HardwareRequirements(detect=True)
     gpu = values.get("gpu", "")
     keys: Mapping[str, Any] = gpu if isinstance(gpu, dict) else {}
     fields = {name: values[key] for name, key in (("cpu", "cpu"), ("cpu.flags", "cpu-flags")) if key in values}
-    fields |= _named({key: wish for key, wish in keys.items() if isinstance(wish, Wish)})
-    return HardwareWish(
+    fields |= _named({key: requirement for key, requirement in keys.items() if isinstance(requirement, Requirement)})
+    return HardwareRequirements(
         kernel=values.get("kernel", ""),
         fingerprint=values.get("fingerprint", False),
         gpu="some" if isinstance(gpu, dict) else gpu,
@@ -73,5 +73,5 @@ def hardware_wish(values: Any) -> HardwareWish:
     )
 
 
-def _named(keys: Mapping[str, Wish]) -> dict[str, Wish]:
-    return {f"gpu.{key}": wish for key, wish in keys.items()}
+def _named(keys: Mapping[str, Requirement]) -> dict[str, Requirement]:
+    return {f"gpu.{key}": requirement for key, requirement in keys.items()}

@@ -11,7 +11,7 @@ from envbuild.core.text import either, nearest, quote
 from envbuild.errors import Problem
 from envbuild.lockfile.hardware import POLICIES
 from envbuild.spec.fields import MISSING, Choice, Field, Kind, ListOf, Schema, Table, wrong
-from envbuild.spec.hardware import Wish
+from envbuild.spec.hardware import Requirement
 from envbuild.spec.yaml import Items, Node, Report, Scalar
 from envbuild.spec.yaml import Mapping as MappingNode
 
@@ -60,7 +60,7 @@ class PolicyWord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Graded:
-    """Reads a value, a policy, or ``{value: …, policy: …}`` as a ``Wish``.
+    """Reads a value, a policy, or ``{value: …, policy: …}`` as a ``Requirement``.
 
     Attributes:
         field: name in ``hardware.POLICIES``.
@@ -73,7 +73,7 @@ class Graded:
     alone: bool = True
 
     def read(self, node: Node, path: str, report: Report) -> Any:
-        """Return a ``Wish``."""
+        """Return a ``Requirement``."""
         policy = PolicyWord(field=self.field)
         if isinstance(node, MappingNode):
             return self._both(node, path, report)
@@ -81,8 +81,8 @@ class Graded:
         found = policy.read(node, path, report) if is_policy else self._value(node, path, report)
         if found is MISSING:
             return MISSING
-        wish = Wish(policy=found) if is_policy else Wish(value=found)
-        return self._complete(wish, node, path, report)
+        requirement = Requirement(policy=found) if is_policy else Requirement(value=found)
+        return self._complete(requirement, node, path, report)
 
     def schema(self) -> Schema:
         """Return the three forms."""
@@ -113,7 +113,7 @@ class Graded:
             return MISSING
         if not found:
             return wrong(table.expected, node, path, report, " with neither")
-        return self._complete(Wish(**found), node, path, report)
+        return self._complete(Requirement(**found), node, path, report)
 
     def _value(self, node: Node, path: str, report: Report) -> Any:
         """Read the value; what is wrong may also have been meant as a policy."""
@@ -131,12 +131,12 @@ class Graded:
         """Tell whether a word is also a value of the field, as ``any`` is a level of CPUs."""
         return isinstance(self.kind, Choice) and node.text in self.kind.values
 
-    def _complete(self, wish: Wish, node: Node, path: str, report: Report) -> Any:
+    def _complete(self, requirement: Requirement, node: Node, path: str, report: Report) -> Any:
         """Refuse a policy without a value where no host description could tell which GPU is meant."""
-        if wish.value is None and not self.alone:
-            word = wish.policy
+        if requirement.value is None and not self.alone:
+            word = requirement.policy
             return wrong("a value", node, path, report, f" — in a list write {{value: …, policy: {_quoted(word)}}}")
-        return wish
+        return requirement
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,7 +188,7 @@ class Devices:
     table: Table
 
     def read(self, node: Node, path: str, report: Report) -> Any:
-        """Return one mapping of wishes per kind."""
+        """Return one mapping of requirements per kind."""
         if not isinstance(node, Items) or not node.nodes:
             more = " without any — write gpu: none for no GPU" if isinstance(node, Items) else ""
             return wrong("a list of mappings, one for each kind of GPU", node, path, report, more)
@@ -201,8 +201,8 @@ class Devices:
             if device is MISSING:
                 continue
             found.append(device)
-            for key, wish in device.items():
-                word = wish.policy or POLICIES[f"gpu.{key}"]
+            for key, requirement in device.items():
+                word = requirement.policy or POLICIES[f"gpu.{key}"]
                 first, where = policies.setdefault(key, (word, f"{here}.{key}"))
                 if first != word:
                     report.add(f"{here}.{key}", f"a field has one policy for all GPUs: {word} here, {first} at {where}")

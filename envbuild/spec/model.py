@@ -18,7 +18,7 @@ from envbuild.core.types import LockName, Value
 from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.discovery import near_spec
 from envbuild.lockfile.model import Determinism, RunOptions
-from envbuild.spec.hardware import HardwareWish, Wish, hardware_wish
+from envbuild.spec.hardware import HardwareRequirements, Requirement, hardware_requirements
 from envbuild.spec.keys import PYTHONS, ROOT
 from envbuild.spec.package_fields import File
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
@@ -83,7 +83,7 @@ class Spec(Value, frozen=True, kw_only=True):
     wheels: tuple[str, ...] = ()
     cuda: str = "none"
     cudnn: str = ""
-    hardware: HardwareWish = HardwareWish()
+    hardware: HardwareRequirements = HardwareRequirements()
     determinism: Determinism = DETERMINISM
     inputs: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
@@ -180,7 +180,7 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
         return values
     python = _python_over_image(values, report) if system.get("image") else _python_of_release(values, report)
     hardware = values.get("hardware", {})
-    level = hardware.get("cpu", Wish()).value if isinstance(hardware, dict) else None
+    level = hardware.get("cpu", Requirement()).value if isinstance(hardware, dict) else None
     if level not in (None, "any") and system.get("architecture", "amd64") != "amd64":
         report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
     determinism = values.get("determinism")
@@ -228,7 +228,7 @@ def _build(values: dict[str, Any]) -> Spec:
         packages=tuple(Package(name=name, version=version) for name, _, version in packages),
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
-        hardware=hardware_wish(values.pop("hardware", {})),
+        hardware=hardware_requirements(values.pop("hardware", {})),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
         run=RunOptions(**values.pop("run", {})),
         **values,

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from envbuild.core.digest import sha256_json
+from envbuild.core.text import plural
 from envbuild.record.compare_outputs import different_tensors
 from envbuild.record.model import Record, State
 
@@ -182,13 +183,13 @@ def _compared(run: Ran, ignore: Sequence[str], prints: bool) -> tuple[str, ...]:
     """Say what was equal."""
     found = []
     if files := _files(run, ignore):
-        found.append(_plural(len(files), "file"))
+        found.append(plural(len(files), "file"))
     if run.steps:
-        found.append(f"{_plural(run.steps, 'step')} of {_plural(run.tensors, 'tensor')}")
+        found.append(f"{plural(run.steps, 'step')} of {plural(run.tensors, 'tensor')}")
     if metrics := _metrics(run.record):
-        found.append(_plural(len(metrics), "metric"))
+        found.append(plural(len(metrics), "metric"))
     if prints:
-        found += [f"{_plural(run.lines, 'line')} of standard output"] if run.lines else []
+        found += [f"{plural(run.lines, 'line')} of standard output"] if run.lines else []
     return tuple(found)
 
 
@@ -223,7 +224,7 @@ def _with_tensors(path: str, a: Record, b: Record) -> str:
     names = different_tensors(pair[0], pair[1]) if len(pair) == 2 else ()
     if not names:
         return path
-    return f"{path} ({len(names):,} of {_plural(len(pair[0].tensors), 'tensor')}: {_some(names, 2)})"
+    return f"{path} ({len(names):,} of {plural(len(pair[0].tensors), 'tensor')}: {_some(names, 2)})"
 
 
 def _with_values(name: str, mine: dict[str, Any], theirs: dict[str, Any]) -> str:
@@ -234,10 +235,6 @@ def _with_values(name: str, mine: dict[str, Any], theirs: dict[str, Any]) -> str
 
 def _ended(record: Record) -> str:
     return f"exit {record.exit_code}" if record.state == "finished" else record.state
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _some(names: Sequence[str], count: int = 3) -> str:

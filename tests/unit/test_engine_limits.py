@@ -34,7 +34,7 @@ def test_an_image_larger_than_the_free_space_is_refused(monkeypatch: pytest.Monk
     with pytest.raises(EngineError) as caught:
         refuse_full_disk(parcel, info, lambda: [("b", "a")])
     assert caught.value.message == (
-        "the engine's disk has 5 MB free in /var/lib/engine; the image needs 7 MB more there"
+        "the engine's disk has 5.0 MB free in /var/lib/engine; the image needs 7.0 MB more there"
     )
     assert caught.value.hint == "see what takes the space: docker system df; then make room: docker system prune"
 

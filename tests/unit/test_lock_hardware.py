@@ -126,13 +126,13 @@ def test_a_lock_that_refuses_its_own_host(here: HostFacts) -> None:
 def test_several_slices_are_told_of() -> None:
     """CUDA shows a program one MIG slice: of several locked ones, chance would choose."""
     slices = host([gpu("A", mig="3g.40gb", sms=60), gpu("A", mig="1g.10gb", sms=16)])
-    seen = Host(wish=parse_spec("name: x\nhardware: {gpu: detect}\n").hardware, facts=slices, old=None, source="s")
+    seen = Host(wanted=parse_spec("name: x\nhardware: {gpu: detect}\n").hardware, facts=slices, old=None, source="s")
     assert seen.notes(holding(seen)) == (
         "CUDA shows a program one MIG slice, the first of those it is given: lock the one it needs, "
         "hardware: {gpu: {mig: 1g.10gb, count: 1}}",
     )
     one = parse_spec("name: x\nhardware: {gpu: {mig: 3g.40gb, count: 1}}\n").hardware
-    seen = Host(wish=one, facts=slices, old=None, source="s")
+    seen = Host(wanted=one, facts=slices, old=None, source="s")
     assert (seen.notes(holding(seen)), seen.lock(None).gpu.devices[0].sms) == ((), 60)  # type: ignore[union-attr]
 
 

@@ -1,4 +1,4 @@
-"""From wish and host description to the lock's hardware: what the spec says wins, what nobody says is not compared."""
+"""Requirements and host description make the lock's hardware: the spec wins, what nobody names is not compared."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def refusal(
     section: str = "{}", facts: HostFacts | None = None, cuda: Cuda | None = None, old: Any = None
 ) -> list[str]:
     """Return what is wrong with a section, each as ``path: message``."""
-    wish = parse_spec(f"name: x\nhardware: {section}\n").hardware
+    wanted = parse_spec(f"name: x\nhardware: {section}\n").hardware
     with pytest.raises(SpecError) as caught:
-        lock_hardware(wish, facts, cuda, old, source="my.yaml")
+        lock_hardware(wanted, facts, cuda, old, source="my.yaml")
     assert caught.value.source == "my.yaml"
     assert caught.value.hint == (GIVE_ONE if facts is None else ANOTHER)
     return [f"{problem.path}: {problem.message}" for problem in caught.value.problems]
@@ -65,7 +65,7 @@ def test_nothing_said_is_nothing_compared() -> None:
 
 
 def test_cuda_needs_a_gpu_whose_driver_loads_it() -> None:
-    """Without any wish, CUDA alone asks for one GPU or more and the least driver."""
+    """Without any requirement, CUDA alone asks for one GPU or more and the least driver."""
     assert lock(cuda=CUDA) == Hardware(gpu=ANY_GPU, policy=AT_LEAST)
 
 
@@ -157,7 +157,7 @@ def test_a_host_fills_what_the_spec_leaves_open() -> None:
 
 
 def test_gpus_are_locked_where_something_uses_them() -> None:
-    """Without CUDA and without a wish, a run on a host with GPUs has none; nor if the spec says none."""
+    """Without CUDA and without a requirement, a run on a host with GPUs has none; nor if the spec says none."""
     facts = host([gpu()])
     assert lock(facts=facts).gpu is None
     assert lock("{gpu: none}", facts, CUDA).gpu is None

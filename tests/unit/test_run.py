@@ -315,7 +315,7 @@ def test_gpus_are_handed_over_as_locked(
     asked: Gpus | None,
     said: str,
 ) -> None:
-    """As many as locked, all if the lock sets no number, none without a lock's wish, and what the caller names instead.
+    """As many as locked, all if the lock sets no number, none if it wants none, and what the caller names instead.
 
     Where neither a driver nor an engine with GPUs is, none are asked for: the guard in the container then refuses.
     """

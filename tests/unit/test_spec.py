@@ -10,7 +10,7 @@ import pytest
 from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.environment import DECIDED
-from envbuild.spec.hardware import HardwareWish, Wish
+from envbuild.spec.hardware import HardwareRequirements, Requirement
 from envbuild.spec.model import Os, Package, Spec, load_spec, parse_spec, spec_digest
 
 FULL = """\
@@ -70,14 +70,14 @@ def test_every_key_reaches_the_value() -> None:
         wheels=("wheels", "/srv/wheels"),
         cuda="13",
         cudnn="9.10",
-        hardware=HardwareWish(
+        hardware=HardwareRequirements(
             kernel=">=5.10,<7",
             gpu="some",
             fields={
-                "cpu": Wish(value="x86-64-v3"),
-                "gpu.model": Wish(value="NVIDIA H200"),
-                "gpu.count": Wish(value=2),
-                "gpu.driver": Wish(value="580.10"),
+                "cpu": Requirement(value="x86-64-v3"),
+                "gpu.model": Requirement(value="NVIDIA H200"),
+                "gpu.count": Requirement(value=2),
+                "gpu.driver": Requirement(value="580.10"),
             },
         ),
         determinism=Determinism(seed=0, threads=8, level="seeds", strict=False),

@@ -7,19 +7,19 @@ import pytest
 from envbuild.core.types import HardwareField, matches
 from envbuild.errors import SpecError
 from envbuild.lockfile.hardware import POLICIES
-from envbuild.spec.hardware import HardwareWish, Wish
+from envbuild.spec.hardware import HardwareRequirements, Requirement
 from envbuild.spec.hardware_fields import WORDS, policy_in
 from envbuild.spec.model import parse_spec, spec_digest
 
 
-def wish(section: str) -> HardwareWish:
+def hardware(section: str) -> HardwareRequirements:
     """Return what a spec with this hardware section wants."""
     return parse_spec(f"name: x\nhardware: {section}\n").hardware
 
 
-def gpu(keys: str) -> dict[str, Wish]:
+def gpu(keys: str) -> dict[str, Requirement]:
     """Return the fields of a spec with these GPU keys."""
-    return wish(f"{{gpu: {{{keys}}}}}").fields
+    return hardware(f"{{gpu: {{{keys}}}}}").fields
 
 
 def problems(rest: str) -> list[str]:
@@ -33,52 +33,52 @@ def problems(rest: str) -> list[str]:
 def test_a_field_is_a_value_a_policy_or_both() -> None:
     """The short forms say half; the long form says both."""
     assert gpu("model: NVIDIA H200, driver: same branch, sms: {value: 132, policy: at least}") == {
-        "gpu.model": Wish(value="NVIDIA H200"),
-        "gpu.driver": Wish(policy="same branch"),
-        "gpu.sms": Wish(value=132, policy="at least"),
+        "gpu.model": Requirement(value="NVIDIA H200"),
+        "gpu.driver": Requirement(policy="same branch"),
+        "gpu.sms": Requirement(value=132, policy="at least"),
     }
     assert gpu("memory: {policy: 'exact, warn'}, ecc: {value: false}") == {
-        "gpu.memory": Wish(policy="exact, warn"),
-        "gpu.ecc": Wish(value=False),
+        "gpu.memory": Requirement(policy="exact, warn"),
+        "gpu.ecc": Requirement(value=False),
     }
 
 
 def test_values_are_taken_as_typed() -> None:
     """YAML's numbers do not shorten versions; memory is MiB however it is written."""
     assert gpu("driver: 580.10, compute-capability: 9.0, mig: 3g.40gb, vbios: 96.00, board: 900-21") == {
-        "gpu.driver": Wish(value="580.10"),
-        "gpu.compute-capability": Wish(value="9.0"),
-        "gpu.mig": Wish(value="3g.40gb"),
-        "gpu.vbios": Wish(value="96.00"),
-        "gpu.board": Wish(value="900-21"),
+        "gpu.driver": Requirement(value="580.10"),
+        "gpu.compute-capability": Requirement(value="9.0"),
+        "gpu.mig": Requirement(value="3g.40gb"),
+        "gpu.vbios": Requirement(value="96.00"),
+        "gpu.board": Requirement(value="900-21"),
     }
     for text, size in (("143771", 143771), ("143771 MiB", 143771), ("16 GiB", 16384), ("16GiB", 16384)):
-        assert gpu(f"memory: {text}") == {"gpu.memory": Wish(value=size)}
-    assert gpu("memory: 1.5 GiB") == {"gpu.memory": Wish(value=1536)}
+        assert gpu(f"memory: {text}") == {"gpu.memory": Requirement(value=size)}
+    assert gpu("memory: 1.5 GiB") == {"gpu.memory": Requirement(value=1536)}
 
 
 def test_the_other_keys_of_the_section() -> None:
     """Words for the whole, and what has no policy."""
-    assert wish("detect") == HardwareWish(detect=True)
-    assert wish("{gpu: none}") == HardwareWish(gpu="none")
-    assert wish("{gpu: detect, fingerprint: true}") == HardwareWish(gpu="detect", fingerprint=True)
-    assert wish("{gpu: {exclusive: true}}") == HardwareWish(gpu="some", exclusive=True)
-    assert wish("{kernel: any, cpu: any, cpu-flags: [fma, avx2]}") == HardwareWish(
-        kernel="any", fields={"cpu": Wish(value="any"), "cpu.flags": Wish(value=("fma", "avx2"))}
+    assert hardware("detect") == HardwareRequirements(detect=True)
+    assert hardware("{gpu: none}") == HardwareRequirements(gpu="none")
+    assert hardware("{gpu: detect, fingerprint: true}") == HardwareRequirements(gpu="detect", fingerprint=True)
+    assert hardware("{gpu: {exclusive: true}}") == HardwareRequirements(gpu="some", exclusive=True)
+    assert hardware("{kernel: any, cpu: any, cpu-flags: [fma, avx2]}") == HardwareRequirements(
+        kernel="any", fields={"cpu": Requirement(value="any"), "cpu.flags": Requirement(value=("fma", "avx2"))}
     )
-    assert wish("{cpu: exact, cpu-flags: any}").fields == {
-        "cpu": Wish(policy="exact"),
-        "cpu.flags": Wish(policy="any"),
+    assert hardware("{cpu: exact, cpu-flags: any}").fields == {
+        "cpu": Requirement(policy="exact"),
+        "cpu.flags": Requirement(policy="any"),
     }
 
 
 def test_kinds_of_gpu_by_hand() -> None:
     """A list says what each kind is; driver and exclusive concern all."""
-    found = wish("{gpu: {driver: 580.10, devices: [{model: NVIDIA H200, count: 2}, {model: NVIDIA T4}]}}")
-    assert found.fields == {"gpu.driver": Wish(value="580.10")}
+    found = hardware("{gpu: {driver: 580.10, devices: [{model: NVIDIA H200, count: 2}, {model: NVIDIA T4}]}}")
+    assert found.fields == {"gpu.driver": Requirement(value="580.10")}
     assert found.devices == (
-        {"gpu.model": Wish(value="NVIDIA H200"), "gpu.count": Wish(value=2)},
-        {"gpu.model": Wish(value="NVIDIA T4")},
+        {"gpu.model": Requirement(value="NVIDIA H200"), "gpu.count": Requirement(value=2)},
+        {"gpu.model": Requirement(value="NVIDIA T4")},
     )
 
 

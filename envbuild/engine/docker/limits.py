@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.text import human_bytes
 from envbuild.engine.docker.endpoint import Endpoint
 from envbuild.engine.protocol import Parcel
 from envbuild.errors import EngineError
@@ -86,8 +87,8 @@ def refuse_full_disk(parcel: Parcel, info: Mapping[str, Any], held: Held) -> Non
     needed = sum(layer.size for layer in parcel.layers[lowest:])
     if needed > free:
         raise EngineError(
-            f"the engine's disk has {free / 1e6:,.0f} MB free in {info['DockerRootDir']}; "
-            f"the image needs {needed / 1e6:,.0f} MB more there",
+            f"the engine's disk has {human_bytes(free)} free in {info['DockerRootDir']}; "
+            f"the image needs {human_bytes(needed)} more there",
             "see what takes the space: docker system df; then make room: docker system prune",
         )
 

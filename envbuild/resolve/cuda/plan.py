@@ -1,7 +1,7 @@
 """From a spec's ``cuda`` and ``cudnn`` to requirements: which variant of each framework, held to which versions.
 
 TensorFlow and JAX bring CUDA by an extra and accept ranges of NVIDIA's wheels; PyTorch's wheel on the package index is
-built for one CUDA version. So the first two are asked for with their extra and, if a version is wished, constraints on
+built for one CUDA version. So the first two are asked for with their extra and, if a version is wanted, constraints on
 NVIDIA's wheels; of PyTorch those versions are chosen that are built for it.
 """
 
@@ -169,7 +169,7 @@ class _Plan:
         return max([major for major in common if self._suits(major)] or common)
 
     def _suits(self, major: int) -> bool:
-        """Tell whether the GPUs and the driver wished for go with a major."""
+        """Return whether the GPUs and the driver that are wanted go with a major."""
         gpu = self.gpu
         if gpu is None:
             return True
@@ -183,16 +183,16 @@ class _Plan:
         return True
 
     def _take(self, name: str, rows: Sequence[Release]) -> None:
-        """Ask for a framework's variant, held to the versions that go with what is wished."""
-        wished = str(self.major) if self.cuda == "auto" else self.cuda
-        fitting = [row for row in rows if meets(row.cuda, wished)]
+        """Ask for a framework's variant, held to the versions that go with what is wanted."""
+        wanted = str(self.major) if self.cuda == "auto" else self.cuda
+        fitting = [row for row in rows if meets(row.cuda, wanted)]
         if not fitting:
-            raise ResolveError(self._no_cuda(name, rows, wished), self._ways(name, wished))
+            raise ResolveError(self._no_cuda(name, rows, wanted), self._ways(name, wanted))
         chosen = [row for row in fitting if not self.cudnn or (row.cudnn and meets(row.cudnn, self.cudnn))]
         if not chosen:
             takes = "; ".join(dict.fromkeys(f"{name} {row.version}: {_words(row.cudnn)}" for row in fitting[:4]))
             raise ResolveError(
-                f'cudnn: "{self.cudnn}" does not go with {name} and CUDA {wished}, which take: {takes}',
+                f'cudnn: "{self.cudnn}" does not go with {name} and CUDA {wanted}, which take: {takes}',
                 "write one of these, or leave cudnn out",
             )
         extra = f"[{chosen[0].extra}]" if chosen[0].extra else ""
@@ -200,31 +200,31 @@ class _Plan:
         limit = _limit(chosen, left_out) if left_out else ""
         if "<" in limit or "!" in limit:
             held = tables.span_words(row.version for row in chosen)
-            self.notes.append(f"{name} is held to {held}, whose wheels go with CUDA {wished}{self._and_cudnn()}")
+            self.notes.append(f"{name} is held to {held}, whose wheels go with CUDA {wanted}{self._and_cudnn()}")
         if extra or limit:
             self.lines.append(f"{name}{extra}{limit}")
 
     def _and_cudnn(self) -> str:
         return f" and cuDNN {self.cudnn}" if self.cudnn else ""
 
-    def _no_cuda(self, name: str, rows: Sequence[Release], wished: str) -> str:
+    def _no_cuda(self, name: str, rows: Sequence[Release], wanted: str) -> str:
         features = tables.span_words(row.version for row in rows)
         have = _either(dict.fromkeys(_words(row.cuda) for row in rows))
-        return f"{name} {features} has no wheels with CUDA {wished} for Python {self.python}: they take CUDA {have}"
+        return f"{name} {features} has no wheels with CUDA {wanted} for Python {self.python}: they take CUDA {have}"
 
-    def _ways(self, name: str, wished: str) -> str:
+    def _ways(self, name: str, wanted: str) -> str:
         """Say what would work instead."""
         ways = ["write cuda: auto"]
         if extras := {extra for r in self.asked[name] for extra in r.extras if extra in _MAJOR_EXTRAS}:
             ways.append(f"leave out [{', '.join(sorted(extras))}], which cuda chooses")
-        same = [row.version for row in tables.releases(name) if meets(row.cuda, wished) and self.python in row.python]
+        same = [row.version for row in tables.releases(name) if meets(row.cuda, wanted) and self.python in row.python]
         if same:
             ways.append(f"choose {name} {tables.span_words(same)}")
-        elsewhere = [row for row in tables.written().other if row.framework == name and wished in row.cuda]
+        elsewhere = [row for row in tables.written().other if row.framework == name and wanted in row.cuda]
         if elsewhere:
-            label = wished.replace(".", "")
+            label = wanted.replace(".", "")
             ways.append(f"configure PyTorch's own index for this CUDA and pin its build, such as {name}==…+cu{label}")
-        if not same and (others := having(wished, self.python, [other for other in FRAMEWORKS if other != name])):
+        if not same and (others := having(wanted, self.python, [other for other in FRAMEWORKS if other != name])):
             ways.append(f"take a framework that has it: {others}")
         return "; or ".join(ways)
 
