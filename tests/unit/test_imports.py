@@ -53,12 +53,14 @@ RULES: dict[str, str] = {
     "verification": "core difference errors host lockfile record trace",
     "reports": "core difference errors lockfile record",
     "operations": "*",
+    "cli.render": "core difference errors host inputs lockfile operations record runtime spec store trace verification",
     "cli": "*",
     "__main__": "cli",
 }
 """What each package may import besides itself, from the ground up: a rule names only packages above it in this table.
 
 Stages share values and no effects: no stage imports another stage or an adapter. Only the use cases import everything.
+Renderers import values and the results of use cases; no console, since they return text.
 """
 
 ONLY: dict[str, str | tuple[str, ...]] = {
@@ -183,6 +185,16 @@ def test_arrows_point_down(name: str) -> None:
     assert [example for (source, target), example in ARROWS.items() if source == name and target not in allowed] == []
 
 
+@pytest.mark.parametrize("name", ["operations", "cli.render"])
+def test_use_cases_and_renderers_print_nothing(name: str) -> None:
+    """Use cases return values and report events, renderers return text; only a command prints or ends the process."""
+    effects = {"print", "input", "exit", "sys.stdout", "sys.stderr", "sys.exit", "SystemExit", "os._exit"}
+    for module in (module for module in MODULES if package(module) == name):
+        nodes = ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8")))
+        used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)}
+        assert not used & effects, module
+
+
 def test_there_are_no_cycles() -> None:
     """No module imports itself by way of others, not even late or for the type checker."""
     done: set[str] = set()
@@ -264,3 +276,4 @@ def test_the_test_reads_the_graph() -> None:
     assert MODULES["runtime.guard.checks"].own
     assert ("runs", "engine") in ARROWS
     assert package("engine.docker.run") == "engine.docker"
+    assert package("cli.render.lock") == "cli.render"

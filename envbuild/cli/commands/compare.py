@@ -25,7 +25,7 @@ from envbuild.cli.options import (
     Verbose,
     app,
 )
-from envbuild.errors import HostMismatchError, NotReproducibleError, UsageError
+from envbuild.errors import HostMismatchError, IntegrityError, LockError, NotReproducibleError, UsageError
 
 if TYPE_CHECKING:
     from envbuild.difference.bisect import Answer
@@ -105,13 +105,16 @@ def verify(
 
 
 def _check_attestation(command: tuple[str, ...], lock: Path | None, signers: Path | None, console: Console) -> int:
-    from envbuild.cli.json_output import json_error_output
     from envbuild.cli.render import verify as render
     from envbuild.operations.attestation import check_attestation
     from envbuild.operations.load_lock import load_lock
 
-    with json_error_output(console):
+    try:
         found = check_attestation(load_lock(lock, option=True), command, signers)
+    except (LockError, IntegrityError) as error:
+        first, *rest = error.message.splitlines()
+        console.result({"fresh": False, "reasons": [line.strip() for line in rest or [first]]})
+        raise
     for label, *columns in render.checked(found):
         console.line(label, *columns)
     console.result({"fresh": True, "signer": found.signer, "attestation": found.path.name, "reasons": []})
