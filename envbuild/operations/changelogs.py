@@ -59,7 +59,7 @@ def _named(package: OsPackage, since: str, store: Store) -> tuple[str, ...]:
 
 
 def _changelog(package: OsPackage, store: Store) -> str:
-    """Return a package's own changelog; empty if another package holds it, as a link says."""
+    """Return a package's own changelog; empty if another package holds it, as a link indicates."""
     from envbuild.image.os.deb import open_deb
 
     folder = f"usr/share/doc/{package.name}/"

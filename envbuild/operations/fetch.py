@@ -131,10 +131,10 @@ def _fetch(
     events: Events,
     only: bool = False,
 ) -> FetchResult:
-    """Fetch from folders, mirrors, and where wheels were when they were locked; else ask the indexes where they are.
+    """Fetch from folders, mirrors, and the addresses that wheels had when they were locked; else ask the indexes.
 
     Args:
-        only: leave out files that are not in ``missing``, there or not.
+        only: leave out files that are not in ``missing``.
     """
     from envbuild.net.config import network_config
     from envbuild.store.fetch import fetch as fetch_items
@@ -235,7 +235,7 @@ def _drop_corrupt(lock: Lock, store: Store, events: Events) -> list[Item]:
 
 
 def _deb_sources(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:
-    """Return where the locked OS packages are; asks no one if none is missing."""
+    """Return the addresses of the locked OS packages; sends no request if none is missing."""
     from envbuild.resolve.debian.closure import deb_urls
 
     wanted = any(package.sha256 in missing for package in loaded.lock.os.packages)
@@ -243,7 +243,7 @@ def _deb_sources(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence
 
 
 def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequence[str]]:
-    """Return where missing wheels were when they were locked, as far as that is still known."""
+    """Return the addresses that missing wheels had when they were locked, as far as they are still stored."""
     folder = store.cache_dir("locations")
     found: dict[str, Sequence[str]] = {}
     for sha256 in {package.wheel.sha256 for package in lock.packages} & missing:
@@ -253,7 +253,7 @@ def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequen
 
 
 def _wheels_now(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:
-    """Ask the indexes where missing wheels are; asks no one if none is missing."""
+    """Return the addresses of missing wheels by their indexes; sends no request if none is missing."""
     from envbuild.resolve.python.pins import wheel_urls
     from envbuild.resolve.python.wheels import Target
 

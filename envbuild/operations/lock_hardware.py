@@ -65,7 +65,7 @@ class Host:
         return (*self._unused(lock.hardware), *_slices(lock.hardware.gpu), *self._refused(lock))
 
     def _unused(self, hardware: Hardware) -> Iterator[str]:
-        """Tell of GPUs that the host has and the lock does not."""
+        """Yield a note about GPUs that the host has and the lock does not."""
         unused = values.of_host(self.facts).devices if self.facts else ()
         if unused and not hardware.gpu and self.wanted.gpu != "none":
             gpus = values.many(unused)
@@ -73,7 +73,7 @@ class Host:
             yield f"not locked: the host's {gpus}, since cuda is none; {use}"
 
     def _refused(self, lock: locks.Lock) -> Iterator[str]:
-        """Tell where values by hand make a lock that refuses the very host it was locked for."""
+        """Yield a note for each value of the spec with which the lock refuses the host it was made for."""
         if self.facts is None:
             return
         from envbuild.operations.check import judge_described
@@ -94,7 +94,7 @@ def plan_cuda(spec: Spec, path: Path, python: str) -> cuda_plan.CudaRequest:
 
 
 def required_gpu(wanted: HardwareRequirements) -> Gpu | None:
-    """Return what a spec says about GPUs with values of its own; None if it wants none or says nothing."""
+    """Return the GPUs that a spec describes with values of its own; None if it wants none or names none."""
     if wanted.gpu in {"", "none"} and not wanted.detect:
         return None
     said = wanted.devices or (wanted.fields,)
@@ -137,7 +137,7 @@ def check_cuda(spec: Spec, cuda: Cuda | None, frameworks: dict[str, str], python
 
 
 def _slices(gpu: Gpu | None) -> Iterator[str]:
-    """Tell that of several MIG slices a program computes on one, and that which one is left to their order."""
+    """Yield a note about several MIG slices: a program computes on one of them, and their order decides which."""
     slices = [kind for kind in gpu.devices if kind.mig not in ("", "none")] if gpu else []
     if sum(kind.count for kind in slices) > 1:
         yield (
