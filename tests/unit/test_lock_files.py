@@ -231,3 +231,27 @@ def test_a_lock_is_a_value_for_programs(folder: Path, capsys: pytest.CaptureFixt
         missing.require_fresh()
     assert missing.reasons == (caught.value.message,)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_summary_for_a_pull_request(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--summary markdown`` owns standard output: the new lock, then that nothing moved, then what did."""
+    _write()
+    assert cli.main(["lock", "--summary", "markdown"]) == 0
+    out, err = capsys.readouterr()
+    assert out == "## pylock.t.toml is new\n\n"
+    assert "\nwrote     pylock.t.toml, Dockerfile " in err
+    assert cli.main(["lock", "--summary", "markdown"]) == 0
+    assert capsys.readouterr().out == "## pylock.t.toml: nothing moved\n"
+
+    def resolve(spec: Spec, path: Path, old: object, options: LockOptions, events: object) -> tuple[Any, Any]:
+        return small_lock({"a-1.0-py3-none-any.whl": b"a"}, name=spec.name), ("a note",)
+
+    monkeypatch.setattr("envbuild.operations.lock.resolve", resolve)
+    assert cli.main(["lock", "--summary", "markdown"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("## pylock.t.toml: 1 wheel moved\n\nResults may change")
+    assert "| a | — | 1.0 |\n" in out
+    assert "note      a note\n" in err
+    assert "moved     a                             none → 1.0\n" in err
