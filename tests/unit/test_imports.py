@@ -53,7 +53,8 @@ RULES: dict[str, str] = {
     "verification": "core difference errors host lockfile record trace",
     "reports": "core difference errors lockfile record",
     "operations": "*",
-    "cli.render": "core difference errors host inputs lockfile operations record runtime spec store trace verification",
+    "cli.render": "core difference errors host inputs lockfile operations record runtime signing spec store trace "
+    "verification",
     "cli": "*",
     "__main__": "cli",
 }
