@@ -1,9 +1,10 @@
-"""Write a starter spec into a project."""
+"""What a person needs to write a spec: a starter in the project, and the schema of specs for the editor."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
@@ -45,3 +46,10 @@ def init(folder: Path, *, force: bool = False) -> StarterSpec:
     found = detect_project(folder)
     atomic_write(target, starter_text(found).encode())
     return StarterSpec(path=target, unpinned=found.data)
+
+
+def spec_schema() -> dict[str, Any]:
+    """Return the JSON Schema of ``spec.yaml``."""
+    from envbuild.spec.model import json_schema
+
+    return json_schema()

@@ -49,9 +49,9 @@ def schema() -> None:
     """Print the JSON Schema of spec.yaml, for editors."""
     import json
 
-    from envbuild.spec.model import json_schema
+    from envbuild.operations.init import spec_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    print(json.dumps(spec_schema(), indent=2))
 
 
 @app.command()
