@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -57,6 +58,31 @@ def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             return
     with atomic_file(path, mode=mode) as stream:
         stream.write(data)
+
+
+def read_foreign(path: Path, limit: int, *, cut: bool = False) -> bytes | None:
+    """Return the content of a file that a program in a container may have put there; None if it is not to be read.
+
+    Only a plain file is read: a link may lead anywhere on the host, a pipe never ends, and neither does ``/dev/zero``.
+
+    Args:
+        limit: bytes; a larger file is not read.
+        cut: of a larger file return the first ``limit`` bytes instead.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        with open(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(limit + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return data[:limit] if cut or len(data) <= limit else None
 
 
 def clone(source: BinaryIO, target: BinaryIO) -> bool:

@@ -17,11 +17,11 @@ from envbuild.record.processes import ParameterSet, ReadFile
 
 FORMAT = 2
 
-RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}$")]
-Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}\Z")]
+Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 Blake3 = Sha256
-Digest128 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
-Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+Digest128 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")]
 State = Literal["running", "finished", "refused", "interrupted", "failed"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
 """What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
@@ -214,10 +214,9 @@ def dumps(record: Record) -> bytes:
 
 
 def loads(data: bytes, source: str = "record") -> Record:
-    """Parse a record; raises ``RecordError`` if it is damaged or of another format. Format 1 is brought up to date."""
+    """Parse a record; raises ``RecordError`` if it is damaged or of another format."""
     try:
-        table = msgspec.json.decode(data)
-        record = msgspec.convert(_of_format_2(table), Record)
+        record = msgspec.json.decode(data, type=Record)
     except msgspec.MsgspecError as error:
         raise RecordError(f"{source} is not a record of this format: {error}") from None
     if record.format != FORMAT:
@@ -227,26 +226,23 @@ def loads(data: bytes, source: str = "record") -> Record:
     return record
 
 
-def _of_format_2(table: Any) -> Any:
-    """Move a record of format 1, which described the host in fewer words, to format 2; others stay as they are."""
-    if not isinstance(table, dict) or table.get("format") != 1:
-        return table
-    said, host = verified(table.get("state"), table.get("verdict")), table.get("host")
-    if isinstance(host, dict):
-        cpu = {"model": host.get("cpu", ""), "level": host.get("cpu_level", ""), "total": host.get("cpus", 0)}
-        devices = [gpu | {"memory": gpu.get("memory", 0) >> 20} for gpu in host.get("gpus", ())]
-        gpu = {"driver": host.get("gpu_driver", ""), "devices": devices}
-        host = {key: host.get(key) for key in ("kernel", "machine", "memory")} | {"cpu": cpu, "gpu": gpu}
-    return table | {"format": 2, "verified": said, "host": host}
-
-
 def record_schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of ``record.json``."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"envbuild run record, format {FORMAT}",
-        **msgspec.json.schema(Record),
+        **_ecma(msgspec.json.schema(Record)),
     }
+
+
+def _ecma(schema: Any) -> Any:
+    """Return a schema whose patterns end as ECMA-262 has it: ``$`` is the very end there, and ``\\Z`` a letter."""
+    if isinstance(schema, dict):
+        return {
+            key: value.replace(r"\Z", "$") if key == "pattern" and isinstance(value, str) else _ecma(value)
+            for key, value in schema.items()
+        }
+    return [_ecma(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def recipe(record: Record) -> str:

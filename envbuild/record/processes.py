@@ -57,7 +57,7 @@ class ReadFile(_Value, frozen=True, kw_only=True):
 
     path: str
     size: int | None
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None
 
 
 Digest = Callable[[str, int, int], "str | None"]

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.digest import sha256_file
+from envbuild.core.fs import read_foreign
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EnvbuildError, UsageError
@@ -33,10 +34,15 @@ from envbuild.runs import fingerprint, workspace
 from envbuild.runs.container import chosen_gpus, container_run, gpu_option
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.results import metrics, tensors
-from envbuild.runs.results.lines import Tap
+from envbuild.runs.results.lines import StdoutCapture
 
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
+_FILE = 16 << 20
+"""Bytes of the largest file that is read of those that guard and hook write."""
+_PROCESSES = 256 << 20
+"""Bytes of all files of processes that are read; ``_MOST_PROCESSES`` is their number."""
+_MOST_PROCESSES = 10_000
 _KILLED = 128
 """Exit codes above it are 128 and the number of a signal."""
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
@@ -55,7 +61,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     gpus = chosen_gpus(request, engine)
     record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
     folder = history.run_folder(request.project, record.id) / "process"
-    tap = Tap()
+    tap = StdoutCapture()
     container = container_run(request, record, command, folder, owner, gpus, tap.feed)
     _make_folders(request.project, folder, owner)
     fingerprint.hand_over(request.lock_path, request.lock, folder)
@@ -248,8 +254,12 @@ class _Facts:
 
 def _observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
     """Read what guard and hook left: the verdict, and one file per Python process."""
-    verdict = _read_json(folder / "verdict.json")
-    found = [_read_json(path) for path in folder.glob("process-*.json")]
+    verdict = _table(read_foreign(folder / "verdict.json", _FILE))
+    found, left = [], _PROCESSES
+    for path in sorted(folder.glob("process-*.json"))[:_MOST_PROCESSES]:
+        data = read_foreign(path, min(_FILE, left))
+        left -= len(data or b"")
+        found.append(_table(data))
     return {
         "verdict": verdict,
         **processes.facts([each for each in found if each is not None], inputs, FileDigests(project)),
@@ -278,11 +288,11 @@ class FileDigests:
             return None
 
 
-def _read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object the program could have damaged; None if it did."""
+def _table(data: bytes | None) -> dict[str, Any] | None:
+    """Parse a JSON object the program could have damaged; None if it did."""
     try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(data or b"")
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import atomic_write, locked
+from envbuild.core.fs import atomic_write, locked, read_foreign
 from envbuild.errors import LockError
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
@@ -30,6 +30,8 @@ EXPECTED = "expected-fingerprint.json"
 """In the run's folder: what the guard compares with."""
 FOUND = "fingerprint.json"
 """In the run's folder: what the guard computed."""
+_LIMIT = 1 << 20
+"""Bytes of that file."""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,8 +146,8 @@ def record_first(lock_path: Path, lock: Lock, found: Mapping[str, Any], run: str
 def found_in(folder: Path) -> dict[str, Any] | None:
     """Read what the guard computed in a run; None if it computed nothing."""
     try:
-        value = json.loads((folder / FOUND).read_bytes())
-    except (OSError, ValueError):
+        value = json.loads(read_foreign(folder / FOUND, _LIMIT) or b"")
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.core.fs import atomic_file, atomic_write, locked
+from envbuild.core.fs import atomic_file, atomic_write, locked, read_foreign
 
 
 def _names(folder: Path) -> list[str]:
@@ -105,3 +105,18 @@ def test_locked_frees_the_lock_after_a_fault(tmp_path: Path) -> None:
         raise ValueError("inside")
     with locked(tmp_path / "lock"):
         pass
+
+
+def test_only_plain_files_of_a_program_are_read(tmp_path: Path) -> None:
+    """A link may lead anywhere on the host, and a pipe or a device never ends: none of them is read, at once."""
+    (tmp_path / "plain").write_bytes(b"12345")
+    assert read_foreign(tmp_path / "plain", 5) == b"12345"
+    assert read_foreign(tmp_path / "plain", 4) is None
+    assert read_foreign(tmp_path / "plain", 4, cut=True) == b"1234"
+    (tmp_path / "link").symlink_to("plain")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "zero", "pipe", "folder", "absent"):
+        assert read_foreign(tmp_path / name, 5) is None
+    assert read_foreign(Path("/dev/zero"), 5) is None

@@ -125,6 +125,18 @@ def test_damaged_records_are_named(data: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "value"),
+    [("id", "01JD0000000000000000000000"), ("image", SHA), ("start", "2026-01-02T03:04:05.678Z")],
+)
+def test_a_line_break_is_part_of_no_value(field: str, value: str) -> None:
+    """Digests, times and identities are names of files and words of messages: nothing follows them."""
+    document = json.loads(dumps(a_record()))
+    assert loads(json.dumps(document | {field: value}).encode())
+    with pytest.raises(RecordError):
+        loads(json.dumps(document | {field: f"{value}\n"}).encode())
+
+
+@pytest.mark.parametrize(
     ("changes", "same"),
     [
         ({"id": "01JE0000000000000000000000", "git": None, "host": None, "start": "2027-01-02T03:04:05.678Z"}, True),
@@ -159,29 +171,6 @@ def test_which_gpus_are_named_is_no_choice() -> None:
     first, second, number, one = (recipe(record) for record in by_name)
     assert first == second == number
     assert one != first
-
-
-OLD_HOST = {
-    "kernel": "6.1", "machine": "x86_64", "cpu": "x", "cpu_level": "x86-64-v3", "cpus": 2, "memory": 1,
-    "gpu_driver": "550.54", "gpus": [{"name": "g", "uuid": "u", "memory": 1 << 20}],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("state", "verdict", "said"),
-    [
-        ("finished", {"ok": True, "duration_ms": 41.2, "checks": []}, "yes"),
-        ("refused", {"ok": False}, "refused"),
-        ("finished", None, "no"),
-        ("failed", None, ""),
-    ],
-)
-def test_records_of_format_1_are_read(state: Any, verdict: Any, said: Any) -> None:
-    """Projects keep their records: the host in fewer words, and no word on whether the guard was content."""
-    document = json.loads(dumps(a_record())) | {"format": 1, "host": OLD_HOST, "state": state, "verdict": verdict}
-    del document["verified"]
-    expected = a_record(state=state, verdict=verdict, verified=said)
-    assert loads(json.dumps(document).encode()) == expected
 
 
 @pytest.mark.parametrize(

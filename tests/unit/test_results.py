@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from envbuild.record.model import Output
 from envbuild.runs.results import events, metrics
-from envbuild.runs.results.lines import LINE, Tap
+from envbuild.runs.results.lines import LINE, StdoutCapture
 from envbuild.runs.results.series import NAMES, POINTS, Collected, Series, exact
 
 SHA = "ab" * 32
 
 
 def tapped(*pieces: bytes) -> dict[str, Any]:
-    tap = Tap()
+    tap = StdoutCapture()
     for piece in pieces:
         tap.feed(piece)
     return dict(tap.finish())
@@ -56,7 +56,7 @@ def test_lines_are_metrics(text: bytes, found: dict[str, Any], size: int) -> Non
 
 def test_endless_lines_are_let_go() -> None:
     """A program that prints no line break costs no memory, and is heard again after one."""
-    tap = Tap()
+    tap = StdoutCapture()
     for _ in range(100):
         tap.feed(b"x" * 100_000)
     assert len(tap._rest) <= LINE

@@ -173,6 +173,22 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
     assert engine.asked[1].network == "bridge"
 
 
+def test_what_the_program_puts_in_place_of_the_verdict_is_no_verdict(project: Path) -> None:
+    """A pipe, a link to a file of the host, or endless nesting where guard and hook write: nothing hangs or is read."""
+
+    def forge(folder: Path) -> int:
+        os.mkfifo(folder / "verdict.json")
+        os.mkfifo(folder / "metrics-1.jsonl")
+        (folder / "process-1.json").symlink_to("/dev/zero")
+        (folder / "process-2.json").write_text('{"path": "own"}')
+        (folder / "process-3.json").write_text("[" * 100_000)
+        return 0
+
+    record = run(a_request(project, "ls"), Engine(forge))
+    assert (record.state, record.verified, record.verdict) == ("finished", "no", None)
+    assert record.processes == ({"path": "own"},)
+
+
 def test_the_program_cannot_write_the_repository(project: Path) -> None:
     """``.git`` is read-only: its settings make git run programs on the host. Copies and the caller have their own."""
     engine = Engine()

@@ -1,6 +1,6 @@
 """Metrics that a program prints: lines of standard output that are JSON objects with numbers in them.
 
-The tap sees bytes after they have been passed on, in whatever pieces they come, and never holds anything back.
+The capture receives bytes after they have been passed on, in whatever pieces they come, and holds nothing back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEPTH = 4
 _LARGEST = 1 << 53
 
 
-class Tap:
+class StdoutCapture:
     """Collects metrics from a stream; ``feed`` is called with each piece of it."""
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.fs import read_foreign
 from envbuild.record.model import Output, Point
 from envbuild.runs.results import events
 from envbuild.runs.results.lines import int_of
@@ -75,12 +76,11 @@ def _by_process(folder: Path) -> Iterator[tuple[str, Collected]]:
     """Yield the metrics of each process with its path; lines that the program damaged are passed over."""
     for path in sorted(folder.glob("metrics-*.jsonl")):
         process, metrics = "", Collected()
-        with suppress(OSError), path.open("rb") as stream:
-            for line in stream.read(_FILE).splitlines():
-                with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    table = json.loads(line)
-                    process = str(table["process"])
-                    _add(metrics, int(table["fit"]), table["epoch"], table["values"])
+        for line in (read_foreign(path, _FILE, cut=True) or b"").splitlines():
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                table = json.loads(line)
+                process = str(table["process"])
+                _add(metrics, int(table["fit"]), table["epoch"], table["values"])
         yield process, metrics
 
 

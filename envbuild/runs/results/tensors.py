@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from envbuild.core.fs import read_foreign
 from envbuild.engine.protocol import ContainerRun, ContainerRunner, Mount
 from envbuild.errors import EngineError
 from envbuild.lockfile import layout
@@ -89,8 +90,8 @@ def read(
         code = engine.run_container(_container(program, project, folder, python, files[:FILES]))
         if code:
             why = f"its reader ended with exit code {int(code)}"
-        elif answer.stat().st_size <= _TOO_LARGE:
-            found = dict(json.loads(answer.read_bytes()))
+        elif (data := read_foreign(answer, _TOO_LARGE)) is not None:
+            found = dict(json.loads(data))
             return found | {path: {"unread": f"only {FILES} files of a run are read"} for path in files[FILES:]}
     except EngineError as error:
         why = error.message
