@@ -297,6 +297,17 @@ def test_netrc_is_used(server: FileServer, store: Store, tmp_path: Path) -> None
     assert bring(store, item(url), network=network_config({"NETRC": str(tmp_path / "netrc")})).fetched == 1
 
 
+def test_the_default_of_netrc_is_not_for_redirects(server: FileServer, store: Store, tmp_path: Path) -> None:
+    """The entry for all other hosts is meant for those that the user names, not for wherever a server sends us."""
+    (tmp_path / "netrc").write_text("default login me password secret\n")
+    with FileServer() as other:
+        target = other.add("big.whl", DATA).replace("127.0.0.1", "localhost")
+        url = server.add("big.whl", b"", redirect=target)
+        assert bring(store, item(url), network=network_config({"NETRC": str(tmp_path / "netrc")})).fetched == 1
+        assert [request.headers.get("Authorization", "")[:5] for request in server.requests] == ["Basic"]
+        assert ["Authorization" in request.headers for request in other.requests] == [False]
+
+
 def test_proxies_are_used_and_exempt_hosts_are_not(server: FileServer, store: Store) -> None:
     """An http address goes through the proxy unless no_proxy names its host."""
     server.add("big.whl", DATA)
@@ -457,4 +468,4 @@ def test_odd_names_are_only_names(server: FileServer, store: Store) -> None:
     names: Sequence[str] = ("../../x", "a b\n", "-rf", "$(x)", "é" * 300)
     items = [item(server.add(f"odd{i}", name.encode()), data=name.encode(), name=name) for i, name in enumerate(names)]
     assert bring(store, *items).fetched == len(names)
-    assert sorted(path.name for path in store.root.iterdir()) == ["leases", "part", "sha256"]
+    assert sorted(path.name for path in store.root.iterdir()) == ["CACHEDIR.TAG", "leases", "part", "sha256"]
