@@ -219,7 +219,7 @@ def test_each_library_has_its_place(library: str) -> None:
     assert [name for name in users if not name.startswith(ONLY[library])] == []
 
 
-COMMANDS = ("build", "ci", "lock", "registry", "store", "trust")
+COMMANDS = ("build", "ci", "lock", "registry", "run", "store", "trust")
 """Commands that are finished: they parse, call a use case and render its result."""
 
 

@@ -143,21 +143,20 @@ def runs(
     """List the recorded runs of a project, newest first."""
     from envbuild.cli.render import records as render
     from envbuild.core.text import script_in
-    from envbuild.lockfile.discovery import project_of
     from envbuild.operations.records import list_records
 
     console = Console(as_json=as_json)
     found = list_records(folder)
-    console.result(render.as_json(found))
-    if not found:
-        console.line("runs", "none yet", f"start one: envbuild run {script_in(project_of(folder))}")
+    console.result(render.as_json(found.records))
+    if not found.records:
+        console.line("runs", "none yet", f"start one: envbuild run {script_in(found.project)}")
     elif not as_json:
-        print("\n".join(render.table(found)))
+        print("\n".join(render.table(found.records)))
 
 
 def _print_record_schema(wanted: bool) -> None:
     if wanted:
-        from envbuild.record.model import record_schema
+        from envbuild.operations.records import record_schema
 
         print(json.dumps(record_schema(), indent=2))
         raise typer.Exit()
