@@ -1,6 +1,6 @@
 """The numeric fingerprint: what this machine really computes, as one digest per library.
 
-Version strings do not tell which code a library chooses for a CPU or a GPU. These programs compute a little of
+Version strings do not show which code a library chooses for a CPU or a GPU. These programs compute a little of
 everything a training run leans on (libm, matrix products, convolutions, random numbers) from fixed inputs and digest
 the bytes of the results. Protocol, one process per group:
 
@@ -8,5 +8,5 @@ the bytes of the results. Protocol, one process per group:
 
 prints one JSON object, part to ``{"digest", "library", "version", "seconds"}``; a framework that is not installed has
 no parts. Parts on a GPU are named by the framework's own number: ``torch.gpu0.convolution``. Frameworks run with
-their deterministic operations, without TF32, whatever the lock says, since the point is to see the machine.
+their deterministic operations, without TF32, whatever the lock has, since the point is to see the machine.
 """

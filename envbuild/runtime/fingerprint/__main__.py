@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 GROUPS = {"numbers": "numbers", "tensorflow": "for_tensorflow", "torch": "for_torch", "jax": "for_jax"}
-"""Group to the module beside this one whose ``parts(fingerprint)`` adds its parts."""
+"""Group to the module of this package whose ``parts(fingerprint)`` adds its parts."""
 
 
 class Fingerprint:

@@ -45,7 +45,7 @@ def _release(version: str) -> tuple[int, ...]:
 
 
 def _gpus(jax: Any) -> list[Any]:
-    """List the GPUs; a JAX without GPU support says so by an error."""
+    """List the GPUs; a JAX without GPU support raises."""
     try:
         return list(jax.devices("gpu"))
     except RuntimeError:

@@ -21,8 +21,8 @@ class Check:
         severity: if not: ``hard`` (refuse), ``soft`` (warn) or ``info`` (record).
         meaning: what the difference means, a few words.
         fix: what to do about it, in the imperative, with the command to type; several ways are one per line.
-        because: the field whose difference explains this one, which is then not told twice; empty if none does.
-        allowed: the check failed, is hard, and this run was told to go on all the same (``overrides``).
+        because: the field whose difference explains this one, which is then not listed twice; empty if none does.
+        allowed: the check failed, is hard, and this run was allowed to go on all the same (``overrides``).
     """
 
     __slots__ = ("allowed", "because", "field", "fix", "found", "locked", "meaning", "ok", "severity")
@@ -40,7 +40,7 @@ class Check:
         return not self.ok and self.severity == "hard" and not self.allowed
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the check as the verdict file holds it; ``because`` and ``allowed`` only where they say something."""
+        """Return the check as the verdict file holds it; ``because`` and ``allowed`` only where they are not empty."""
         return {
             "field": self.field,
             "locked": self.locked,

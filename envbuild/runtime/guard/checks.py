@@ -2,7 +2,7 @@
 
 ``FIELDS`` is the registry: field name to the function that judges it and where the judgement makes sense
 (``host`` for ``envbuild check`` too, ``image`` only inside a container). A function takes the expectations
-(``expect.json``, docs/guard.md) and the observations (``gate.observe``) and returns its checks: one that is
+(``expect.json``, docs/reference/guard.md) and the observations (``gate.observe``) and returns its checks: one that is
 ``ok`` when all is well, one per difference otherwise. Those of the GPU are in ``gpu_checks``.
 """
 
@@ -24,7 +24,7 @@ _LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def kernel(expect: Facts, seen: Facts) -> list[Check]:
-    """The kernel's release lies in the locked range."""
+    """The kernel's release is in the locked range."""
     wanted, found = expect["kernel"], seen["kernel"]
     shown = ranges.show(wanted)
     try:
@@ -207,7 +207,7 @@ def judge(expect: Facts, seen: Facts, scope: str = "image") -> list[Check]:
 
 
 def refused(checks: list[Check]) -> bool:
-    """Tell whether a hard check failed that this run does not allow."""
+    """Return whether a hard check failed that this run does not allow."""
     return any(check.refuses for check in checks)
 
 

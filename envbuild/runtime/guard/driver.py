@@ -24,7 +24,7 @@ _HWCAPS = ("", "glibc-hwcaps/x86-64-v4", "glibc-hwcaps/x86-64-v3", "glibc-hwcaps
 
 
 def module(root: str = "/") -> tuple[str, str]:
-    """Return the loaded kernel module's version and the file it stands in; two empty strings if there is none.
+    """Return the loaded kernel module's version and the file that holds it; two empty strings if there is none.
 
     Sources: ``MODULE_VERSION`` in sysfs; ``NVRM version`` in procfs, which the proprietary and the open module write
     differently (https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/).
@@ -37,17 +37,17 @@ def module(root: str = "/") -> tuple[str, str]:
 
 
 def is_version(text: str) -> bool:
-    """Tell whether a text is a driver's version such as ``580.159.04``: three or four digits come first."""
+    """Return whether a text is a driver's version such as ``580.159.04``: three or four digits come first."""
     parts = text.split(".")
     digits = all(part.isascii() and part.isdigit() and len(part) <= 4 for part in parts)
     return digits and 2 <= len(parts) <= 4 and len(parts[0]) >= 3
 
 
 def traces(root: str = "/", search: str = "") -> bool:
-    """Tell whether anything of a driver is here: a device, the kernel module, or NVML's library.
+    """Return whether anything of a driver is here: a device, the kernel module, or NVML's library.
 
     Args:
-        root: stands for ``/`` in tests.
+        root: replaces ``/`` in tests.
         search: the value of ``LD_LIBRARY_PATH``.
     """
     if any(os.path.exists(os.path.join(root, name)) for name in _TRACES):

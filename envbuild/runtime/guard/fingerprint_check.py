@@ -1,6 +1,6 @@
 """The numeric fingerprint at the entry point: computed in processes of their own, compared, left for the record.
 
-``envbuild run`` puts ``expected-fingerprint.json`` (what was recorded beside the lock) into the run's folder before the
+``envbuild run`` puts ``expected-fingerprint.json`` (as recorded next to the lock) into the run's folder before the
 start and finds ``fingerprint.json`` there afterwards. Without expectations the fingerprint is only computed and left.
 The programs run under the environment's own interpreter with the locked variables, without the hook's seeds.
 """
@@ -22,7 +22,7 @@ FORMAT = 1
 EXPECTED = "expected-fingerprint.json"
 FOUND = "fingerprint.json"
 GROUPS = {"numbers": "", "tensorflow": "tensorflow", "torch": "torch", "jax": "jax"}
-"""Group to the package whose folder in site-packages says that it is worth starting a process for."""
+"""Group to the package whose folder in site-packages shows that it is worth starting a process for."""
 _IN_IMAGE = "_envbuild"
 PATIENCE = 300.0
 """Seconds that one group may take: the first kernels of a GPU may have to be compiled."""
@@ -55,7 +55,7 @@ def check(
 
     Args:
         expect: the guard's expectations; ``fingerprint`` is true.
-        prefix: where the runtime lies.
+        prefix: folder of the runtime.
         folder: the run's folder.
         write: writes a text to a path, whole or not at all.
     """
@@ -105,7 +105,7 @@ def compute(
         timeout: in seconds.
 
     Raises:
-        RuntimeError: the process failed or took too long; the text is the last thing it said.
+        RuntimeError: the process failed or took too long; the message is the last line that it printed.
     """
     import subprocess
 
@@ -123,8 +123,8 @@ def compute(
     except OSError as error:
         raise RuntimeError(f"{python} cannot be started: {error.strerror}") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-        raise RuntimeError(said or f"ended by {-done.returncode if done.returncode < 0 else done.returncode}")
+        printed = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
+        raise RuntimeError(printed or f"ended by {-done.returncode if done.returncode < 0 else done.returncode}")
     return dict(loads(done.stdout.decode()))
 
 

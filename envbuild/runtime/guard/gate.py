@@ -1,12 +1,12 @@
-"""Both gates: observe, judge, write the verdict, and tell children that the checks were made here.
+"""Both gates: observe, judge, write the verdict, and mark children as checked here.
 
 The marker (``ENVBUILD_GUARD``) names the lock, the kernel's boot, the PID namespace and the start time of that
 namespace's first process. A process that finds exactly this text in its environment was started in the very
 container whose gate passed; copied to another host, container or image by a scheduler it means nothing and the
 checks are made again. It guards against accidents, not against somebody who wants to deceive himself.
 
-A run may be told to accept named differences (``overrides``), and deliberately to make no checks at all
-(``ENVBUILD_GUARD=off``): both are said loudly and stand in the verdict, and hold in this container only, since the
+A run may be asked to accept named differences (``overrides``), and deliberately to make no checks at all
+(``ENVBUILD_GUARD=off``): both are printed and are in the verdict, and hold in this container only, since the
 marker that its processes inherit from then on replaces the word ``off``.
 """
 
@@ -64,13 +64,13 @@ class Verdict:
 
     @property
     def verified(self) -> str:
-        """Whether the program runs where the lock says: ``yes``, ``overridden`` (knowingly not quite), or ``no``."""
+        """Whether the program runs where the lock demands: ``yes``, ``overridden`` (knowingly not quite), or ``no``."""
         if self.off or not self.ok:
             return "no"
         return "overridden" if any(check.allowed for check in self.checks) else "yes"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict file's content (docs/guard.md)."""
+        """Return the verdict file's content (docs/reference/guard.md)."""
         return {
             "format": FORMAT,
             "ok": self.ok,
@@ -263,12 +263,12 @@ def _add_fingerprint(verdict: Verdict, expect: Mapping[str, Any], prefix: str, f
 
 
 def controls_off() -> bool:
-    """Tell whether this run asked to go without seeds and switches."""
+    """Return whether this run asked to go without seeds and switches."""
     return os.environ.get(CONTROLS) == "off"
 
 
 def _drop_controls(locked: Mapping[str, str]) -> None:
-    """Unset the locked variables that make frameworks deterministic, and say so: such a run must be known by sight."""
+    """Unset the locked variables that make frameworks deterministic, and print that: a run shows that it is one."""
     from .variables import HARD, KEPT
 
     for name in sorted(set(locked).intersection(HARD).difference(KEPT)):
@@ -282,7 +282,7 @@ def left_out(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def _leave_out(names: frozenset[str], locked: Mapping[str, str]) -> None:
-    """Unset locked variables that this run goes without, and say so; only those that controls are made of."""
+    """Unset locked variables that this run goes without, and print that; only those that controls are made of."""
     from .variables import HARD, KEPT
 
     for name in names.intersection(locked).intersection(HARD).difference(KEPT):

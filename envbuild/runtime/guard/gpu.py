@@ -80,7 +80,7 @@ def _has_nvml() -> bool:
 
 
 def _ask_nvml(facts: dict[str, Any], site: str) -> None:
-    """Fill in what NVML says; why it says nothing becomes the problem."""
+    """Fill in what NVML reports; the reason why it reports nothing becomes the problem."""
     from . import gpu_nvml
 
     if site:

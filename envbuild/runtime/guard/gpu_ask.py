@@ -38,7 +38,7 @@ def gpus(
         python: interpreter of the probe; this one if empty.
         timeout: seconds.
         environment: variables of the probe, which decide what CUDA shows; this process's own if None.
-        root: stands for ``/`` in tests.
+        root: replaces ``/`` in tests.
     """
     variables = dict(os.environ if environment is None else environment)
     if not driver.traces(root, variables.get("LD_LIBRARY_PATH", "")):

@@ -176,7 +176,7 @@ def _visible_devices(seen: Facts) -> list[tuple[int, Facts]]:
 
 
 def _count(expect: Facts, seen: Facts, shown: int) -> list[Check]:
-    """The program sees as many GPUs as are locked; says which variable hides the others."""
+    """The program sees as many GPUs as are locked; names the variable that hides the others."""
     wanted, total, variables = expect["gpu"]["count"], len(_usable(seen["gpu"])), seen["environment"]
     word, severity = policy(expect, "gpu.count")
     word = "at least" if seen["scope"] == "host" and word == "exact" else word

@@ -1,6 +1,6 @@
-"""What libcuda says, through ctypes: which library was really loaded, SM counts, and the GPUs a program would see.
+"""What libcuda reports, through ctypes: which library was really loaded, SM counts, and the GPUs a program would see.
 
-NVML tells neither the number of SMs nor what ``CUDA_VISIBLE_DEVICES`` leaves; only libcuda does
+NVML reports neither the number of SMs nor what ``CUDA_VISIBLE_DEVICES`` leaves; only libcuda does
 (https://docs.nvidia.com/cuda/cuda-driver-api/). Runs in the probe's own process.
 """
 
@@ -75,7 +75,7 @@ def version_of(path: str) -> str:
 
 
 def is_compat(path: str, version: str, kernel: str) -> bool:
-    """Tell whether a libcuda is a forward-compatibility package's: by its folder, or newer than the kernel module."""
+    """Return whether a libcuda is a forward-compatibility package's: by its folder, or newer than the kernel module."""
     if "compat" in path.split("/")[:-1]:
         return True
     return bool(version and kernel) and _numbers(version) > _numbers(kernel)
@@ -86,7 +86,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _devices(library: CDLL) -> list[dict[str, Any]]:
-    """Ask for every visible GPU; what a GPU does not tell stays empty."""
+    """Ask for every visible GPU; what a GPU does not report stays empty."""
     import ctypes
 
     def attribute(handle: int, number: int) -> int:

@@ -2,7 +2,7 @@
 
 Indexes and order mean nothing: each locked GPU is compared with the one that is most like it (``gpu_match``), and a
 field has one check, however many GPUs differ in it. What follows from another model or another MIG slice (its SMs, its
-memory …) stays a check of its own but names its cause, so that people are told the cause once.
+memory …) stays a check of its own but names its cause, so that the cause is shown once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ORDERED = ("gpu.count", "gpu.driver", "gpu.compute-capability", "gpu.sms", "gpu
 
 
 def agrees(word: str, locked: Any, found: Any) -> bool:
-    """Tell whether a value satisfies a policy; versions are ordered number by number."""
+    """Return whether a value satisfies a policy; versions are ordered number by number."""
     if word == "any" or locked == found:
         return True
     if word == "at least":
@@ -98,10 +98,10 @@ def describe(expect: Facts) -> str:
 
 
 def held(device: Facts) -> str:
-    """Say who else holds a GPU: its programs, or how little of its memory is free; empty if nobody does.
+    """Name who else holds a GPU: its programs, or how little of its memory is free; empty if nobody does.
 
-    A container does not see other containers' programs; the free memory tells. The driver itself keeps some hundred
-    MiB of a large GPU.
+    A container does not see other containers' programs; the free memory shows them. The driver itself keeps some
+    hundred MiB of a large GPU.
     """
     programs = device.get("processes") or ()
     if programs:
@@ -135,7 +135,7 @@ def _value(field: str, device: Facts, *, found: bool = False) -> Any:
 
 
 def same(word: str, field: str, slot: Facts, device: Facts) -> bool:
-    """Tell whether a field of a GPU found is as locked, under a policy; a field that is not locked is."""
+    """Return whether a field of a GPU found is as locked, under a policy; a field that is not locked is."""
     locked, found = _value(field, slot), _value(field, device, found=True)
     if word == "any" or (locked is None or (locked in ("", 0) and locked is not False)):
         return True

@@ -1,4 +1,4 @@
-"""Which GPU found stands for which GPU locked: indexes are not stable, so devices are matched by what they are.
+"""Which GPU found is which GPU locked: indexes are not stable, so devices are matched by what they are.
 
 With several kinds of GPU the assignment with the least difference in all is taken (the Hungarian algorithm, in the
 form with potentials), so that only what really differs is reported.

@@ -1,4 +1,4 @@
-"""What NVML says, through nvidia-ml-py: every GPU and MIG slice of this machine or container. Runs in its own process.
+"""What NVML reports, by nvidia-ml-py: all GPUs and MIG slices of this machine or container. Runs in its own process.
 
 Sources: https://docs.nvidia.com/deploy/nvml-api/ for functions and codes; for MIG
 https://docs.nvidia.com/datacenter/tesla/mig-user-guide/. An older or smaller GPU answers many questions with

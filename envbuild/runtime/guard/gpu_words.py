@@ -3,7 +3,7 @@
 Sources: cuBLAS, "Results reproducibility" (https://docs.nvidia.com/cuda/cublas/#results-reproducibility): equal bits
 for the same toolkit version, architecture and number of SMs; cuDNN, "Reproducibility": none across architectures;
 NVML's return codes (https://docs.nvidia.com/deploy/nvml-api/). All wording of the GPU's checks that is longer than a
-few words stands here.
+few words is here.
 """
 
 from __future__ import annotations

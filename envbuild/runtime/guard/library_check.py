@@ -58,7 +58,7 @@ def in_cache(path: str = "/etc/ld.so.cache") -> list[str]:
 
 
 def check(expect: Facts, seen: Facts) -> list[Check]:
-    """No copy shadows a locked library (refused) or stands ready beside it (warning); nothing for a lock without CUDA.
+    """No copy shadows a locked library (refused) or is found next to it (warning); nothing for a lock without CUDA.
 
     Args:
         expect: the guard's expectations.

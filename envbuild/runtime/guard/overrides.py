@@ -1,9 +1,9 @@
-"""What a run is told to accept, and that it is told: ``ENVBUILD_ALLOW`` per field, ``ENVBUILD_GUARD=off`` for all.
+"""What a run accepts, and how that is reported: ``ENVBUILD_ALLOW`` per field, ``ENVBUILD_GUARD=off`` for all.
 
 ``ENVBUILD_ALLOW`` holds exact field names separated by commas, as the table and the verdict write them. It turns a hard
 check that failed into one that is allowed: shown loudly, kept in the verdict. A name that no check can have is refused,
 so that a slip of the pen does not pass for an override. The runtime's own files cannot be allowed: nothing that an
-altered guard says is worth anything.
+altered guard reports is worth anything.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def render(checks: Iterable[Check]) -> str:
 
 
 def possible(field: str) -> bool:
-    """Tell whether a field may be allowed at all."""
+    """Return whether a field may be allowed at all."""
     return field.partition(".")[0] != "runtime" and field != ALLOWS
 
 

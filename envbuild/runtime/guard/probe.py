@@ -1,6 +1,6 @@
 """Observations: what this machine, this container and this process really are. Nothing here judges.
 
-Each function reads small files below ``/proc`` and ``/sys`` or lists a folder; ``root`` stands for ``/`` in tests.
+Each function reads small files below ``/proc`` and ``/sys`` or lists a folder; ``root`` replaces ``/`` in tests.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def gpus(site: str = "", python: str = "") -> dict[str, Any]:
 def host_gpus() -> dict[str, Any]:
     """Return what is known of a host's GPUs, hidden ones too: a run is not handed this process's variable.
 
-    libcuda tells nothing of a GPU that ``CUDA_VISIBLE_DEVICES`` hides, not even its SMs.
+    libcuda does not show a GPU that ``CUDA_VISIBLE_DEVICES`` hides, nor its SMs.
     """
     from . import gpu_ask
 

@@ -56,13 +56,13 @@ def _clause(text: str) -> Clause:
 
 
 def contains(text: str, version: str) -> bool:
-    """Tell whether a kernel release lies in a range; raises ``ValueError`` as ``parse`` and ``release`` do."""
+    """Return whether a kernel release is in a range; raises ``ValueError`` as ``parse`` and ``release`` do."""
     clauses = parse(text)
     return not clauses or all(_holds(clause, release(version)) for clause in clauses)
 
 
 def side(text: str, version: str) -> str:
-    """Return ``below``, ``above`` or ``outside``: where a release lies that the range does not contain."""
+    """Return ``below``, ``above`` or ``outside``: where a release is that the range does not contain."""
     found = release(version)
     failed = [clause for clause in parse(text) if not _holds(clause, found)]
     if all(operator in (">=", ">") or (operator in ("==", "~=") and found < bound) for operator, bound, _ in failed):

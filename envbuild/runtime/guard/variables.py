@@ -4,7 +4,7 @@
 exports them. ``SOFT`` ones change what surrounds the computation: the guard warns. Everything else is the user's own
 business: ``CUDA_VISIBLE_DEVICES`` is judged by what it leaves visible (``gpu.visible``); the size of the driver's cache
 of compiled kernels, or that there is none, only costs time. Sources: the frameworks' own code and measurements
-(docs/guard.md), https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html,
+(docs/reference/guard.md), https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/environment-variables.html,
 https://docs.nvidia.com/cuda/cublas/ (environment variables), https://docs.nvidia.com/deploy/mps/.
 """
 

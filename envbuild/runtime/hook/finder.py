@@ -126,7 +126,7 @@ class Finder:
 
 
 def _is_own(loader: Any) -> bool:
-    """Tell whether a loader serves one module only: those of files do, those of archives are shared."""
+    """Return whether a loader serves one module only: those of files do, those of archives are shared."""
     return any(base.__name__ == "FileLoader" for base in type(loader).__mro__) and hasattr(loader, "__dict__")
 
 

@@ -2,7 +2,7 @@
 
 Frameworks find cuDNN, cuBLAS and NCCL by search paths that a variable or a stray copy can bend, and load cuDNN at the
 first convolution only, from C, which no hook of Python's sees. So ``/proc/self/maps`` is read right after a framework
-was imported and once more at the end. Each library must lie in the environment, and give the version that the lock
+was imported and once more at the end. Each library must be in the environment, and return the version that the lock
 names; it is asked for through the copy that is loaded already (RTLD_NOLOAD), so that nothing is loaded or initialised
 by asking (cuDNN 9, whose front would load more, is asked once it has done so by itself). No digest is taken: cuBLAS
 alone has 700 MB, and the wheels were verified when the image was built.
@@ -69,7 +69,7 @@ def _postponed(entry: Mapping[str, Any]) -> bool:
 
 
 def _is_front(path: str) -> bool:
-    """Whether a ``libcudnn`` stands before others: since version 9 it loads ``libcudnn_graph`` when first called."""
+    """Whether a ``libcudnn`` is the front of others: since version 9 it loads ``libcudnn_graph`` when first called."""
     major = path.partition(".so.")[2].partition(".")[0]
     return major.isdecimal() and int(major) >= 9
 
@@ -115,7 +115,7 @@ def same(locked: str, found: str) -> bool:
 
 
 def version_of(stem: str, path: str) -> str:
-    """Ask a library that is loaded already for its version; empty if it cannot say."""
+    """Ask a library that is loaded already for its version; empty if it cannot return one."""
     if stem not in KINDS:
         return ""
     try:

@@ -7,7 +7,7 @@ A process has a *path*; the main process's is empty and its seed is the root see
 so that streams differ between processes and repeat between runs. Paths:
 
 - ``rank N``: process N > 0 of a distributed job (the launcher's variable, ``RANKS``);
-- ``rank 1.0``: the same where a launcher tells the numbers of node and process only;
+- ``rank 1.0``: the same where a launcher sets the numbers of node and process only;
 - ``worker 2.1``: a ``multiprocessing`` child by its identity, the same for fork, spawn and forkserver;
 - ``fork 3``: the third child that the parent made with ``os.fork``;
 - ``exec train.py.2``: another Python that a Python of the run started: its script, its module or a digest of its code,
@@ -15,7 +15,7 @@ so that streams differ between processes and repeat between runs. Paths:
   temporary files, ports, connection files;
 - ``exec train.py 1f0c….1``: the same, started from another thread. The order of such starts may be a race, so the
   arguments count, with volatile parts masked, and the number is per name and arguments. Threads that start programs
-  whose masked arguments are equal, at the same time, are not told apart reliably;
+  whose masked arguments are equal, at the same time, are not distinguished reliably;
 - ``exec run.sh.1/train.py 1f0c…``: a Python that another program started, itself started by a Python of the run;
 - ``task 3.1``: a task of a pool, whichever worker takes it (tasks.py).
 
@@ -195,7 +195,7 @@ def _join(path: str, part: str) -> str:
 
 
 def _local_rank(environment: Mapping[str, str]) -> str:
-    """Return ``LOCAL_RANK``, after the node's number if that is not 0: all that PyTorch Lightning tells."""
+    """Return ``LOCAL_RANK``, after the node's number if that is not 0: all that PyTorch Lightning sets."""
     local, node = environment.get("LOCAL_RANK", ""), environment.get("NODE_RANK", "")
     if not (local.isascii() and local.isdigit()):
         return ""

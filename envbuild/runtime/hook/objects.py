@@ -1,6 +1,6 @@
 """Shared objects that are loaded at the end of a process: those outside the image's locked content, with digests.
 
-What lies in the environment or in the system's folders is locked by the digests of wheels and packages, so that it is
+What is in the environment or in the system's folders is locked by the digests of wheels and packages, so that it is
 only counted. The rest was compiled or brought by somebody: extensions built at run time, ``LD_PRELOAD``.
 """
 

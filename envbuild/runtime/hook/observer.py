@@ -76,7 +76,7 @@ class Observer:
     def install(self) -> None:
         """Start watching. There is no way back."""
         look, suffixes = self.look, SUFFIXES
-        # Without a folder of its own a program has no data either that could be told from the system's.
+        # Without a folder of its own a program has no data that could be distinguished from the system's.
         data = f"{self.root}/" if self.root not in ("", "/") else ""
 
         def audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -123,7 +123,7 @@ class Observer:
             self._busy.discard(get_ident())
 
     def within(self, path: str) -> bool:
-        """Tell whether an absolute path is the project's own."""
+        """Return whether an absolute path is the project's own."""
         prefix = self.root if self.root == "/" else f"{self.root}/"
         if not self.root or not path.startswith(prefix) or path.startswith(self._outside):
             return False

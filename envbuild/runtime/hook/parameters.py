@@ -159,14 +159,14 @@ def _described(value: Any, source: str) -> dict[str, Any]:
 
 
 def _same(one: dict[str, Any], other: dict[str, Any], whatever: bool) -> bool:
-    """Tell whether two sets are of one parser."""
+    """Return whether two sets are of one parser."""
     if any(one[key] != other[key] for key in ("parser", "program")):
         return False
     return whatever or set(one["values"]) == set(other["values"])
 
 
 def _shortened(parts: list[Any], whole: Any) -> list[Any]:
-    """Keep the first items, and say how many there are."""
+    """Keep the first items, and their number."""
     if len(whole) <= ITEMS:
         return parts
     return [*parts[:ITEMS], f"… ({len(whole)} items)"]

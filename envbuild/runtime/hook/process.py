@@ -1,7 +1,7 @@
 """One Python process: its seed, the switches set in it and read back, and its record.
 
-The record is ``/run/envbuild/process-PID.json`` (docs/guard.md), written when the script was opened, a framework set
-up, arguments parsed, files of the project read, and at the end: a killed process keeps what was written so far.
+The record is ``/run/envbuild/process-PID.json`` (docs/reference/guard.md), written when the script was opened, a
+framework set up, arguments parsed, files of the project read, and at the end: a killed process keeps what was written.
 Nothing here may break the program: where the folder is missing or read-only there is no record.
 """
 
@@ -287,7 +287,7 @@ class Process:
             self.warn("this Python was started with -E or -I and ignores PYTHONHASHSEED: the order of sets varies")
 
     def warn(self, message: str) -> None:
-        """Say something once on standard error and in the record."""
+        """Print a warning once on standard error and in the record."""
         if message not in self.warnings:
             self.warnings.append(message)
             gate.say(f"envbuild: warning: {message}\n")

@@ -1,6 +1,6 @@
 """An operation that a framework refused because it has no deterministic kernel: its name, the line, and ways out.
 
-The program's own traceback and exit code stay what they are. What ended the main thread stands in ``sys.last_exc`` or
+The program's own traceback and exit code stay what they are. What ended the main thread is in ``sys.last_exc`` or
 ``sys.last_value`` once the interpreter has printed it, whatever ``sys.excepthook`` a program may have put in; other
 threads end in ``threading.excepthook``. Our lines come after the traceback, and into the record.
 """
@@ -117,7 +117,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _framework(error: BaseException, text: str, process: Process) -> str:
-    """Tell whose error it is: by its class, else by what is loaded and how it is worded."""
+    """Return whose error it is: by its class, else by what is loaded and how it is worded."""
     package = type(error).__module__.partition(".")[0]
     if package in _FRAMEWORKS:
         return package
@@ -182,7 +182,7 @@ def _place(trace: TracebackType | None, process: Process) -> tuple[str, int]:
 
 
 def _home(module: Any) -> str:
-    """Return the folder that a framework's package lies in, with what was installed beside it."""
+    """Return the folder of a framework's package, with what was installed next to it."""
     package = sys.modules.get(str(getattr(module, "__name__", "")).partition(".")[0], module)
     return os.path.dirname(os.path.dirname(getattr(package, "__file__", None) or ""))
 

@@ -2,7 +2,7 @@
 
 The replicas then work on unequal parts, which weigh the same or another number of times in sums and means over
 replicas, and another number of replicas gives other numbers. The sentences are made here, from plain numbers; what
-knows the numbers is in ``frameworks/for_replicas.py``. Nothing is said of a single replica.
+knows the numbers is in ``frameworks/for_replicas.py``. A single replica is not reported.
 """
 
 from __future__ import annotations

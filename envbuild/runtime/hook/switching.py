@@ -1,6 +1,6 @@
 """Sets the switches of one framework: those of the table that are for its version and for the locked level.
 
-``table_switches`` says which and to what value, ``frameworks/for_*.py`` how to set and read each of them.
+``table_switches`` has which and to what value, ``frameworks/for_*.py`` how to set and read each of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Access:
         get: called with the module and the wanted value, returns what is found; None in its place: nothing to read.
         generator: for a seed, the generator's name; it is set anew in every child.
         draw: for a seed, describes the generator's state; called with the module.
-        ready: for a seed, tells whether it may be set now; called with the module.
+        ready: for a seed, returns whether it may be set now; called with the module.
     """
 
     __slots__ = ("draw", "generator", "get", "put", "ready")
@@ -49,14 +49,14 @@ class Access:
 
 
 OWN_SEEDS: dict[str, Any] = {}
-"""The last seed that the program gave by itself, by the name of the function; such generators tell no seed."""
+"""The last seed that the program gave by itself, by the name of the function; such generators return no seed."""
 
 
 def notice_seeds(module: Any, function: str, name: str, process: Process) -> None:
     """Keep the seeds that the program gives from now on, but not those of a pool's tasks: which came last is a race.
 
     Args:
-        module: where the function stands; it is replaced there, and pickled by its name there.
+        module: that has the function; it is replaced there, and pickled by its name there.
         function: its name.
         name: of the switch.
         process: the hook's state.
@@ -108,7 +108,7 @@ def apply(framework: str, module: Any, process: Process, access: Mapping[str, Ac
         module: what ``access`` is called with.
         process: keeps the record and decides what a failure means.
         access: how, by the switch's name; a switch that is not in it belongs to another module of the framework.
-        version: of the framework; empty if it tells none: then no row with a range of versions applies.
+        version: of the framework; empty if it has none: then no row with a range of versions applies.
     """
     for name, versions, level, value, variable in SWITCHES[framework]:
         how = access.get(name)

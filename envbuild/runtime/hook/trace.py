@@ -3,10 +3,10 @@
 Two runs that should be equal are compared by it: the first step, and the tensor, at which they differ is known to the
 bit. It is off unless a run asks for it by ``ENVBUILD_TRACE``: the number of steps from one entry to the next, 1 for
 each. ``ENVBUILD_TRACE_VALUES`` = ``BYTES`` or ``BYTES@STEP`` keeps the parameters' values too, from that step on, until
-so many bytes are written. ``trace_file`` says what the file looks like, ``trace_measure`` what a digest is.
+so many bytes are written. ``trace_file`` describes the file, ``trace_measure`` the digests.
 
 A trace reads; it draws no random number, adds nothing to a framework's graph and changes no value. Nothing that goes
-wrong here reaches the program: it is said once, and the trace goes without.
+wrong here reaches the program: it is a warning, once, and the trace goes without.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BATCH_SIZE = 1 << 26
 
 
 def wanted(environment: Mapping[str, str]) -> bool:
-    """Tell whether this run asked for a trace."""
+    """Return whether this run asked for a trace."""
     return environment.get(VARIABLE, "") not in ("", "0", "off")
 
 
@@ -51,7 +51,7 @@ def read_settings(environment: Mapping[str, str]) -> tuple[int, int, int]:
     """Return steps from entry to entry, bytes of values to keep, and the first step of which to keep them.
 
     Raises:
-        ValueError: a variable does not say so, with a sentence.
+        ValueError: a variable has another form; the message names it.
     """
     interval = environment.get(VARIABLE, "")
     if not (interval.isascii() and interval.isdigit() and int(interval)):
@@ -154,7 +154,7 @@ class Tracer:
         self._guarded(enter)
 
     def guarded(self, action: Callable[[], None]) -> None:
-        """Run what may call ``step``; what goes wrong is said once."""
+        """Run what may call ``step``; what goes wrong is a warning, once."""
         if not self.over:
             self.process.guarded("trace", action, vital=False)
 
@@ -192,7 +192,7 @@ class Tracer:
         self.lock = allocate_lock()
 
     def close(self) -> None:
-        """Say that the process has ended by itself."""
+        """Record that the process has ended by itself."""
         if self.writer is not None and not self.over:
             self.process.guarded("trace", lambda: self.writer.frame(b"E"), vital=False)  # type: ignore[union-attr]
             self.over = True
@@ -292,7 +292,7 @@ _tracers: dict[int, Tracer] = {}
 
 
 def begin(process: Process) -> bool:
-    """Begin the trace of this process if the run asked for one; says why there is none."""
+    """Begin the trace of this process if the run asked for one; warns why there is none."""
     if not wanted(os.environ):
         return False
     try:

@@ -7,9 +7,9 @@ killed loses nothing that was written and damages at most its last frame:
     check   uint32, CRC-32 of the length's four bytes and the body
     body    its kind, one byte, and its content
 
-    H  JSON: format, process (its path, docs/guard.md), pid, python, interval
+    H  JSON: format, process (its path, docs/reference/guard.md), pid, python, interval
     G  JSON: group (a number), source, label, tensors: list of [name, dtype, shape]
-    V  values of a tensor: STEP's group and step, uint32 place in the group, then the bytes; stands before its S
+    V  values of a tensor: STEP's group and step, uint32 place in the group, then the bytes; comes before its S
     S  STEP, then for each observation a uint8 length, its name and a float64, then for each tensor of the group a
        uint64 digest, then, if the flag FIGURED is set, for each tensor seven float64 (``trace_measure``)
     N  text: something was left out, and why

@@ -1,4 +1,4 @@
-"""Numbers that stand for a tensor in the step trace: a 64-bit digest, and seven figures of its size.
+"""Numbers that represent a tensor in the step trace: a 64-bit digest, and seven figures of its size.
 
 **Digest.** The bytes of the tensor, row by row and little-endian, zeros added to a multiple of four, are read as 32-bit
 words x and cut into blocks of 8,192. With odd 64-bit constants w (one for each place in a block) and m (one for each

@@ -1,4 +1,4 @@
-"""Tensors of PyTorch, measured for the step trace where they lie: on the processor by NumPy, on a GPU by PyTorch.
+"""Tensors of PyTorch, measured for the step trace where they are: on the processor by NumPy, on a GPU by PyTorch.
 
 The digest is the same on both (``trace_measure``); the figures may differ in their last bits.
 """

@@ -27,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write ``OUTPUT``; prints nothing, whatever libraries say."""
+    """Write ``OUTPUT``; prints nothing, whatever libraries print."""
     output, root, site, *files = arguments
     silence = os.open(os.devnull, os.O_RDWR)
     for descriptor in (1, 2):
@@ -68,7 +68,7 @@ def write(path: str, found: dict[str, Any]) -> None:
 
 
 def read_file(path: str, budget: int, libraries: dict[str, Any]) -> dict[str, Any]:
-    """Return what one file holds; by its first bytes, whatever its name says."""
+    """Return what one file holds; by its first bytes, not by its name."""
     import mmap
 
     contents = Contents(budget, libraries.get("numpy"))
@@ -149,7 +149,7 @@ def _libraries(root: str, files: Sequence[str]) -> dict[str, Any]:
 
 
 def _in_child(path: str, budget: int, libraries: dict[str, Any], deadline: float) -> bytes | str:
-    """Return what a child says of one file, or why it says nothing."""
+    """Return a child's result for one file, or why there is none."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -159,9 +159,9 @@ def _in_child(path: str, budget: int, libraries: dict[str, Any], deadline: float
             _limit()
             import json
 
-            said = json.dumps(read_file(path, budget, libraries)).encode()
-            while said:
-                said = said[os.write(writer, said) :]
+            result = json.dumps(read_file(path, budget, libraries)).encode()
+            while result:
+                result = result[os.write(writer, result) :]
             code = 0
         finally:
             os._exit(code)

@@ -27,7 +27,7 @@ _WORDS: dict[int, Any] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class UnreadableError(Exception):
-    """The file is not what it seems, or more than can be read; the text says which."""
+    """The file is not what it seems, or more than can be read; the message has the reason."""
 
 
 class Contents:
@@ -146,7 +146,7 @@ def bytes_of(shape: Sequence[int], itemsize: int) -> int:
 
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides, in elements, of an array that lies in row-major order."""
+    """Return the strides, in elements, of an array in row-major order."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):
@@ -174,7 +174,7 @@ def gathered(
         numpy: the module, which is quicker where the innermost axis is short.
 
     Raises:
-        UnreadableError: it does not lie within ``view``.
+        UnreadableError: it is not within ``view``.
     """
     size = bytes_of(shape, itemsize)
     if len(strides) != len(shape) or any(not isinstance(step, int) or step < 0 for step in (*strides, start)):

@@ -34,7 +34,7 @@ def read_keras(archive: Archive, contents: Contents, h5py: Any) -> None:
 
 
 def _numbered(config: bytes) -> bytes:
-    """Number shared objects in order: Keras tells them apart by their addresses, which vary from run to run."""
+    """Number shared objects in order: Keras identifies them by their addresses, which vary from run to run."""
     numbers: dict[bytes, int] = {}
 
     def number(found: re.Match[bytes]) -> bytes:

@@ -20,7 +20,7 @@ _TYPES = {
 
 
 def is_one(view: memoryview) -> bool:
-    """Tell whether a file begins like one."""
+    """Return whether a file begins like one."""
     length = int.from_bytes(view[:8], "little")
     return len(view) > 9 and 2 <= length <= len(view) - 8 and view[8] == ord("{")
 
@@ -51,6 +51,6 @@ def _add(contents: Contents, name: str, entry: Any, data: memoryview) -> None:
         raise UnreadableError(f"the entry of {name[:100]} is damaged") from None
     if values is None:
         raise UnreadableError(f"{name[:100]} lies beyond the end of the file")
-    if not dtype:  # types of less than a byte, or newer than this: digested as they lie
+    if not dtype:  # types of less than a byte, or newer than this: digested as stored
         dtype, size = str(kind)[:40].lower(), len(values)
     contents.add(name, dtype, shape, cut(values), size)

@@ -1,6 +1,6 @@
 """PyTorch's checkpoints since 1.6: a zip archive with a pickle of the structure and one member for each storage.
 
-The pickle is read by an unpickler that knows no class and no function: every name stands for an inert ``Thing`` that
+The pickle is read by an unpickler that knows no class and no function: every name becomes an inert ``Thing`` that
 remembers what it was called with, so that nothing in the file can run. Tensors are the things that PyTorch's own
 rebuilding functions would have been called for (https://github.com/pytorch/pytorch/blob/main/torch/_utils.py).
 """
@@ -20,7 +20,7 @@ STRUCTURE = "data.pkl"
 _PICKLE = 1 << 27
 """Bytes of the structure."""
 _VOLATILE = ("version", "byteorder", ".format_version", ".storage_alignment", ".data/serialization_id")
-"""Members that say how the file was written, not what it holds."""
+"""Members that describe how the file was written, not what it holds."""
 _STORAGES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",

@@ -2,7 +2,7 @@
 
 ``parse_args``, ``parse_intermixed_args``, subparsers and most libraries built on argparse end in the two methods that
 are wrapped; ``_get_values`` is called for each action that meets an argument (Lib/argparse.py, 3.10 to 3.14), and
-tells a value that was typed from an equal default.
+distinguishes a value that was typed from an equal default.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _replace(parser: Any, name: str, original: Any, new: Any) -> None:
 
 
 def _is_own(frame: Any) -> bool:
-    """Tell whether one of those libraries called argparse."""
+    """Return whether one of those libraries called argparse."""
     while frame is not None and frame.f_globals.get("__name__") == "argparse":
         frame = frame.f_back
     name = frame.f_globals.get("__name__") if frame is not None else None

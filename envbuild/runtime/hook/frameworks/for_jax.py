@@ -1,7 +1,7 @@
 """JAX: keys are explicit, so that there is no seed to set; what it made of the locked variables is read back.
 
 XLA ends the process at the first flag in ``XLA_FLAGS`` that it does not know, when the first array is made
-(xla/parse_flags_from_env.cc). Each flag's name stands as text in jaxlib's libraries, so it is looked for before.
+(xla/parse_flags_from_env.cc). Each flag's name is a text in jaxlib's libraries, so it is looked for before.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _libraries() -> list[str]:
 
 
 def _holds(path: str, flag: str) -> bool:
-    """Tell whether a library has a flag's name as a text of its own."""
+    """Return whether a library has a flag's name as a text of its own."""
     import mmap
 
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:

@@ -38,7 +38,7 @@ def _put(module: Any, seed: int) -> None:
 
 
 def _get(module: Any, seed: int) -> Any:
-    """Return the seed, the first word of a fresh state; once numbers were drawn the state says nothing of it."""
+    """Return the seed, the first word of a fresh state; once numbers were drawn the state does not hold it."""
     helper, state, _ = _states()
     index, words = helper.rnd_get_state(state)
     return int(words[0]) if index == len(words) else seed

@@ -45,7 +45,7 @@ def _free(module: Any) -> bool:
 def _first_word(module: Any, seed: int) -> Any:
     """Read the seed back: the first word of the state is an integer seed (numpy/random/src/mt19937/mt19937.c).
 
-    Once numbers were drawn the state has moved on and tells nothing; then it is the seed that the program gave.
+    Once numbers were drawn the state has moved on and does not hold it; then it is the seed that the program gave.
     """
     if "numpy.random.seed" in OWN_SEEDS:
         return OWN_SEEDS["numpy.random.seed"]

@@ -61,7 +61,7 @@ def set_up_joblib(module: Any, process: Process) -> None:
 
 
 def _numbered(tasks: Any, call: Call, func: Any) -> Any:
-    """Yield a map's tasks; one that stands for an exception of the caller's iterable stays what it is."""
+    """Yield a map's tasks; one that represents an exception of the caller's iterable stays what it is."""
     for job, number, function, arguments, options in tasks:
         yield job, number, Task(function, call, number) if function is func else function, arguments, options
 

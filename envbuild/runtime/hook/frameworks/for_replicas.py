@@ -1,4 +1,4 @@
-"""Where frameworks cut batches for replicas: an uneven cut is warned of, once (replicas.py says why)."""
+"""Where frameworks cut batches for replicas: an uneven cut is warned of, once (replicas.py has the reason)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def set_up_keras_2(module: Any, process: Process) -> None:
 
 
 def set_up_sampler(module: Any, process: Process) -> None:
-    """Watch data sets whose length the processes cannot share evenly; only rank 0 says it aloud."""
+    """Watch data sets whose length the processes cannot share evenly; only rank 0 prints it."""
 
     def look(sampler: Any, *_: Any, **__: Any) -> None:
         found = replicas.uneven_examples(len(sampler.dataset), sampler.num_replicas, bool(sampler.drop_last))
@@ -70,7 +70,7 @@ def set_up_data_parallel(module: Any, process: Process) -> None:
 
 
 def _adapted(process: Process, strategy: Any, adapter: Any) -> None:
-    """Look at what one of Keras' data adapters says of itself; in Keras 2 its facts are methods."""
+    """Look at what one of Keras' data adapters knows of itself; in Keras 2 its facts are methods."""
     count = getattr(strategy, "num_replicas_in_sync", 1)
     if count > 1:
         batch, tail = (

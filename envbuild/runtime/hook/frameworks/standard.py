@@ -35,7 +35,7 @@ def _state(module: Any) -> str:
 
 
 def _read(module: Any, seed: int) -> Any:
-    """Return the program's own seed if it gave one; there is no function that tells the generator's."""
+    """Return the program's own seed if it gave one; there is no function that returns the generator's."""
     return OWN_SEEDS.get("random.seed", seed)
 
 

@@ -4,7 +4,7 @@ Names come from the modules that hold the parameters: at an optimiser's first st
 objects that Python keeps. No module is given a hook, which could change what ``torch.compile`` makes of it.
 
 Epoch and place come from the ``DataLoader`` that was last begun: its passes, and its batches in this pass. The batches
-that loaders gave since the step before are digested, so that other data are told from other arithmetic.
+that loaders gave since the step before are digested, so that other data are distinguished from other arithmetic.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _names(torch: Any, parameters: list[Any]) -> list[str]:
             if held:
                 holders.append(held)
                 kinds.append(type(module).__name__)
-    # The one that has most of them: a wrapper that was given parts of a model stands behind the model itself.
+    # The one that has most of them: a wrapper that was given parts of a model comes after the model itself.
     order = sorted(range(len(holders)), key=lambda place: -len(holders[place]))
     prefixes: dict[int, str] = {}
     counts: dict[str, int] = {}

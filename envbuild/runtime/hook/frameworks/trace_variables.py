@@ -100,7 +100,7 @@ def current(variable: Any) -> Any:
 
 
 def read_numbers(logs: Any) -> dict[str, float]:
-    """Return what Keras tells its callbacks of a step, as far as it is numbers."""
+    """Return what Keras passes its callbacks of a step, as far as it is numbers."""
     found = {}
     for name, value in (logs or {}).items():
         try:
@@ -111,19 +111,19 @@ def read_numbers(logs: Any) -> dict[str, float]:
 
 
 def is_eager() -> bool:
-    """Tell whether operations are run now, and not put into a graph or a function without effects."""
+    """Return whether operations are run now, and not put into a graph or a function without effects."""
     tensorflow: Any = sys.modules.get("tensorflow")
     eager = tensorflow.executing_eagerly() if hasattr(tensorflow, "executing_eagerly") else True
     return bool(eager) and not is_stateless()
 
 
 def is_stateless() -> bool:
-    """Tell whether Keras only computes what it would change, as it does within JAX's functions."""
+    """Return whether Keras only computes what it would change, as it does within JAX's functions."""
     scope = sys.modules.get("keras.src.backend.common.stateless_scope")
     return scope is not None and scope.in_stateless_scope()
 
 
 def is_initialised(variable: Any) -> bool:
-    """Tell whether a variable holds anything yet; one of a ``tf.function`` may not."""
+    """Return whether a variable holds anything yet; one of a ``tf.function`` may not."""
     value = getattr(variable, "_value", variable)
     return value is not None and bool(value.is_initialized() if hasattr(value, "is_initialized") else True)
