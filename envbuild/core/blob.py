@@ -39,6 +39,13 @@ class Blob:
         return io.BytesIO(self.data) if self.path is None else self.path.open("rb", buffering=0)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileBlob(Blob):
+    """A blob whose bytes are in a file here: ``path``."""
+
+    path: Path
+
+
 def blob_of(data: bytes, media_type: str = OCTETS, annotations: Mapping[str, str] | None = None) -> Blob:
     """Return a blob of these bytes."""
     return Blob(

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, Protocol
 
+from envbuild.core.blob import Blob
 from envbuild.core.progress import Progress
 from envbuild.errors import EngineError
 
@@ -86,18 +87,14 @@ class ImageFinder(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ParcelLayer:
-    """A layer on its way into an engine, perhaps while it is being written.
+class ParcelLayer(Blob):
+    """A layer on its way into an engine, perhaps while it is being written; its digest is the diff ID too.
 
     Attributes:
-        digest: SHA-256 of its uncompressed tar (hex), so the diff-ID too.
-        size: bytes of that tar.
-        file: tells where its file is, and whether it is whole; None if it has not been begun. What is there of it stays
-            as it is.
+        file: returns where its file is, and whether it is whole; None if it has not been begun. What is there of it
+            stays as it is.
     """
 
-    digest: str
-    size: int
     file: Callable[[], tuple[Path, bool] | None]
 
 

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from envbuild import __version__
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import sha256_json
 from envbuild.core.progress import Advance, Progress
 from envbuild.engine.protocol import Step, StepRunner
@@ -39,7 +40,7 @@ _INPUTS = "inputs.tar"
 Check = Callable[[Path, Sequence[Path], Objects], None]
 """Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
 
-Ready = Callable[[int, layout.Blob], None]
+Ready = Callable[[int, FileBlob], None]
 """Called with each layer's number (0 is the bottom) and file as soon as it is there, from any thread: first those of
 earlier builds, from the bottom up, then the others as they are made."""
 
@@ -50,7 +51,7 @@ class BuiltLayer:
 
     kind: LayerKind
     title: str
-    layer: Layer
+    blob: FileBlob
     reused: bool
 
 
@@ -138,7 +139,7 @@ class _Assembly:
         futures: list[Future[None]] = []
         system = next(spec for spec in self.plan.layers if spec.kind == "os")
 
-        def os_layer() -> layout.Blob:
+        def os_layer() -> FileBlob:
             blob = self._make(system, lambda folder: build_os(folder / TAR))
             if check is not None and not checks:
                 checks.append(pool.submit(self._check, check, blob, futures))
@@ -158,7 +159,7 @@ class _Assembly:
         self.ready(len(self.plan.layers) - 1, top)
         blobs = [self.blobs[spec.key] for spec in self.plan.layers]
         layers = tuple(
-            BuiltLayer(kind=spec.kind, title=spec.title, layer=blob.layer, reused=spec.key in self.reused)
+            BuiltLayer(kind=spec.kind, title=spec.title, blob=blob, reused=spec.key in self.reused)
             for spec, blob in zip(self.plan.layers, blobs, strict=True)
         )
         return Built(image=layout.image(self.plan, blobs), layers=layers, replaced=replaced)
@@ -176,7 +177,7 @@ class _Assembly:
             pool.shutdown(wait=True, cancel_futures=True)
             self.phase.close()
 
-    def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> layout.Blob:
+    def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> FileBlob:
         if spec.key not in self.blobs:
             self.blobs[spec.key] = make_layer(self.cache, spec.key, self.boot, make)
             self.ready(self.plan.layers.index(spec), self.blobs[spec.key])
@@ -218,17 +219,17 @@ class _Assembly:
     def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
         return [WheelFile(name=wheel.name, path=self.cache.path(wheel.sha256), sha256=wheel.sha256) for wheel in wheels]
 
-    def _wheel_layers(self) -> list[tuple[LayerSpec, layout.Blob]]:
+    def _wheel_layers(self) -> list[tuple[LayerSpec, FileBlob]]:
         specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
         return [(spec, self.blobs[spec.key]) for spec in specs]
 
-    def _check(self, check: Check, os_layer: layout.Blob, unpacked: Sequence[Future[None]]) -> None:
+    def _check(self, check: Check, os_layer: FileBlob, unpacked: Sequence[Future[None]]) -> None:
         """Run the check unless it has passed before for the same OS layer and wheels.
 
         Objects are read where they lie unpacked: those of TensorFlow take three seconds to inflate.
         """
         wheels = [wheel.sha256 for wheel in self.plan.wheels]
-        key = sha256_json({"version": __version__, "os": os_layer.layer.diff_id, "wheels": wheels})
+        key = sha256_json({"version": __version__, "os": os_layer.digest, "wheels": wheels})
         paths = [self.cache.path(sha256) for sha256 in wheels]
         for future in unpacked:  # begun before this task, so that its thread is none that they wait for
             future.result()
@@ -244,7 +245,7 @@ class _Assembly:
         groups[runtime_key(self.plan)] = runtime_modules()
         return {key: group for key, group in groups.items() if self.cache.derived("bytecode", key) is None}
 
-    def _compile(self, os_layer: Callable[[], layout.Blob]) -> None:
+    def _compile(self, os_layer: Callable[[], FileBlob]) -> None:
         """Compile all missing groups in one step, keep each group's bytecode by itself, and make the layers of it.
 
         The batch's folder is only a place to work in: another build of the same groups waits for it instead of
@@ -277,11 +278,11 @@ class _Assembly:
             if spec.kind == "bytecode":
                 self._make(spec, partial(self._pack_bytecode, spec))
 
-    def _base(self, os_layer: Callable[[], layout.Blob]) -> tuple[Path, str]:
+    def _base(self, os_layer: Callable[[], FileBlob]) -> tuple[Path, str]:
         """Return the tar of a system with the interpreter, and its name for the engine."""
         if self.interpreter is None:
             blob = os_layer()
-            return blob.path, f"layer-{blob.layer.diff_id}"
+            return blob.path, f"layer-{blob.digest}"
         write = self.interpreter.write
         folder = self.cache.derive("interpreters", self.interpreter.key, lambda folder: write(folder / TAR))
         return folder / TAR, f"python-{self.interpreter.key}"

@@ -16,13 +16,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.progress import Advance, Progress
 from envbuild.engine.protocol import Delivered, Engine, Parcel
 from envbuild.errors import EngineError
 from envbuild.image.layer_cache import KIND, TAR, Cache
 from envbuild.image.oci import layout
 from envbuild.image.plan.model import Plan
-from envbuild.image.tar.layer import Layer
 
 _WORTH = 8 << 20
 """A part goes ahead if it brings that many bytes: each costs the engine about a tenth of a second."""
@@ -41,18 +41,19 @@ class Loading:
     """
 
     def __init__(
-        self, engine: Engine, tag: str, plan: Plan, progress: Progress, expected: Sequence[Layer] | None = None
+        self, engine: Engine, tag: str, plan: Plan, progress: Progress, expected: Sequence[FileBlob] | None = None
     ) -> None:
         """Prepare.
 
         Args:
             tag: what the image will be called.
-            expected: the layers the image will have, bottom first, if they are known. An image with others fails.
+            expected: the layers the image will have, bottom first, if they are known; they have no files yet. An image
+                with others fails.
         """
         self._engine, self._tag, self._plan, self._progress = engine, tag, plan, progress
         self._expected = expected
         self._changed = threading.Condition()
-        self._blobs: dict[int, layout.Blob] = {}
+        self._blobs: dict[int, FileBlob] = {}
         self._begun: dict[int, Path] = {}
         self._image: layout.Image | None = None
         self._over = False
@@ -72,7 +73,7 @@ class Loading:
             self._changed.notify_all()
         self._thread.join(_LAST_WORDS)
 
-    def ready(self, index: int, blob: layout.Blob) -> None:
+    def ready(self, index: int, blob: FileBlob) -> None:
         """Take a layer; 0 is the bottom."""
         with self._changed:
             self._blobs[index] = blob
@@ -114,8 +115,7 @@ class Loading:
         count = 0
         if self._expected is not None:
             count = len(self._expected)
-            blobs = [layout.Blob(layer=layer, path=Path()) for layer in self._expected]
-            yield self._parcel(layout.image(self._plan, blobs))
+            yield self._parcel(layout.image(self._plan, self._expected))
         while self._image is None:
             self._wait(partial(self._is_worth, count))
             if self._image is None:
@@ -134,7 +134,7 @@ class Loading:
         The uppermost layer is made in no time: where it alone is missing, all go together.
         """
         ready = self._ready()
-        new = sum(self._blobs[index].layer.size for index in range(count, ready))
+        new = sum(self._blobs[index].size for index in range(count, ready))
         return self._image is not None or (new >= _WORTH and ready < len(self._plan.layers) - 1)
 
     def _parcel(self, image: layout.Image) -> Parcel:

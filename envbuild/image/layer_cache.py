@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_file, sha256_stream
 from envbuild.core.fs import atomic_write
-from envbuild.image.oci.layout import Blob
 from envbuild.image.tar.layer import Layer
 
 TAR = "layer.tar"
@@ -35,7 +35,7 @@ class Cache(Protocol):
         """Remove the folder made for ``key``."""
 
 
-def cached_layer(cache: Cache, key: str, boot: str) -> Blob | None:
+def cached_layer(cache: Cache, key: str, boot: str) -> FileBlob | None:
     """Return a layer that an earlier build made, or None.
 
     Layers are not synced to the disk when they are made, which would double a build's time: after a restart of the
@@ -50,7 +50,7 @@ def cached_layer(cache: Cache, key: str, boot: str) -> Blob | None:
     blob = _read(folder)
     if boot and (folder / _BOOT).read_text().strip() == boot:
         return blob
-    if sha256_file(blob.path) != blob.layer.diff_id:
+    if sha256_file(blob.path) != blob.digest:
         cache.forget(KIND, key)
         return None
     atomic_write(folder / _BOOT, boot.ljust(36).encode())
@@ -66,12 +66,12 @@ def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None)
     try:
         blob = _read(folder)
         with blob.path.open("rb", buffering=0) as stream:
-            return sha256_stream(stream, advance) == blob.layer.diff_id
+            return sha256_stream(stream, advance) == blob.digest
     except (FileNotFoundError, ValueError, KeyError):
         return False
 
 
-def make_layer(cache: Cache, key: str, boot: str, make: Callable[[Path], Layer]) -> Blob:
+def make_layer(cache: Cache, key: str, boot: str, make: Callable[[Path], Layer]) -> FileBlob:
     """Return the layer for ``key``, made now if need be.
 
     Args:
@@ -99,6 +99,6 @@ def boot_id() -> str:
         return ""
 
 
-def _read(folder: Path) -> Blob:
+def _read(folder: Path) -> FileBlob:
     table = json.loads((folder / _LAYER).read_bytes())
-    return Blob(layer=Layer(diff_id=table["diff_id"], size=table["size"]), path=folder / TAR)
+    return FileBlob(digest=table["diff_id"], size=table["size"], path=folder / TAR)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json
-from envbuild.image.oci.layout import Blob
 from envbuild.image.plan.layer_order import LayerSpec
 from envbuild.image.python.environment import Contents
 
@@ -24,7 +24,7 @@ def note(folder: Path, contents: Contents) -> None:
     (folder / _NAME).write_bytes(canonical_json(table))
 
 
-def contents_of(layers: Iterable[tuple[LayerSpec, Blob]]) -> Contents:
+def contents_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Contents:
     """Return what the wheels of several layers, bottom first, install together.
 
     Raises:
@@ -40,7 +40,7 @@ def contents_of(layers: Iterable[tuple[LayerSpec, Blob]]) -> Contents:
     return whole
 
 
-def objects_of(layers: Iterable[tuple[LayerSpec, Blob]]) -> Objects:
+def objects_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Objects:
     """Return where the ELF objects of the wheels of several layers lie."""
     found = {}
     for spec, blob in layers:
@@ -49,6 +49,6 @@ def objects_of(layers: Iterable[tuple[LayerSpec, Blob]]) -> Objects:
     return found
 
 
-def _read(blob: Blob) -> dict[str, Any]:
+def _read(blob: FileBlob) -> dict[str, Any]:
     table: dict[str, Any] = json.loads(blob.path.with_name(_NAME).read_bytes())
     return table

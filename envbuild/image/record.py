@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.fs import atomic_write
 from envbuild.core.types import OptionalSha256, Sha256, Size
 from envbuild.errors import NotReproducibleError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from envbuild.engine.protocol import ImageInfo
     from envbuild.image.oci.layout import Image
     from envbuild.image.plan.model import Plan
-    from envbuild.image.tar.layer import Layer
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,13 +77,13 @@ def make_image_record(lock: locks.Lock, image: Image, recipe: str) -> ImageRecor
     """Describe a built image."""
     return ImageRecord(
         config=image.config_digest,
-        layers=tuple(blob.layer.diff_id for blob in image.layers),
+        layers=tuple(blob.digest for blob in image.layers),
         layout=lock.layout,
         lock=locks.lock_digest(lock),
         manifest=image.manifest_digest,
         recipe=recipe,
         reference=image_tag(lock),
-        sizes=tuple(blob.layer.size for blob in image.layers),
+        sizes=tuple(blob.size for blob in image.layers),
     )
 
 
@@ -92,18 +92,20 @@ def is_recorded(held: ImageInfo | None, recorded: ImageRecord) -> bool:
     return held is not None and held.config in (recorded.config, recorded.manifest)
 
 
-def expected_layers(recorded: ImageRecord | None, planned: Plan, recipe: str) -> list[Layer] | None:
-    """Return the layers an image will have, bottom first, as recorded; None if they, or what decides them, are not."""
+def expected_layers(recorded: ImageRecord | None, planned: Plan, recipe: str) -> list[FileBlob] | None:
+    """Return the layers an image will have, bottom first, as recorded; they have no files yet.
+
+    None if they are not recorded, or what decides them has changed.
+    """
     from envbuild.image.oci import layout
-    from envbuild.image.tar.layer import Layer
 
     if recorded is None or recorded.recipe != recipe:
         return None
     if not len(recorded.layers) == len(recorded.sizes) == len(planned.layers):
         return None
     pairs = zip(recorded.layers, recorded.sizes, strict=True)
-    layers = [Layer(diff_id=digest, size=size) for digest, size in pairs]
-    made = layout.image(planned, [layout.Blob(layer=layer, path=Path()) for layer in layers])
+    layers = [FileBlob(digest=digest, size=size, path=Path()) for digest, size in pairs]
+    made = layout.image(planned, layers)
     return layers if made.manifest_digest == recorded.manifest else None
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.image.bytecode.layer import read_archive
 from envbuild.image.layer_cache import TAR, Cache, make_layer
-from envbuild.image.oci.layout import Blob
 from envbuild.image.plan.model import Plan, bytecode_key
 from envbuild.image.python.environment import Made, pack_tree
 from envbuild.image.runtime import files as runtime
@@ -19,7 +19,7 @@ BYTECODE = "bytecode.tar"
 """What a kept group's folder holds."""
 
 
-def make_runtime(plan: Plan, lock: Lock, cache: Cache, boot: str) -> Blob:
+def make_runtime(plan: Plan, lock: Lock, cache: Cache, boot: str) -> FileBlob:
     """Make the topmost layer; the bytecode of its modules must be there.
 
     Args:

@@ -91,7 +91,7 @@ def assemble_image(
             interpreter=interpreter_of(lock, store.path),
         )
     for layer in built.layers:
-        events.report(LayerReady(title=layer.title, bytes=layer.layer.size, reused=layer.reused))
+        events.report(LayerReady(title=layer.title, bytes=layer.blob.size, reused=layer.reused))
     for path, (loser, winner) in sorted(built.replaced.items()):
         events.report(FileReplaced(path=f"/{path.lstrip('/')}", loser=loser, winner=winner))
     return built

@@ -164,7 +164,7 @@ def _build(
     write_image_record(loaded.path, record)
     note_lock(store, loaded.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
     reproduced = recorded == record
-    size = sum(layer.layer.size for layer in built.layers)
+    size = sum(layer.blob.size for layer in built.layers)
     events.report(
         ImageBuilt(lock=lock.name, config=record.config, bytes=size, layers=len(built.layers), reproduced=reproduced)
     )
@@ -173,12 +173,12 @@ def _build(
 
 def _loaded(engine: str, built: Built, delivered: Delivered, seconds: float) -> ImageLoaded:
     """Return how much the engine got, after how long a wait, and what it held already."""
-    layers = [blob.layer for blob in built.image.layers]
+    layers = built.image.layers
     return ImageLoaded(
         engine=engine,
-        bytes=sum(layer.size for layer in layers if layer.diff_id in delivered.sent),
+        bytes=sum(layer.size for layer in layers if layer.digest in delivered.sent),
         seconds=seconds,
         layers=len(layers),
-        held=sum(layer.diff_id not in delivered.sent for layer in layers),
+        held=sum(layer.digest not in delivered.sent for layer in layers),
         why=delivered.why,
     )

@@ -89,12 +89,12 @@ def weigh_image(path: Path | None) -> ImageWeight:
         LayerWeight(
             kind=made.kind,
             title=made.title,
-            digest=made.layer.diff_id,
-            bytes=made.layer.size,
-            files=count_files(blob.path),
+            digest=made.blob.digest,
+            bytes=made.blob.size,
+            files=count_files(made.blob.path),
             shared_with=tuple(sharing.get(spec.key, ())),
         )
-        for spec, made, blob in zip(planned.layers, built.layers, built.image.layers, strict=True)
+        for spec, made in zip(planned.layers, built.layers, strict=True)
     )
     return ImageWeight(
         loaded=loaded, config=built.image.config_digest, manifest=built.image.manifest_digest, layers=layers

@@ -34,8 +34,9 @@ from envbuild.signing.trust import trust as parse_trust
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
+    from envbuild.core.blob import FileBlob
     from envbuild.engine.protocol import Engine
-    from envbuild.image.oci.layout import Blob, Image
+    from envbuild.image.oci.layout import Image
     from envbuild.registry.image import RemoteImage, RemoteLayer
     from envbuild.registry.repository import Repository
 
@@ -209,7 +210,7 @@ def read_lock(repository: Repository, remote: RemoteImage) -> bytes:
     return read_member(repository, remote.layers[-1], layout.LOCK_PATH.lstrip("/"), _LOCK_LIMIT)
 
 
-def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
+def uncompressed(remote: RemoteImage, layers: list[FileBlob]) -> Image:
     """Return the image with uncompressed layers, as envbuild writes it, whoever pushed it."""
     from envbuild.image.oci import layout as oci
     from envbuild.registry.repository import OCI_MANIFEST
@@ -217,9 +218,7 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
     if remote.plain:
         return oci.Image(config=remote.config, manifest=remote.manifest.data, layers=tuple(layers))
     kinds = "application/vnd.oci.image.config.v1+json", "application/vnd.oci.image.layer.v1.tar"
-    described = [
-        {"digest": f"sha256:{blob.layer.diff_id}", "mediaType": kinds[1], "size": blob.layer.size} for blob in layers
-    ]
+    described = [{"digest": f"sha256:{blob.digest}", "mediaType": kinds[1], "size": blob.size} for blob in layers]
     config = {"digest": f"sha256:{remote.config_digest}", "mediaType": kinds[0], "size": len(remote.config)}
     document = {"config": config, "layers": described, "mediaType": OCI_MANIFEST, "schemaVersion": 2}
     manifest = canonical_json({**document, "annotations": dict(remote.labels)})
@@ -228,8 +227,7 @@ def uncompressed(remote: RemoteImage, layers: list[Blob]) -> Image:
 
 def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, engine: Engine, events: Events) -> None:
     """Have all layers in store or engine, and the image in the engine."""
-    from envbuild.image.oci import layout as oci
-    from envbuild.image.tar.layer import Layer
+    from envbuild.core.blob import FileBlob
     from envbuild.registry.download import pull_blobs
 
     store = Store()
@@ -245,7 +243,7 @@ def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, eng
     for layer in remote.layers:
         path = kept.get(layer.diff_id) or store.path(layer.diff_id)
         size = path.stat().st_size if layer.diff_id not in skip else layer.blob.size
-        blobs.append(oci.Blob(layer=Layer(diff_id=layer.diff_id, size=size), path=path))
+        blobs.append(FileBlob(digest=layer.diff_id, size=size, path=path))
     _hand_over(engine, uncompressed(remote, blobs), record.reference, skip, events)
     held = len(remote.layers) - len(wanted)
     name = str(repository.reference.name)

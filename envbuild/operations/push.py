@@ -96,13 +96,12 @@ def push_target(text: str) -> Reference:
 
 def _push_layers(repository: Repository, image: Image, tag: str, events: Events) -> Pushed:
     """Upload a built image."""
-    from envbuild.core.blob import Blob, blob_of
+    from envbuild.core.blob import blob_of
     from envbuild.registry.repository import OCI_MANIFEST, Manifest
     from envbuild.registry.upload import push
 
     locations = BlobLocations(Store(), repository.reference.registry, repository.reference.repository)
-    layers = [Blob(digest=blob.layer.diff_id, size=blob.layer.size, path=blob.path) for blob in image.layers]
-    blobs = [*layers, blob_of(image.config)]
+    blobs = [*image.layers, blob_of(image.config)]
     pushed = push(repository, blobs, Manifest(image.manifest, OCI_MANIFEST), events, tag=tag, mounts=locations.others)
     locations.note(blob.digest for blob in blobs)
     return pushed

@@ -108,5 +108,5 @@ def _differs(
 def _parts(built: Built) -> Parts:
     from envbuild.image.compare import Parts
 
-    layers = {blob.layer.diff_id: blob.path for blob in built.image.layers}
+    layers = {blob.digest: blob.path for blob in built.image.layers}
     return Parts(config=built.image.config, layers=layers)

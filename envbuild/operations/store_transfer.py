@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -316,8 +316,7 @@ def _made_layers(loaded: LoadedLock, events: Events) -> list[Blob]:
     image = assemble_image(loaded, BuildOptions(offline=True), None, events).image
     blobs = [blob_of(image.config, CONFIG)]
     for spec, made in zip(plan(loaded.lock).layers, image.layers, strict=True):
-        layer, named = made.layer, annotated(spec.title, spec.key)
-        blobs.append(Blob(digest=layer.diff_id, size=layer.size, media_type=LAYER, annotations=named, path=made.path))
+        blobs.append(replace(made, media_type=LAYER, annotations=annotated(spec.title, spec.key)))
         for note in sorted(made.path.parent.iterdir()):
             if _NOTE.fullmatch(note.name) and note.name != "layer.json":
                 blobs.append(blob_of(note.read_bytes(), LAYER_NOTE, annotated(note.name, spec.key)))

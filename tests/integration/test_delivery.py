@@ -52,7 +52,7 @@ def tars(folder: Path, count: int = 3) -> list[Path]:
 
 
 def digests(layers: Sequence[Path]) -> tuple[str, ...]:
-    return tuple(blob.layer.diff_id for blob in small_image(layers).layers)
+    return tuple(blob.digest for blob in small_image(layers).layers)
 
 
 @dataclass(frozen=True)

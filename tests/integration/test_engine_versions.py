@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_bytes, sha256_file
 from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.engine.docker.images import remove_image
 from envbuild.engine.protocol import ContainerRun, Step
-from envbuild.image.oci.layout import Blob, Image, docker_archive
-from envbuild.image.tar.layer import Layer
+from envbuild.image.oci.layout import Image, docker_archive
 from tests.support.rootfs import write_rootfs, write_tar
 from tests.support.second_engine import second_engine
 
@@ -42,13 +42,13 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small_image(*layers: Path) -> Image:
     """An image over tars, with an environment variable and a command of its own."""
-    blobs = tuple(Blob(layer=Layer(diff_id=sha256_file(path), size=path.stat().st_size), path=path) for path in layers)
+    blobs = tuple(FileBlob(digest=sha256_file(path), size=path.stat().st_size, path=path) for path in layers)
     config = canonical_json(
         {
             "architecture": "amd64",
             "os": "linux",
             "config": {"Cmd": ["/bin/sh", "-c", "exit 9"], "Env": ["PATH=/bin", "KIND=small"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{blob.layer.diff_id}" for blob in blobs]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{blob.digest}" for blob in blobs]},
         }
     )
     kind = "application/vnd.oci.image"
@@ -57,7 +57,7 @@ def small_image(*layers: Path) -> Image:
             "schemaVersion": 2,
             "mediaType": f"{kind}.manifest.v1+json",
             "config": _descriptor(f"{kind}.config.v1+json", sha256_bytes(config), len(config)),
-            "layers": [_descriptor(f"{kind}.layer.v1.tar", blob.layer.diff_id, blob.layer.size) for blob in blobs],
+            "layers": [_descriptor(f"{kind}.layer.v1.tar", blob.digest, blob.size) for blob in blobs],
         }
     )
     return Image(config=config, manifest=manifest, layers=blobs)
@@ -97,7 +97,7 @@ def test_a_step_an_image_and_a_run(engine: DockerEngine, rootfs: Path, tmp_path:
     engine.load(docker_archive(image, TAG))
     found = engine.find_image(TAG)
     assert found is not None
-    assert found.diff_ids == tuple(blob.layer.diff_id for blob in image.layers)
+    assert found.diff_ids == tuple(blob.digest for blob in image.layers)
     containerd = engine.describe()["storage"] == "overlayfs"
     assert found.config == (image.manifest_digest if containerd else image.config_digest)
     try:

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_bytes, sha256_file
 from envbuild.engine.protocol import Parcel, ParcelLayer
-from envbuild.image.oci.layout import Blob, Image
+from envbuild.image.oci.layout import Image
 from envbuild.image.oci.layout import parcel as oci_parcel
-from envbuild.image.tar.layer import Layer
 
 _KIND = "application/vnd.oci.image"
 
 
 def small_image(layers: Sequence[Path]) -> Image:
     """An image over tars."""
-    blobs = tuple(Blob(layer=Layer(diff_id=sha256_file(path), size=path.stat().st_size), path=path) for path in layers)
+    blobs = tuple(FileBlob(digest=sha256_file(path), size=path.stat().st_size, path=path) for path in layers)
     config = canonical_json(
         {
             "architecture": "amd64",
             "os": "linux",
             "config": {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]},
-            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{blob.layer.diff_id}" for blob in blobs]},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{blob.digest}" for blob in blobs]},
         }
     )
     manifest = canonical_json(
@@ -30,7 +30,7 @@ def small_image(layers: Sequence[Path]) -> Image:
             "schemaVersion": 2,
             "mediaType": f"{_KIND}.manifest.v1+json",
             "config": _descriptor(f"{_KIND}.config.v1+json", sha256_bytes(config), len(config)),
-            "layers": [_descriptor(f"{_KIND}.layer.v1.tar", blob.layer.diff_id, blob.layer.size) for blob in blobs],
+            "layers": [_descriptor(f"{_KIND}.layer.v1.tar", blob.digest, blob.size) for blob in blobs],
         }
     )
     return Image(config=config, manifest=manifest, layers=blobs)

@@ -34,7 +34,7 @@ def test_a_layer_is_made_once(tmp_path: Path) -> None:
     made = make_layer(store, KEY, "boot", make)
     assert make_layer(store, KEY, "boot", forbidden) == made
     assert cached_layer(store, KEY, "boot") == made
-    assert made.path.stat().st_size == made.layer.size
+    assert made.path.stat().st_size == made.size
     assert made.path.stat().st_mode & 0o222 == 0
 
 
@@ -44,10 +44,10 @@ def test_a_damaged_layer_is_found_after_a_restart(tmp_path: Path) -> None:
     made = make_layer(store, KEY, "before", make)
     assert cached_layer(store, KEY, "after") == made
     made.path.chmod(0o644)
-    made.path.write_bytes(bytes(made.layer.size))
+    made.path.write_bytes(bytes(made.size))
     assert cached_layer(store, KEY, "after") is not None
     assert cached_layer(store, KEY, "later") is None
-    assert make_layer(store, KEY, "later", make).layer == made.layer
+    assert make_layer(store, KEY, "later", make) == made
 
 
 def test_a_cut_layer_is_made_again(tmp_path: Path) -> None:

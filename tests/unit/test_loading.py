@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.progress import Progress, Silent
 from envbuild.engine.protocol import Delivered, Parcel
 from envbuild.errors import BuildError, EngineError
@@ -40,14 +41,14 @@ def plan(count: int = 3) -> Plan:
     )
 
 
-def blobs(folder: Path, count: int = 3) -> list[layout.Blob]:
+def blobs(folder: Path, count: int = 3) -> list[FileBlob]:
     """Layers holding one empty folder each."""
     made = []
     for index in range(count):
         path = folder / f"{index}.tar"
         with path.open("wb") as stream, LayerWriter(stream) as writer:
             writer.add(Entry(path=f"d{index}", kind="dir", mode=0o755))
-        made.append(layout.Blob(layer=writer.layer(), path=path))
+        made.append(FileBlob(digest=writer.digest, size=writer.size, path=path))
     return made
 
 
@@ -82,7 +83,7 @@ def begin(engine: Any, expected: Any = None) -> Loading:
 def test_parts_go_ahead_once_they_are_worth_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is there goes ahead; the whole comes last, with the layer that only the uppermost was missing above."""
     made, engine = blobs(tmp_path), FakeEngine()
-    monkeypatch.setattr(delivery, "_WORTH", made[0].layer.size)
+    monkeypatch.setattr(delivery, "_WORTH", made[0].size)
     with begin(engine) as load:
         load.ready(0, made[0])
         assert engine.got.acquire(timeout=60)
@@ -92,7 +93,7 @@ def test_parts_go_ahead_once_they_are_worth_it(tmp_path: Path, monkeypatch: pyte
         whole = layout.image(plan(), made)
         assert load.finish(whole) is DELIVERED
     digests = [[layer.digest for layer in parcel.layers] for parcel in engine.parcels]
-    expected = [blob.layer.diff_id for blob in made]
+    expected = [blob.digest for blob in made]
     assert digests == [expected[:1], expected]
     assert engine.parcels[-1].manifest == whole.manifest
     assert engine.parcels[-1].layers[2].file() == (made[2].path, True)
@@ -118,7 +119,7 @@ def test_layers_wait_for_those_below_and_for_their_worth(
 def test_a_recorded_image_goes_ahead_as_a_whole(tmp_path: Path) -> None:
     """Its manifest is known before a layer is; a layer's file is told when it is begun, and when it is whole."""
     made, engine, cache = blobs(tmp_path), FakeEngine(), FakeCache(tmp_path)
-    with begin(engine, [blob.layer for blob in made]) as load:
+    with begin(engine, made) as load:
         assert engine.got.acquire(timeout=60)
         whole = layout.image(plan(), made)
         assert engine.parcels[0].manifest == whole.manifest
@@ -167,10 +168,10 @@ def test_what_the_engine_refused_is_told_by_its_cause(tmp_path: Path) -> None:
         engine = FakeEngine(refuse)
         engine.go.release(2)
         if damaged:
-            made[1].path.write_bytes(b"x" * made[1].layer.size)
+            made[1].path.write_bytes(b"x" * made[1].size)
         with pytest.raises(BuildError if damaged else EngineError) as caught, begin(engine) as load:
             load.finish(layout.image(plan(), made))
-        said = f"{made[1].path} is not as it was made: expected sha256 {made[1].layer.diff_id}"
+        said = f"{made[1].path} is not as it was made: expected sha256 {made[1].digest}"
         assert caught.value.message == (said if damaged else "cannot pull: digest mismatch")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.blob import FileBlob
 from envbuild.errors import BuildError
 from envbuild.image.oci import layout
 from envbuild.image.plan.layer_order import LayerSpec
@@ -17,11 +18,11 @@ from envbuild.image.plan.model import CREATED, Plan
 from envbuild.image.tar.layer import Entry, LayerWriter
 
 
-def blob(path: Path, name: str) -> layout.Blob:
+def blob(path: Path, name: str) -> FileBlob:
     """A layer holding one empty folder."""
     with path.open("wb") as stream, LayerWriter(stream) as writer:
         writer.add(Entry(path=name, kind="dir", mode=0o755))
-    return layout.Blob(layer=writer.layer(), path=path)
+    return FileBlob(digest=writer.digest, size=writer.size, path=path)
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_configuration(image: layout.Image) -> None:
     """The configuration names layers by uncompressed digest, and is what the identity is taken of."""
     config = json.loads(image.config)
     assert config["rootfs"] == {
-        "diff_ids": [f"sha256:{layer.layer.diff_id}" for layer in image.layers],
+        "diff_ids": [f"sha256:{layer.digest}" for layer in image.layers],
         "type": "layers",
     }
     assert config["history"] == [
@@ -88,7 +89,7 @@ def test_archive(image: layout.Image) -> None:
     (legacy,) = json.loads(found["manifest.json"])
     assert legacy == {
         "Config": f"blobs/sha256/{image.config_digest}",
-        "Layers": [f"blobs/sha256/{layer.layer.diff_id}" for layer in image.layers],
+        "Layers": [f"blobs/sha256/{layer.digest}" for layer in image.layers],
         "RepoTags": ["envbuild/t:1"],
     }
     (descriptor,) = json.loads(found["index.json"])["manifests"]
@@ -102,7 +103,7 @@ def test_archive(image: layout.Image) -> None:
 
 def test_layers_the_engine_holds_are_left_out(image: layout.Image) -> None:
     """Only what is missing is sent; the manifests still name everything."""
-    skipped = image.layers[0].layer.diff_id
+    skipped = image.layers[0].digest
     whole = read(b"".join(layout.docker_archive(image, "t:1")))
     found = read(b"".join(layout.docker_archive(image, "t:1", skip={skipped})))
     assert whole.keys() - found.keys() == {f"blobs/sha256/{skipped}"}
@@ -135,12 +136,12 @@ def test_nothing_half_written(image: layout.Image, tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.mkdir()
     blob = image.layers[1]
-    for data in (b"short", bytes(blob.layer.size), bytes(blob.layer.size + 1)):
+    for data in (b"short", bytes(blob.size), bytes(blob.size + 1)):
         blob.path.write_bytes(data)
         for write, name in ((layout.write_tar, "a.tar"), (layout.write_layout_dir, "layout")):
             with pytest.raises(BuildError) as caught:
                 write(image, "t:1", target / name)
-            assert caught.value.message == f"{blob.path} is not as it was made: expected sha256 {blob.layer.diff_id}"
+            assert caught.value.message == f"{blob.path} is not as it was made: expected sha256 {blob.digest}"
             assert caught.value.hint == f"remove it and build again: rm -r {tmp_path}"
     assert list(target.iterdir()) == []
 

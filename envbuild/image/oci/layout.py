@@ -19,12 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.core.fs import atomic_file
 from envbuild.engine.protocol import Parcel, ParcelLayer
 from envbuild.errors import BuildError
 from envbuild.image.plan.model import CREATED, Plan
-from envbuild.image.tar.layer import BLOCK, Entry, Layer, header
+from envbuild.image.tar.layer import BLOCK, Entry, header
 from envbuild.image.tar.sink import write_all
 
 _INDEX = "application/vnd.oci.image.index.v1+json"
@@ -36,20 +37,12 @@ _TAG = re.compile(r"(?:[a-z0-9.-]+:[0-9]+/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*:[A-Za
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Blob:
-    """A layer's tar: its identity, and the file that holds it."""
-
-    layer: Layer
-    path: Path
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
     """A whole image: configuration and manifest as bytes, layers (bottom first) as files."""
 
     config: bytes
     manifest: bytes
-    layers: tuple[Blob, ...]
+    layers: tuple[FileBlob, ...]
 
     @property
     def config_digest(self) -> str:
@@ -62,7 +55,7 @@ class Image:
         return sha256_bytes(self.manifest)
 
 
-def image(plan: Plan, layers: Sequence[Blob]) -> Image:
+def image(plan: Plan, layers: Sequence[FileBlob]) -> Image:
     """Make configuration and manifest for the plan's layers, given bottom first."""
     history = [{"created": CREATED, "created_by": f"envbuild: {spec.title}"} for spec in plan.layers]
     config = canonical_json(
@@ -71,14 +64,14 @@ def image(plan: Plan, layers: Sequence[Blob]) -> Image:
             "config": dict(plan.config),
             "created": CREATED,
             "history": history,
-            "rootfs": {"diff_ids": [f"sha256:{blob.layer.diff_id}" for blob in layers], "type": "layers"},
+            "rootfs": {"diff_ids": [f"sha256:{blob.digest}" for blob in layers], "type": "layers"},
         }
     )
     manifest = canonical_json(
         {
             "annotations": dict(plan.labels),
             "config": _descriptor(_CONFIG, sha256_bytes(config), len(config)),
-            "layers": [_descriptor(_LAYER, blob.layer.diff_id, blob.layer.size) for blob in layers],
+            "layers": [_descriptor(_LAYER, blob.digest, blob.size) for blob in layers],
             "mediaType": _MANIFEST,
             "schemaVersion": 2,
         }
@@ -89,8 +82,8 @@ def image(plan: Plan, layers: Sequence[Blob]) -> Image:
 def parcel(image: Image, tag: str) -> Parcel:
     """Return an image whose layers are there as an engine takes it; see ``ImageStore.deliver``."""
 
-    def layer(blob: Blob) -> ParcelLayer:
-        return ParcelLayer(digest=blob.layer.diff_id, size=blob.layer.size, file=lambda: (blob.path, True))
+    def layer(blob: FileBlob) -> ParcelLayer:
+        return ParcelLayer(digest=blob.digest, size=blob.size, file=lambda: (blob.path, True))
 
     layers = tuple(map(layer, image.layers))
     archive = partial(docker_archive, image, tag)
@@ -111,8 +104,8 @@ def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterat
     yield _directory("blobs")
     yield _directory("blobs/sha256")
     for blob in image.layers:
-        if blob.layer.diff_id not in skip:
-            yield from _member(_blob(blob.layer.diff_id), blob)
+        if blob.digest not in skip:
+            yield from _member(_blob(blob.digest), blob)
     for path, content in sorted(_documents(image, tag).items()):
         entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
         yield header(entry) + content + bytes(-len(content) % BLOCK)
@@ -148,7 +141,7 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
             (fresh / "blobs" / "sha256").mkdir(parents=True)
             for name, content in _files(image, tag).items():
                 with (fresh / name).open("wb", buffering=0) as stream:
-                    for chunk in _content(content) if isinstance(content, Blob) else (content,):
+                    for chunk in _content(content) if isinstance(content, FileBlob) else (content,):
                         write_all(stream, chunk)
                 (fresh / name).chmod(0o644)
             for made in (fresh, fresh / "blobs", fresh / "blobs" / "sha256"):
@@ -158,9 +151,9 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
         raise BuildError(f"cannot write {folder}: {error.strerror}", "choose another place") from error
 
 
-def _files(image: Image, tag: str) -> dict[str, bytes | Blob]:
+def _files(image: Image, tag: str) -> dict[str, bytes | FileBlob]:
     """Every file of the layout by path."""
-    return {**{_blob(blob.layer.diff_id): blob for blob in image.layers}, **_documents(image, tag)}
+    return {**{_blob(blob.digest): blob for blob in image.layers}, **_documents(image, tag)}
 
 
 def _documents(image: Image, tag: str) -> dict[str, bytes]:
@@ -179,7 +172,7 @@ def _documents(image: Image, tag: str) -> dict[str, bytes]:
         "mediaType": _INDEX,
         "schemaVersion": 2,
     }
-    legacy = [{"Config": config, "Layers": [_blob(blob.layer.diff_id) for blob in image.layers], "RepoTags": [tag]}]
+    legacy = [{"Config": config, "Layers": [_blob(blob.digest) for blob in image.layers], "RepoTags": [tag]}]
     return {
         config: image.config,
         _blob(image.manifest_digest): image.manifest,
@@ -212,29 +205,29 @@ def _directory(path: str) -> bytes:
     return header(Entry(path=path, kind="dir", mode=0o755))
 
 
-def _member(path: str, blob: Blob) -> Iterator[bytes]:
-    yield header(Entry(path=path, kind="file", mode=0o644, size=blob.layer.size))
+def _member(path: str, blob: FileBlob) -> Iterator[bytes]:
+    yield header(Entry(path=path, kind="file", mode=0o644, size=blob.size))
     yield from _content(blob)
-    yield bytes(-blob.layer.size % BLOCK)
+    yield bytes(-blob.size % BLOCK)
 
 
-def check(blob: Blob) -> None:
+def check(blob: FileBlob) -> None:
     """Read a layer's file; raises ``BuildError`` if it is not as it was made."""
     for _ in _content(blob):
         pass
 
 
-def _content(blob: Blob) -> Iterator[bytes]:
+def _content(blob: FileBlob) -> Iterator[bytes]:
     """A layer's bytes, at the end of which they have proved to be the layer's."""
     digest = hashlib.sha256()
-    left = blob.layer.size
+    left = blob.size
     with blob.path.open("rb", buffering=0) as stream:
         while chunk := stream.read(min(_CHUNK, left)):
             left -= len(chunk)
             digest.update(chunk)
             yield chunk
-    if left or digest.hexdigest() != blob.layer.diff_id:
+    if left or digest.hexdigest() != blob.digest:
         raise BuildError(
-            f"{blob.path} is not as it was made: expected sha256 {blob.layer.diff_id}",
+            f"{blob.path} is not as it was made: expected sha256 {blob.digest}",
             f"remove it and build again: rm -r {shlex.quote(str(blob.path.parent))}",
         )
