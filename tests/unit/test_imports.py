@@ -231,6 +231,20 @@ def test_a_command_calls_use_cases_only(name: str) -> None:
     assert used <= {"cli", "cli.render", "core", "errors", "operations"}
 
 
+def test_use_cases_print_nothing() -> None:
+    """A use case reports events and returns a result: it writes to no stream and knows no exit code of an error."""
+    found = []
+    for name, path in FILES.items():
+        if package(name) != "operations":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            call = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+            if call == "print" or text in ("sys.stdout", "sys.stderr") or text.endswith("Error.exit_code"):
+                found.append(f"{name}: {call or text}")
+    assert found == []
+
+
 FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "numpy"}
 PRIVATE = {"_sha2", "_sha256", "_envbuild"}
 """C modules of the standard library of some versions, and the runtime's own name in an image."""
