@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -31,3 +33,34 @@ def test_every_page_is_in_the_navigation() -> None:
     navigation = (REFERENCE.parents[1] / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
     pages = {path.relative_to(REFERENCE.parent).as_posix() for path in REFERENCE.parent.rglob("*.md")}
     assert pages == {line.rpartition(" ")[2] for line in navigation.splitlines() if line.endswith(".md")}
+
+
+def test_links_lead_somewhere() -> None:
+    """Each relative link, in the site's pages and in those of the repository, names a file and a heading that exist."""
+    root = REFERENCE.parents[1]
+    pages = [root / "README.md", root / "CONTRIBUTING.md", root / "lockfiles" / "README.md", *root.glob("docs/**/*.md")]
+    broken = []
+    for page in pages:
+        for target in re.findall(r"\]\(([^)\s]+)\)", _prose(page)):
+            path, _, anchor = target.partition("#")
+            if "://" in target:
+                continue
+            file = (page.parent / path).resolve() if path else page
+            if not file.exists() or (anchor and anchor not in _anchors(file)):
+                broken.append(f"{page.relative_to(root)}: {target}")
+    assert broken == []
+
+
+def _prose(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^(?: {4}|\t).*$", "", text, flags=re.MULTILINE)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as Markdown's ``toc`` extension makes them."""
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", _prose(page), re.MULTILINE):
+        plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+        found.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower()))
+    return found
