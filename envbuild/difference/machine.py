@@ -112,12 +112,8 @@ def _flags(mine: list[str], theirs: list[str]) -> str:
 
 def _seen(record: Record, facts: HostFacts) -> GpuFacts:
     """Return the GPUs that the container got if the guard looked, else the machine's."""
-    table = (record.verdict or {}).get("gpu")
-    if isinstance(table, dict):
-        try:
-            return msgspec.convert(table, GpuFacts)
-        except msgspec.ValidationError:
-            pass
+    if record.verdict is not None and record.verdict.gpu is not None:
+        return record.verdict.gpu
     return facts.gpu
 
 

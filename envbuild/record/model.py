@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from envbuild.core.digest import sha256_json
 from envbuild.errors import UsageError
-from envbuild.host.facts import HostFacts
+from envbuild.host.facts import GpuFacts, HostFacts
 from envbuild.record.processes import ParameterSet, ReadFile
 
 FORMAT = 2
@@ -101,6 +101,51 @@ class Options(_Value, frozen=True, kw_only=True):
     signer: str = ""
 
 
+class GuardCheck(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """One comparison of the guard (``runtime/guard/check.py``).
+
+    Attributes:
+        field: what was compared, such as ``kernel``.
+        locked, found: both sides, for people.
+        severity: of a difference: ``hard`` (refuse), ``soft`` (warn) or ``info``.
+        meaning, fix: what a difference means, and what to do about it.
+        because: the field whose difference explains this one; empty if none does.
+        allowed: the difference was let pass by name.
+    """
+
+    field: str
+    locked: str
+    found: str
+    ok: bool
+    severity: str
+    meaning: str
+    fix: str
+    because: str = ""
+    allowed: bool = False
+
+
+class GuardVerdict(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """What the guard found before the program started.
+
+    Attributes:
+        verified: ``yes``, ``overridden`` or ``no``.
+        gate: which of the guard's gates it was.
+        lock: the lock's file name.
+        controls: seeds and switches were on.
+        gpu: what the GPU probe found; None if it was not asked.
+    """
+
+    format: int
+    ok: bool
+    verified: str
+    gate: str
+    lock: str
+    controls: bool
+    duration_ms: float
+    checks: tuple[GuardCheck, ...]
+    gpu: GpuFacts | None = None
+
+
 class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
     """One array of a saved model.
 
@@ -187,7 +232,7 @@ class Record(_Value, frozen=True, kw_only=True):
     gpus: str = ""
     host: HostFacts | None = None
     verified: Verified = ""
-    verdict: dict[str, Any] | None = None
+    verdict: GuardVerdict | None = None
     processes: tuple[dict[str, Any], ...] = ()
     parameters: tuple[ParameterSet, ...] = ()
     configs: tuple[ReadFile, ...] = ()
@@ -278,11 +323,12 @@ def cpu_numbers(cpuset: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def verified(state: State | None, verdict: dict[str, Any] | None) -> Verified:
+def verified(state: State | None, verdict: GuardVerdict | None) -> Verified:
     """Return what a verdict means for the record of a run in this state."""
     if verdict is None:
         return "no" if state == "finished" else ""
-    if verdict.get("ok") is not True:
+    if not verdict.ok:
         return "refused"
-    said = verdict.get("verified", "yes")
-    return said if said in ("yes", "overridden") else "no"
+    if verdict.verified == "yes":
+        return "yes"
+    return "overridden" if verdict.verified == "overridden" else "no"

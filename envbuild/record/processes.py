@@ -74,7 +74,7 @@ def facts(
         inputs: paths of declared inputs relative to the project: they are digested as such and are no configuration.
         digest: of data that was read; the hook only lists it.
     """
-    processes = sorted((_clean(process) for process in found), key=_place)
+    processes = sorted((encodable(process) for process in found), key=_place)
     modules = _files(processes, "modules")
     own = {file.path for file in modules}
     configs = [file for file in _files(processes, "configs") if file.path not in own and not _below(file.path, inputs)]
@@ -173,12 +173,12 @@ def _below(path: str, inputs: Sequence[str]) -> bool:
     return any(path == name or path.startswith(f"{name}/") for name in names)
 
 
-def _clean(value: Any) -> Any:
+def encodable(value: Any) -> Any:
     """Replace halves of surrogate pairs, which come from arguments that are no UTF-8: no JSON encoder takes them."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_clean(key): _clean(part) for key, part in value.items()}
+        return {encodable(key): encodable(part) for key, part in value.items()}
     if isinstance(value, list):
-        return [_clean(part) for part in value]
+        return [encodable(part) for part in value]
     return value

@@ -7,8 +7,8 @@ from envbuild.record.model import Record
 
 def allowed(record: Record) -> tuple[str, ...]:
     """Name the fields that differed and were let pass."""
-    checks = (record.verdict or {}).get("checks", ())
-    return tuple(str(check.get("field")) for check in checks if check.get("allowed") and not check.get("ok"))
+    checks = record.verdict.checks if record.verdict else ()
+    return tuple(check.field for check in checks if check.allowed and not check.ok)
 
 
 def doubt(record: Record) -> str:

@@ -29,7 +29,7 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, processes, sources
 from envbuild.record.git import git_state
-from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.record.model import GuardVerdict, LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, workspace
 from envbuild.runs.container import chosen_gpus, container_run, gpu_option
 from envbuild.runs.request import RunEngine, RunRequest
@@ -80,7 +80,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         raise
     finally:
         changed |= facts.result() | _observations(folder, inputs, request.mounted)
-        if changed["state"] == "finished" and (changed["verdict"] or {}).get("ok") is False:
+        if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.mounted, inputs)
@@ -254,7 +254,7 @@ class _Facts:
 
 def _observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
     """Read what guard and hook left: the verdict, and one file per Python process."""
-    verdict = _table(read_foreign(folder / "verdict.json", _FILE))
+    verdict = _verdict(_table(read_foreign(folder / "verdict.json", _FILE)))
     found, left = [], _PROCESSES
     for path in sorted(folder.glob("process-*.json"))[:_MOST_PROCESSES]:
         data = read_foreign(path, min(_FILE, left))
@@ -286,6 +286,14 @@ class FileDigests:
             return sha256_file(file)
         except (OSError, ValueError, RuntimeError):  # a name that is none, a circle of links
             return None
+
+
+def _verdict(table: dict[str, Any] | None) -> GuardVerdict | None:
+    """Return the guard's verdict; None for what the guard did not write."""
+    try:
+        return msgspec.convert(processes.encodable(table), GuardVerdict | None)
+    except msgspec.ValidationError:
+        return None
 
 
 def _table(data: bytes | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from envbuild.record.model import Git, LockFacts, Options, Output, Record, Script, Tensor
+from envbuild.record.model import Git, GuardVerdict, LockFacts, Options, Output, Record, Script, Tensor
 from envbuild.record.processes import Parameter, ParameterSet, ReadFile
 from tests.support.hosts import gpu, host
 
@@ -41,6 +41,16 @@ def process(**facts: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def verdict(*checks: dict[str, Any], **facts: Any) -> GuardVerdict:
+    """What the guard writes; of each check what a test is about."""
+    check = {"locked": "", "found": "", "ok": True, "severity": "hard", "meaning": "", "fix": ""}
+    whole = {
+        "format": 1, "ok": True, "verified": "yes", "gate": "entrypoint", "lock": "pylock.digits.toml",
+        "controls": True, "duration_ms": 40.0, "checks": [{**check, **each} for each in checks], **facts,
+    }  # fmt: skip
+    return msgspec.convert(whole, GuardVerdict)
+
+
 def record(identity: str = A, **changes: Any) -> Record:
     """A finished run of which everything is recorded."""
     whole = Record(
@@ -50,7 +60,7 @@ def record(identity: str = A, **changes: Any) -> Record:
         script=Script(path="train.py", sha256=sha("3")), environment={"OMP_NUM_THREADS": "2", "HF_TOKEN": "***"},
         options=Options(network="none", workspace="rw", user="0:0"), inputs={"data": sha("4")}, recipe=sha("5"),
         git=Git(commit="e" * 40, branch="main", dirty=False, diff_sha256="", untracked=0), gpus="1",
-        host=host([gpu()]), verified="yes", verdict={"ok": True, "checks": [], "duration_ms": 40.0},
+        host=host([gpu()]), verified="yes", verdict=verdict(),
         processes=(process(),), parameters=parameters(learning_rate=0.1, epochs=3),
         configs=(ReadFile(path="conf.json", size=2, sha256=sha("6")),),
         modules=(

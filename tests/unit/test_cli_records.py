@@ -15,6 +15,7 @@ from envbuild import cli
 from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.record import history
 from envbuild.record.model import Git, LockFacts, Options, Output, Point, Record, Script, Tensor, dumps, record_schema
+from tests.support.records import verdict
 
 SHA = "ab" * 32
 OTHER = "01JC" + "0" * 22
@@ -93,19 +94,17 @@ FULL: dict[str, Any] = {
         network="bridge", workspace="ro", controls=False, allow=("gpu.driver",), gpus="2", cpus=1.5, cpuset="0-1",
         memory=10**9, mounts=("/a:/b:ro",),
     ),
-    "verdict": {
-        "ok": True, "duration_ms": 41.2,
-        "checks": [
-            {"field": "cpu", "ok": True},
-            {"field": "cpus", "ok": False, "locked": "4 threads", "found": "2 CPUs"},
-            {"field": "gpu.driver", "ok": False, "allowed": True, "locked": "550.1", "found": "550.54"},
-        ],
-        "gpu": {
+    "verdict": verdict(
+        {"field": "cpu"},
+        {"field": "cpus", "ok": False, "locked": "4 threads", "found": "2 CPUs"},
+        {"field": "gpu.driver", "ok": False, "allowed": True, "locked": "550.1", "found": "550.54"},
+        duration_ms=41.2,
+        gpu={
             "devices": [
                 {"name": "G1", "uuid": "GPU-1", "mig": "none"}, {"name": "G1", "uuid": "MIG-2", "mig": "3g.40gb"},
             ],
         },
-    },
+    ),
     "processes": (
         {
             "pid": 7, "seed": 42, "frameworks": {"numpy": "2.4.6", "keras": "3.15.1"},

@@ -15,7 +15,7 @@ from envbuild.record.model import Git, LockFacts, Output, Record, Script
 from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
-from tests.support.records import A, B, other_results, parameters, process, record, sha
+from tests.support.records import A, B, other_results, parameters, process, record, sha, verdict
 
 
 def sentences(a: Record, b: Record, **known: Any) -> list[str]:
@@ -344,7 +344,7 @@ CHANGED: dict[str, Any] = {
     "gpus": "2",
     "host": host([gpu()], memory=1),
     "verified": "no",
-    "verdict": {"gpu": {"devices": [{"name": "T4"}]}},
+    "verdict": verdict(gpu={"devices": [{"name": "T4"}]}),
     "processes": (process(seed=1),),
     "parameters": parameters(learning_rate=0.2, epochs=3),
     "configs": (),

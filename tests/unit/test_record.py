@@ -14,6 +14,7 @@ from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.record.compare_outputs import compare, different_tensors, same_tensors
 from envbuild.record.model import (
     Git,
+    GuardVerdict,
     LockFacts,
     Options,
     Output,
@@ -28,6 +29,7 @@ from envbuild.record.model import (
     record_schema,
     verified,
 )
+from tests.support.records import verdict
 
 SHA = "ab" * 32
 
@@ -54,7 +56,7 @@ def a_record(**changes: Any) -> Record:
             gpu=GpuFacts(driver="550.54", devices=(HostGpu(name="g", uuid="u", memory=1),)),
         ),
         verified="yes",
-        verdict={"ok": True, "duration_ms": 41.2, "checks": []},
+        verdict=verdict(duration_ms=41.2),
         outputs=(Output(path="model.keras", change="created", size=3, sha256=SHA),),
     )  # fmt: skip
     return msgspec.structs.replace(record, **changes)
@@ -174,24 +176,22 @@ def test_which_gpus_are_named_is_no_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "verdict", "said"),
+    ("state", "found", "said"),
     [
-        ("finished", {"ok": True}, "yes"),
-        ("finished", {"ok": True, "verified": "yes"}, "yes"),
-        ("finished", {"ok": True, "verified": "overridden"}, "overridden"),
-        ("finished", {"ok": True, "verified": "no"}, "no"),
-        ("finished", {"ok": True, "verified": False}, "no"),
-        ("finished", {}, "refused"),
-        ("refused", {"ok": False, "verified": "no"}, "refused"),
+        ("finished", verdict(), "yes"),
+        ("finished", verdict(verified="overridden"), "overridden"),
+        ("finished", verdict(verified="no"), "no"),
+        ("finished", verdict(verified="whatever"), "no"),
+        ("refused", verdict(ok=False, verified="no"), "refused"),
         ("finished", None, "no"),
         ("running", None, ""),
         ("failed", None, ""),
         ("interrupted", None, ""),
     ],
 )
-def test_what_a_verdict_means(state: Any, verdict: dict[str, Any] | None, said: str) -> None:
+def test_what_a_verdict_means(state: Any, found: GuardVerdict | None, said: str) -> None:
     """What ran without a verdict, or past a guard that was off, is not verified; what did not run is neither."""
-    assert verified(state, verdict) == said
+    assert verified(state, found) == said
 
 
 def test_comparison_names_every_file_that_differs() -> None:
@@ -202,13 +202,11 @@ def test_comparison_names_every_file_that_differs() -> None:
     assert compare(a_record(outputs=(other,)), a_record()) == ("log.txt", "model.keras")
 
 
-ALLOWED: dict[str, Any] = {
-    "ok": True, "verified": "overridden", "duration_ms": 41.2,
-    "checks": [
-        {"field": "gpu.driver", "ok": False, "allowed": True}, {"field": "kernel", "ok": True, "allowed": False},
-        {"field": "gpu.ecc", "ok": False, "severity": "soft"}, {"field": "gpu.sms", "ok": False, "allowed": True},
-    ],
-}  # fmt: skip
+ALLOWED = verdict(
+    {"field": "gpu.driver", "ok": False, "allowed": True}, {"field": "kernel"},
+    {"field": "gpu.ecc", "ok": False, "severity": "soft"}, {"field": "gpu.sms", "ok": False, "allowed": True},
+    verified="overridden", duration_ms=41.2,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

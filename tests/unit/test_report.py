@@ -23,7 +23,7 @@ from envbuild.reports.page import MOST, render
 from envbuild.reports.values import Distance, Run
 from tests.support.locks import small_lock
 from tests.support.pages import Page
-from tests.support.records import A, B, other_results, parameters, record, sha
+from tests.support.records import A, B, other_results, parameters, record, sha, verdict
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "report.html"
 CSS = Path(__file__).parents[2] / "templates" / "report.css"
@@ -106,7 +106,7 @@ def _hostile(identity: str, learning_rate: float) -> Record:
     table = msgspec.to_builtins(record(identity))
     table["command"] = [HOSTILE, f"--rate={HOSTILE}"]
     table["environment"] = table["engine"] = {"name": HOSTILE, HOSTILE: HOSTILE}
-    table["verdict"] = {"ok": True, "checks": [{"field": HOSTILE, "ok": False, "allowed": True}]}
+    table["verdict"] = msgspec.to_builtins(verdict({"field": HOSTILE, "ok": False, "allowed": True}))
     table["verified"] = "overridden"
     table["inputs"] = {HOSTILE: sha("4")}
     table["problem"] = table["directory"] = HOSTILE

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
@@ -20,6 +21,7 @@ from envbuild.runs import container, gpus
 from envbuild.runs import execute as stage
 from envbuild.runs.execute import caller_ids, command_line, run
 from envbuild.runs.request import RunRequest
+from tests.support.records import verdict as guard_verdict
 from tests.support.ticks import next_tick
 
 CONFIG = "ab" * 32
@@ -209,7 +211,7 @@ def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
     def action(folder: Path) -> int:
         states.append(json.loads((folder.parent / "record.json").read_text())["state"])
         (project / "model.keras").write_bytes(b"model")
-        (folder / "verdict.json").write_text('{"format": 1, "ok": true, "duration_ms": 3}')
+        (folder / "verdict.json").write_bytes(msgspec.json.encode(guard_verdict(duration_ms=3.0)))
         (folder / "process-7.json").write_text('{"seeds": {"python": 42}}')
         (folder / "process-8.json").write_text("damaged")
         return 3
@@ -230,7 +232,7 @@ def test_a_refusal_is_read_from_the_verdict(project: Path) -> None:
     assert run(a_request(project, "train.py"), Engine(lambda folder: 78)).state == "finished"
 
     def refuse(folder: Path) -> int:
-        (folder / "verdict.json").write_text('{"format": 1, "ok": false}')
+        (folder / "verdict.json").write_bytes(msgspec.json.encode(guard_verdict(ok=False, verified="no")))
         return 78
 
     record = run(a_request(project, "train.py"), Engine(refuse))
@@ -375,18 +377,23 @@ def test_overrides_reach_the_guard_and_the_record(project: Path) -> None:
     ("verdict", "said"),
     [
         (None, "no"),
-        ('{"ok": true, "verified": "yes"}', "yes"),
-        ('{"ok": true, "verified": "overridden"}', "overridden"),
-        ('{"ok": true, "verified": "no"}', "no"),
-        ('{"ok": false, "verified": "no"}', "refused"),
+        ({"ok": True, "verified": "yes"}, "yes"),
+        ({"ok": True, "verified": "overridden"}, "overridden"),
+        ({"ok": True, "verified": "no"}, "no"),
+        ({"ok": False, "verified": "no"}, "refused"),
+        ({"ok": "yes", "verified": "yes"}, "no"),  # not the guard's
+        ({"checks": [{"field": "kernel"}]}, "no"),
     ],
 )
-def test_the_record_says_whether_the_host_was_verified(project: Path, verdict: str | None, said: str) -> None:
+def test_the_record_says_whether_the_host_was_verified(
+    project: Path, verdict: dict[str, Any] | None, said: str
+) -> None:
     """A run past the guard is known by its record: not verified."""
 
     def action(folder: Path) -> int:
         if verdict:
-            (folder / "verdict.json").write_text(verdict)
+            whole = json.loads(msgspec.json.encode(guard_verdict())) | verdict
+            (folder / "verdict.json").write_text(json.dumps(whole))
         return 0
 
     assert run(a_request(project, "train.py"), Engine(action)).verified == said
@@ -401,7 +408,7 @@ def test_the_fingerprint_is_kept_and_handed_on(project: Path) -> None:
         def action(folder: Path) -> int:
             expected = folder / "expected-fingerprint.json"
             given.append(json.loads(expected.read_bytes())["parts"] if expected.exists() else None)
-            (folder / "verdict.json").write_text(json.dumps(verdict))
+            (folder / "verdict.json").write_bytes(msgspec.json.encode(guard_verdict(**verdict)))
             (folder / "fingerprint.json").write_text(json.dumps({"parts": parts}))
             return 0
 

@@ -12,7 +12,7 @@ import msgspec
 
 from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
-from envbuild.record.model import Options, Output, Record
+from envbuild.record.model import GuardVerdict, Options, Output, Record
 from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective
 from envbuild.record.summary import doubt
 
@@ -105,19 +105,18 @@ def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
     if verdict is None:
         yield "guard", "left no verdict", doubt(record)
         return
-    checks = verdict.get("checks", [])
-    wrong = [check for check in checks if not check.get("ok")]
-    said = doubt(record) or ("the host matches the lock" if verdict.get("ok") else "refused")
-    yield "guard", said, plural(len(checks), "check"), f"{verdict.get('duration_ms', 0):.0f} ms"
-    for check in wrong:
-        word = "allowed: " if check.get("allowed") else ""
-        yield "", f"{word}{check.get('field')}: locked {check.get('locked')}, found {check.get('found')}"
+    host = doubt(record) or ("the host matches the lock" if verdict.ok else "refused")
+    yield "guard", host, plural(len(verdict.checks), "check"), f"{verdict.duration_ms:.0f} ms"
+    for check in verdict.checks:
+        if not check.ok:
+            allowed = "allowed: " if check.allowed else ""
+            yield "", f"{allowed}{plain(check.field)}: locked {plain(check.locked)}, found {plain(check.found)}"
 
 
-def _handed_over(verdict: dict[str, Any] | None) -> Iterator[str]:
+def _handed_over(verdict: GuardVerdict | None) -> Iterator[str]:
     """Yield the GPUs that the guard saw in the container."""
-    for device in ((verdict or {}).get("gpu") or {}).get("devices", ()):
-        yield plain(" ".join(str(device.get(key) or "") for key in ("name", "mig", "uuid")).replace(" none ", " "))
+    for device in verdict.gpu.devices if verdict and verdict.gpu else ():
+        yield plain(" ".join((device.name, device.mig, device.uuid)).replace(" none ", " "))
 
 
 def _process(process: dict[str, Any]) -> Iterator[str]:

@@ -10,8 +10,8 @@ from envbuild.record.summary import doubt
 def summary(record: Record) -> str:
     """Say in one line what became of a run."""
     parts = [f"run {record.id[:10]} {'refused' if record.state == 'refused' else 'recorded'}"]
-    if record.verdict is not None and "duration_ms" in record.verdict:
-        parts.append(f"guard {record.verdict['duration_ms']:.0f} ms")
+    if record.verdict is not None:
+        parts.append(f"guard {record.verdict.duration_ms:.0f} ms")
     if said := doubt(record):
         parts.append(said)
     if record.out_of_memory:
