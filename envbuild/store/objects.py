@@ -271,6 +271,7 @@ class Store:
                     with self.explained(NO_SPACE, BuildError):
                         fresh.mkdir(0o755)
                         make(fresh)
+                        _protect(fresh)
                         atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)))
                     fresh.replace(folder)
             finally:
@@ -318,6 +319,14 @@ def _key(key: str) -> str:
     if not SHA256.fullmatch(key):
         raise ValueError(f"not a key of derived things: {key!r}")
     return key
+
+
+def _protect(folder: Path) -> None:
+    """Leave the right to write to the owner alone, whatever the umask: nobody asks later who wrote a layer."""
+    for path in folder.rglob("*"):
+        mode = path.lstat().st_mode
+        if mode & (stat.S_IWGRP | stat.S_IWOTH) and not stat.S_ISLNK(mode):
+            path.chmod(stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -103,7 +103,7 @@ def test_nobody_else_may_write_whatever_the_umask(tmp_path: Path) -> None:
     try:
         store = Store(tmp_path / "cache" / "store")
         store.add_bytes(b"x")
-        store.derive("layers", sha256_bytes(b"k"), lambda folder: (folder / "note").touch(0o644))
+        store.derive("layers", sha256_bytes(b"k"), lambda folder: (folder / "note").touch())
         leases.end(store.root)
     finally:
         os.umask(before)
