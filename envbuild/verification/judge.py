@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -23,6 +23,7 @@ from envbuild.record.compare_outputs import different_tensors
 from envbuild.record.model import Record, State
 
 Outcome = Literal["identical", "different", "failed", "refused"]
+ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "stdout"]
 
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _WORDS = "time|times|sec|secs|seconds|duration|elapsed|eta|speed|throughput|fps|memory|mem"
@@ -59,6 +60,26 @@ class _Value(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the parts."""
 
 
+class Channel(_Value, frozen=True, kw_only=True):
+    """One way in which a program leaves results, compared over all runs.
+
+    Attributes:
+        kind: which.
+        count: how many results the first run left there, such as files or lines.
+        compared: them in a phrase; empty if there are none, or if there is nothing to say of them.
+        masked: what was left out of the comparison, a phrase each.
+        differs: what differs between the first two results, a phrase each; none if all runs are equal here.
+        names: names of what differs, such as files and metrics.
+    """
+
+    kind: ChannelKind
+    count: int
+    compared: str = ""
+    masked: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
 class Verdict(_Value, frozen=True, kw_only=True):
     """What a verification found.
 
@@ -66,22 +87,18 @@ class Verdict(_Value, frozen=True, kw_only=True):
         outcome: ``failed``: the program ended badly in all runs; ``refused``: the guard did not let it start.
         runs: how many runs were compared; ``asked``: how many there should have been.
         groups: indexes of runs with equal results, in the order in which each result was first seen.
-        compared: what was equal in all runs, a phrase each; empty if there was nothing but the exit code.
+        channels: what was compared, and what differs between the first two results.
         volatile: files of equal content in other bytes.
         ignored: files that were not compared, as asked.
-        differs: what differs between the first two results, a phrase each.
-        differing_files: the files among that.
     """
 
     outcome: Outcome
     runs: int
     asked: int
     groups: tuple[tuple[int, ...], ...]
-    compared: tuple[str, ...] = ()
+    channels: tuple[Channel, ...] = ()
     volatile: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    differs: tuple[str, ...] = ()
-    differing_files: tuple[str, ...] = ()
     exit_codes: tuple[int | None, ...] = ()
     states: tuple[State, ...] = ()
 
@@ -89,6 +106,28 @@ class Verdict(_Value, frozen=True, kw_only=True):
     def pair(self) -> tuple[int, int]:
         """Indexes of two runs with different results."""
         return self.groups[0][0], self.groups[1][0]
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What was equal in all runs, a phrase each; empty if there was nothing but the exit code."""
+        if self.outcome != "identical":
+            return ()
+        return tuple(channel.compared for channel in self.channels if channel.compared)
+
+    @property
+    def differs(self) -> tuple[str, ...]:
+        """What differs between the first two results, a phrase each."""
+        return tuple(phrase for channel in self.channels for phrase in channel.differs)
+
+    def channel(self, kind: ChannelKind) -> Channel | None:
+        """Return a channel; None if it was not compared."""
+        return next((channel for channel in self.channels if channel.kind == kind), None)
+
+    @property
+    def differing_files(self) -> tuple[str, ...]:
+        """The files that differ between the first two results."""
+        files = self.channel("files")
+        return files.names if files is not None else ()
 
 
 def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdict:
@@ -99,48 +138,171 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
         asked: how many there should have been.
         ignore: patterns of files that are not compared, as ``fnmatch`` has them.
     """
-    groups: dict[str, list[int]] = {}
     prints = not any(_files(each, ignore) or each.trace or _metrics(each.record) for each in runs)
+    readers: list[_Reader] = [_End(), _Files(ignore), _Deleted(ignore), _Steps(), _Metrics()]
+    readers += [_StandardOutput()] if prints else []
+    groups: dict[str, list[int]] = {}
     for index, each in enumerate(runs):
-        groups.setdefault(_key(each, ignore, prints), []).append(index)
-    common: dict[str, Any] = {
-        "runs": len(runs),
-        "asked": asked,
-        "groups": tuple(map(tuple, groups.values())),
-        "exit_codes": tuple(each.record.exit_code for each in runs),
-        "states": tuple(each.record.state for each in runs),
-        "ignored": tuple(sorted({path for each in runs for path in _paths(each) if _ignored(path, ignore)})),
-    }
+        groups.setdefault(sha256_json([reader.value(each) for reader in readers]), []).append(index)
+    outcome: Outcome = "identical" if len(groups) == 1 else "different"
     if any(each.record.state == "refused" for each in runs):
-        return Verdict(outcome="refused", **common)
-    if not any(each.ended_well for each in runs):
-        return Verdict(outcome="failed", **common)
-    if len(groups) == 1:
-        volatile = _volatile(runs)
-        return Verdict(outcome="identical", compared=_compared(runs[0], ignore, prints), volatile=volatile, **common)
-    first, second, *_ = groups.values()
-    one, other = runs[first[0]], runs[second[0]]
-    files = _differing_files(one, other, ignore)
+        outcome = "refused"
+    elif not any(each.ended_well for each in runs):
+        outcome = "failed"
+    pair = None
+    if outcome == "different":
+        first, second, *_ = groups.values()
+        pair = runs[first[0]], runs[second[0]]
     return Verdict(
-        outcome="different",
-        differs=_differs(one, other, files, prints),
-        differing_files=files,
-        **common,
+        outcome=outcome,
+        runs=len(runs),
+        asked=asked,
+        groups=tuple(map(tuple, groups.values())),
+        channels=tuple(_channel(reader, runs[0], pair) for reader in readers),
+        volatile=_volatile(runs) if outcome == "identical" else (),
+        ignored=tuple(sorted({path for each in runs for path in _paths(each) if _ignored(path, ignore)})),
+        exit_codes=tuple(each.record.exit_code for each in runs),
+        states=tuple(each.record.state for each in runs),
     )
+
+
+def _channel(reader: _Reader, first: Ran, pair: tuple[Ran, Ran] | None) -> Channel:
+    """Say what was compared, and where two runs differ what differs."""
+    count, compared = reader.compared(first)
+    differs, names = ((), ()) if pair is None else reader.differences(*pair)
+    return Channel(kind=reader.kind, count=count, compared=compared, differs=differs, names=names)
+
+
+class _Reader(Protocol):
+    """Knows one kind of result."""
+
+    kind: ChannelKind
+
+    def value(self, run: Ran) -> Any:
+        """Return what equal runs have in common, as JSON values."""
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        """Return how many results a run left, and them in a phrase."""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return what differs between two runs: a phrase each, and names."""
+
+
+class _End:
+    """How the program ended."""
+
+    kind: ChannelKind = "end"
+
+    def value(self, run: Ran) -> Any:
+        return [run.record.state, run.record.exit_code]
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        return 1, ""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if self.value(one) == self.value(other):
+            return (), ()
+        return (f"{_ended(one.record)} in one run, {_ended(other.record)} in another",), ()
+
+
+class _Files:
+    """Files that the program left, by their content.
+
+    Args:
+        ignore: patterns of those that are not compared.
+    """
+
+    kind: ChannelKind = "files"
+
+    def __init__(self, ignore: Sequence[str]) -> None:
+        self._ignore = ignore
+
+    def value(self, run: Ran) -> Any:
+        return sorted(_files(run, self._ignore).items())
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        count = len(_files(run, self._ignore))
+        return count, plural(count, "file") if count else ""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        mine, theirs = _files(one, self._ignore), _files(other, self._ignore)
+        names = tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))
+        if not names:
+            return (), ()
+        return (_some([_with_tensors(path, one.record, other.record) for path in names]),), names
+
+
+class _Deleted:
+    """Files of the project that the program removed; ``ignore`` as for files."""
+
+    kind: ChannelKind = "deleted"
+
+    def __init__(self, ignore: Sequence[str]) -> None:
+        self._ignore = ignore
+
+    def value(self, run: Ran) -> Any:
+        return [path for path in run.record.deleted if not _ignored(path, self._ignore)]
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        return len(self.value(run)), ""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        names = tuple(sorted({*self.value(one)} ^ {*self.value(other)}))
+        return ((f"deleted: {_some(names)}",) if names else ()), names
+
+
+class _Steps:
+    """The parameters after each step of an optimiser, from the step traces."""
+
+    kind: ChannelKind = "steps"
+
+    def value(self, run: Ran) -> Any:
+        return run.trace
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        return run.steps, f"{plural(run.steps, 'step')} of {plural(run.tensors, 'tensor')}" if run.steps else ""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return (("the parameters in training",) if one.trace != other.trace else ()), ()
+
+
+class _Metrics:
+    """What the program measured, but for times."""
+
+    kind: ChannelKind = "metrics"
+
+    def value(self, run: Ran) -> Any:
+        return _metrics(run.record)
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        count = len(_metrics(run.record))
+        return count, plural(count, "metric") if count else ""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        mine, theirs = _metrics(one.record), _metrics(other.record)
+        names = tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
+        phrase = f"metrics: {_some([_with_values(name, mine, theirs) for name in names])}"
+        return ((phrase,) if names else ()), names
+
+
+class _StandardOutput:
+    """What the program printed."""
+
+    kind: ChannelKind = "stdout"
+
+    def value(self, run: Ran) -> Any:
+        return run.printed
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        return run.lines, f"{plural(run.lines, 'line')} of standard output" if run.lines else ""
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return (("standard output",) if one.printed != other.printed else ()), ()
 
 
 def is_event_file(path: str) -> bool:
     """Whether a file is TensorBoard's: its name and its bytes hold the time."""
     return _EVENTS.fullmatch(PurePosixPath(path).name) is not None
-
-
-def _key(run: Ran, ignore: Sequence[str], prints: bool) -> str:
-    """Return the digest of a result."""
-    record = run.record
-    printed = run.printed if prints else ""
-    deleted = [path for path in record.deleted if not _ignored(path, ignore)]
-    files = sorted(_files(run, ignore).items())
-    return sha256_json([record.state, record.exit_code, files, deleted, run.trace, _metrics(record), printed])
 
 
 def _files(run: Ran, ignore: Sequence[str]) -> dict[str, str | None]:
@@ -177,45 +339,6 @@ def _volatile(runs: Sequence[Ran]) -> tuple[str, ...]:
             if output.content:
                 seen.setdefault(output.path, set()).add(output.sha256)
     return tuple(sorted(path for path, digests in seen.items() if len(digests) > 1))
-
-
-def _compared(run: Ran, ignore: Sequence[str], prints: bool) -> tuple[str, ...]:
-    """Say what was equal."""
-    found = []
-    if files := _files(run, ignore):
-        found.append(plural(len(files), "file"))
-    if run.steps:
-        found.append(f"{plural(run.steps, 'step')} of {plural(run.tensors, 'tensor')}")
-    if metrics := _metrics(run.record):
-        found.append(plural(len(metrics), "metric"))
-    if prints:
-        found += [f"{plural(run.lines, 'line')} of standard output"] if run.lines else []
-    return tuple(found)
-
-
-def _differing_files(one: Ran, other: Ran, ignore: Sequence[str]) -> tuple[str, ...]:
-    mine, theirs = _files(one, ignore), _files(other, ignore)
-    return tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))
-
-
-def _differs(one: Ran, other: Ran, files: Sequence[str], prints: bool) -> tuple[str, ...]:
-    """Say what differs between two runs."""
-    found = []
-    a, b = one.record, other.record
-    if (a.state, a.exit_code) != (b.state, b.exit_code):
-        found.append(f"{_ended(a)} in one run, {_ended(b)} in another")
-    if files:
-        found.append(_some([_with_tensors(path, a, b) for path in files]))
-    if a.deleted != b.deleted:
-        found.append(f"deleted: {_some(sorted({*a.deleted} ^ {*b.deleted}))}")
-    if one.trace != other.trace:
-        found.append("the parameters in training")
-    mine, theirs = _metrics(a), _metrics(b)
-    if metrics := [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]:
-        found.append(f"metrics: {_some([_with_values(name, mine, theirs) for name in metrics])}")
-    if prints and one.printed != other.printed:
-        found.append("standard output")
-    return tuple(found)
 
 
 def _with_tensors(path: str, a: Record, b: Record) -> str:

@@ -23,7 +23,7 @@ from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.causes import Evidence, Operation, TextDifference, rank_causes
-from envbuild.verification.judge import Ran, Verdict, judge
+from envbuild.verification.judge import Channel, Ran, Verdict, judge
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
@@ -117,6 +117,22 @@ def test_differences_are_named() -> None:
         "deleted: d",
         "the parameters in training",
     )
+
+
+def test_channels_say_what_was_compared_and_what_differs() -> None:
+    """Each kind of result has its count, its phrase, and of two results what differs, by name."""
+    one = ran(output(), trace="1", steps=3, tensors=2, metrics={"loss": ((1, 0.5),), "time": ((1, 2.0),)})
+    two = ran(output(sign="2"), trace="1", steps=3, tensors=2, metrics={"loss": ((1, 0.25),), "time": ((1, 3.0),)})
+    verdict = judge([one, two], 2)
+    assert verdict.channels == (
+        Channel(kind="end", count=1),
+        Channel(kind="files", count=1, compared="1 file", differs=("out.txt",), names=("out.txt",)),
+        Channel(kind="deleted", count=0),
+        Channel(kind="steps", count=3, compared="3 steps of 2 tensors"),
+        Channel(kind="metrics", count=1, compared="1 metric", differs=("metrics: loss 0.5 → 0.25",), names=("loss",)),
+    )
+    assert verdict.compared == ()
+    assert verdict.channel("stdout") is None
 
 
 def test_the_trace_alone_can_differ() -> None:
@@ -394,7 +410,10 @@ def verdict(**changes: Any) -> Verdict:
     """Five runs, of which the second differs."""
     table: dict[str, Any] = {
         "outcome": "different", "runs": 5, "asked": 5, "groups": ((0, 2, 3, 4), (1,)),
-        "differs": ("model.npz (1 of 8 tensors: conv2d_1/kernel)", "the parameters in training"),
+        "channels": (
+            Channel(kind="files", count=1, differs=("model.npz (1 of 8 tensors: conv2d_1/kernel)",)),
+            Channel(kind="steps", count=1, differs=("the parameters in training",)),
+        ),
     }  # fmt: skip
     return Verdict(**{**table, **changes})
 

@@ -39,6 +39,9 @@ def as_json(result: Verification) -> dict[str, Any]:
     verdict, ids = result.verdict, [run.record.id for run in result.runs]
     table = {
         **msgspec.to_builtins(verdict),
+        "compared": list(verdict.compared),
+        "differs": list(verdict.differs),
+        "differing_files": list(verdict.differing_files),
         "identical": verdict.outcome == "identical",
         "ids": ids,
         "groups": [[ids[index] for index in group] for group in verdict.groups],
