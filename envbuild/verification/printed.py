@@ -1,0 +1,343 @@
+"""What a program prints, made comparable between runs: what differs in every run is masked, all else counts.
+
+Masked are measurements (times, rates, memory), addresses, and names that are made for the moment. A date or a number of
+seconds counts as a time only if it is about when the run was, so that dates in data and large numbers are results. What
+is masked leaves a mark of its kind. A terminal is followed as far as programs use it that draw progress: carriage
+return, cursor up, colours; a line is what it shows at last.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+
+import msgspec
+
+_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
+_BEFORE = 26 * 3600.0
+"""Seconds before the start of a run that still count as its time: other time zones, files of just before."""
+_AFTER = 30 * 86400.0
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_WORK = (
+    r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
+    r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes)"
+)
+"""What is counted in rates; other units, such as metres, belong to results."""
+_OF_RATE = r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?)"
+_OF_TIME = r"(?:time|elapsed|took|duration|eta|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+_OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
+_ROWS = 64
+"""Rows up to which a cursor can be moved back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A line whose volatile parts are replaced by marks, and the kinds of those."""
+
+    text: str
+    kinds: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A line as it is shown at last; ``number`` from 1."""
+
+    number: int
+    text: str
+    masked: Masked
+
+
+class Printed(msgspec.Struct, frozen=True, kw_only=True):
+    """What one stream was, as far as runs are compared.
+
+    Attributes:
+        lines: how many there were.
+        sha256: digest of all lines, masked.
+        unordered: digest that does not depend on the order of the lines.
+        masked: by kind, how many lines had something masked.
+    """
+
+    lines: int = 0
+    sha256: str = ""
+    unordered: str = ""
+    masked: dict[str, int] = {}
+
+
+class Masks:
+    """Knows what to mask in the output of one run.
+
+    Args:
+        start: when the run began, seconds since 1970.
+    """
+
+    def __init__(self, start: float) -> None:
+        self._window = (start - _BEFORE, start + _AFTER)
+
+    def mask(self, line: str) -> Masked:
+        """Replace what differs in every run."""
+        if _DIGIT.search(line) is None:
+            return Masked(line, frozenset())
+        kinds: set[str] = set()
+        lower = line.lower()
+        for rule in _TABLE:
+            if not rule.gate or any(part in lower for part in rule.gate):
+                line = rule.pattern.sub(partial(self._replace, rule, kinds), line)
+        return Masked(line, frozenset(kinds))
+
+    def _replace(self, rule: _Rule, kinds: set[str], found: re.Match[str]) -> str:
+        if rule.moment is not None:
+            moment = rule.moment(found)
+            if moment is None or not self._window[0] <= moment <= self._window[1]:
+                return found[0]
+        kinds.add(rule.kind)
+        return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
+
+
+Moment = Callable[["re.Match[str]"], "float | None"]
+"""Returns the moment that a text names, in seconds since 1970; None if it is none."""
+
+
+def _date(found: re.Match[str]) -> float | None:
+    """Return the noon of a date."""
+    parts = found.groupdict()
+    month = parts["month"].lower()
+    try:
+        number = _MONTHS.index(month[:3]) + 1 if month[:1].isalpha() else int(month)
+        return datetime(int(parts["year"]), number, int(parts["day"]), 12, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+
+
+def _epoch(found: re.Match[str]) -> float | None:
+    """Return the moment of a number of seconds, milliseconds, microseconds or nanoseconds since 1970."""
+    whole = found["whole"]
+    return float(int(whole) / 10.0 ** (len(whole) - 10))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One kind of text to mask.
+
+    Attributes:
+        kind: what it is counted as; ``mark``: what is put in its place.
+        pattern: what is replaced, but for its group ``keep``.
+        gate: texts of which a line must have one, in lower case, to be worth a search; none for any line.
+        moment: reads the moment that the text names, which has to be about when the run was.
+    """
+
+    kind: str
+    mark: str
+    pattern: re.Pattern[str]
+    gate: tuple[str, ...]
+    moment: Moment | None
+
+
+def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None) -> _Rule:
+    """Make a rule; ``gate`` has its texts with spaces between."""
+    return _Rule(kind, mark, re.compile(pattern, re.IGNORECASE), tuple(gate.split()), moment)
+
+
+_CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
+_TABLE = (
+    # The prefix of glog: level, date, time, thread.
+    _rule("names", "log", "", r"^(?P<keep>[IWEF])\d{4} \d\d:\d\d:[\d.]+\s+\d+(?= )"),
+    # Names made for the moment.
+    _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
+    _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
+    _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
+    # Addresses.
+    _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
+    _rule("addresses", "address", "0x", r"\b0x(?:7[ef]|5[56])[0-9a-f]{10}\b"),
+    _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
+    # Dates, of about when the run was; with a time of day if there is one.
+    _rule(
+        "times", "date", "20", rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|Z)?", _date
+    ),
+    _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
+    _rule("times", "date", ".20", rf"\b(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
+    _rule("times", "date", "20", r"(?<!\d)(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)[-_T]?\d{6}(?!\d)", _date),
+    _rule(
+        "times",
+        "date",
+        "20",
+        rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?(?P<month>{'|'.join(_MONTHS)})[a-z]*\s+(?P<day>\d\d?),?\s+"
+        rf"(?:{_CLOCK}\s+)?(?:UTC\s+)?(?P<year>20\d\d)\b",
+        _date,
+    ),
+    _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),
+    # Rates, before durations, which they contain.
+    _rule("rates", "rate", "/s", rf"(?<![\w.]){_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
+    _rule(
+        "rates",
+        "rate",
+        "/it /step /epoch /batch /sample",
+        rf"(?<![\w.]){_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample)\b",
+    ),
+    _rule("rates", "rate", " per ", rf"(?<![\w.]){_NUMBER}\s{_WORK} per second\b"),
+    _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
+    _rule(
+        "rates",
+        "rate",
+        "sps fps throughput per_sec",
+        rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}['\"]?\s?[:= ]\s?){_NUMBER}",
+    ),
+    # Memory.
+    _rule(
+        "memory",
+        "memory",
+        "mem rss ram",
+        rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*['\"]?\s?[:= ]\s?)"
+        rf"{_NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
+    ),
+    # Times of day and durations.
+    _rule("times", "time", "<", r"\b\d{1,3}:\d\d(?::\d\d)?<(?:\d{1,3}:\d\d(?::\d\d)?|\?)"),
+    _rule("times", "time", ":", rf"(?<![\d:]){_CLOCK}(?![\d:])"),
+    _rule(
+        "times",
+        "time",
+        ":",
+        rf"(?P<keep>\b{_OF_CLOCK}['\"]?\s?[:= ]\s?)\d{{1,3}}:\d\d\b(?!:)",
+    ),
+    _rule(
+        "times",
+        "time",
+        "time elapsed took duration eta sec latency",
+        rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}['\"]?"
+        rf"\s?[:= ]\s?){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
+    ),
+    _rule(
+        "times",
+        "time",
+        "s minutes mins hour",
+        rf"(?<![\w.]){_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
+    ),
+    _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
+    _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
+)
+"""In the order in which they are applied."""
+
+_DIGIT = re.compile(r"\d|\?")
+_TOKENS = re.compile(r"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08")
+_PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
+
+
+class _Screen:
+    """Rows of text as a terminal shows them at last; those too far up to be reached are given away.
+
+    Args:
+        take: called with each row that cannot change any more.
+    """
+
+    def __init__(self, take: Callable[[str], None]) -> None:
+        self._take = take
+        self._rows = [""]
+        self._at = 0
+        self._return = False
+
+    def write(self, text: str) -> None:
+        """Follow text and control characters."""
+        place = 0
+        for found in _TOKENS.finditer(text):
+            self._put(text[place : found.start()])
+            place = found.end()
+            control = found[0]
+            if control == "\n":
+                self._down()
+            elif control == "\r":
+                self._return = True
+            elif control.endswith("A"):
+                self._at = max(0, self._at - int(found[1] or 1))
+                self._return = True
+        self._put(text[place:])
+
+    def finish(self) -> None:
+        """Give away what is left; an empty last row is no line."""
+        for row in self._rows[:-1]:
+            self._take(row)
+        if self._rows[-1]:
+            self._take(self._rows[-1])
+        self._rows, self._at = [""], 0
+
+    def _put(self, text: str) -> None:
+        if not text:
+            return
+        if self._return:
+            self._rows[self._at], self._return = "", False
+        self._rows[self._at] += text
+
+    def _down(self) -> None:
+        self._return = self._at + 1 < len(self._rows)
+        self._at += 1
+        if self._at == len(self._rows):
+            self._rows.append("")
+        if len(self._rows) > _ROWS:
+            self._take(self._rows.pop(0))
+            self._at -= 1
+
+
+@dataclass(kw_only=True)
+class _Sums:
+    ordered: hashlib._Hash = field(default_factory=hashlib.sha256)
+    unordered: int = 0
+    lines: int = 0
+    masked: Counter[str] = field(default_factory=Counter)
+
+
+class PrintedDigest:
+    """Takes a stream in pieces and says what it comes to.
+
+    Args:
+        masks: what to mask.
+    """
+
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
+        self._sums = _Sums()
+        self._screen = _Screen(self._take)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._rest = ""
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next piece."""
+        text = self._rest + self._decoder.decode(bytes(data))
+        cut = _PARTIAL.search(text)
+        self._rest = cut[0] if cut else ""
+        self._screen.write(text[: cut.start()] if cut else text)
+
+    def result(self) -> Printed:
+        """Return what it came to; nothing may be fed afterwards."""
+        self._screen.write(self._rest + self._decoder.decode(b"", final=True))
+        self._screen.finish()
+        sums = self._sums
+        return Printed(
+            lines=sums.lines,
+            sha256=sums.ordered.hexdigest() if sums.lines else "",
+            unordered=f"{sums.unordered:064x}" if sums.lines else "",
+            masked=dict(sorted(sums.masked.items())),
+        )
+
+    def _take(self, row: str) -> None:
+        found = self._masks.mask(row.rstrip())
+        data = found.text.encode("utf-8", "surrogateescape") + b"\n"
+        self._sums.ordered.update(data)
+        self._sums.unordered = (self._sums.unordered + int.from_bytes(hashlib.sha256(data).digest(), "big")) % (
+            1 << 256
+        )
+        self._sums.lines += 1
+        self._sums.masked.update(found.kinds)
+
+
+def rows(data: bytes, masks: Masks) -> Iterator[Row]:
+    """Yield the lines of a stream as they are compared."""
+    found: list[str] = []
+    screen = _Screen(found.append)
+    screen.write(data.decode("utf-8", "backslashreplace"))
+    screen.finish()
+    for number, text in enumerate(found, 1):
+        yield Row(number=number, text=text.rstrip(), masked=masks.mask(text.rstrip()))

@@ -1,0 +1,166 @@
+"""What a program prints, compared between runs: measurements and names of the moment are masked, results are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from envbuild.verification.printed import Masks, PrintedDigest, rows
+
+START = 1_795_247_763.0
+"""2026-11-21 07:56:03 UTC: when the runs of these tests began."""
+MASKS = Masks(START)
+
+MASKED = [
+    # dates and times of day, if they are those of the run
+    ("times", "trained at 2026-11-21 05:16:03.267700", "trained at 2026-11-21 05:17:04.1"),
+    ("times", "2026-11-21T05:16:03Z done", "2026-11-21T05:16:09Z done"),
+    ("times", "2026-11-21 05:16:03,123 INFO loss 0.25", "2026-11-21 05:16:04,999 INFO loss 0.25"),
+    ("times", "Sat Nov 21 05:16:03 2026", "Sat Nov 21 05:16:04 2026"),
+    ("times", "[05:16:03] epoch 1", "[05:16:04] epoch 1"),
+    ("times", "runs/20261121_051603/w.npy", "runs/20261121_051604/w.npy"),
+    ("times", "stamp 1795247763.25", "stamp 1795247790.5"),
+    ("times", "1795247763123 ms since 1970", "1795247769999 ms since 1970"),
+    ("times", "run 11/21/2026", "run 11/22/2026"),
+    # durations
+    ("times", "took 3.1 s", "took 12.55 s"),
+    ("times", "took 120ms", "took 95ms"),
+    ("times", "epoch 3: 1m 30s", "epoch 3: 1m 29s"),
+    ("times", "done in 2.5 seconds", "done in 2.75 seconds"),
+    ("times", "elapsed=12.5", "elapsed=13.25"),
+    ("times", '{"step": 3, "loss": 0.5, "step_time": 0.0123}', '{"step": 3, "loss": 0.5, "step_time": 0.0345}'),
+    ("times", "Epoch 1 | 0:01:30 | loss 0.25", "Epoch 1 | 0:01:31 | loss 0.25"),
+    ("times", "train_runtime: 3.2, loss: 0.5", "train_runtime: 3.9, loss: 0.5"),
+    ("times", "time 1.2e-05", "time 9.8e-06"),
+    ("times", "10/10 - 0s 3ms/step - loss: 0.6931", "10/10 - 1s 12ms/step - loss: 0.6931"),
+    ("times", "ETA: 0:12", "ETA: 0:14"),
+    # rates
+    ("rates", "3.5it/s", "3.61it/s"),
+    ("rates", "120 samples/sec", "95.5 samples/sec"),
+    ("rates", "loss 0.5 (1.2 MB/s)", "loss 0.5 (1.4 MB/s)"),
+    ("rates", "450 tokens per second", "451 tokens per second"),
+    ("rates", "SPS: 1234", "SPS: 1301"),
+    ("rates", "fps 60.1", "fps 59.8"),
+    ("rates", "2.31s/it", "2.29s/it"),
+    # memory
+    ("memory", "GPU mem 3.21 GB", "GPU mem 3.4 GB"),
+    ("memory", "max memory allocated: 512.3MiB", "max memory allocated: 516MiB"),
+    # addresses and names of the moment
+    ("addresses", "<__main__.Net object at 0x7f12ab34cd10>", "<__main__.Net object at 0x7f99ab34cd50>"),
+    ("addresses", "listening on localhost:43215", "listening on localhost:40001"),
+    ("names", "id 3f2b6a1e-1c2d-4000-8000-00000000000a", "id 9f2b6a1e-1c2d-4000-8000-00000000000b"),
+    ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
+    ("names", "worker pid=12 ready", "worker pid=17 ready"),
+    ("names", "[pid 123] ready", "[pid 7] ready"),
+    (
+        "names",
+        "I0000 00:00:1795247763.123456     123 cuda_executor.cc:1015] ok",
+        "I0000 00:00:1795247764.654321      99 cuda_executor.cc:1015] ok",
+    ),
+]
+"""Kind, and two lines that are equal but for it."""
+
+SEEN = [
+    ("test accuracy = 0.9063", "test accuracy = 0.9067"),
+    ("loss 0.25", "loss 0.26"),
+    ("epoch 1", "epoch 2"),
+    ("loss 0.25 min 0.1", "loss 0.26 min 0.1"),
+    ("loss 0.25 h 0.1", "loss 0.26 h 0.1"),
+    ("10/10 - 0s 3ms/step - loss: 0.6931", "10/10 - 0s 3ms/step - loss: 0.6932"),
+    ("Epoch 1: 0:01:30 loss 0.25", "Epoch 1: 0:01:30 loss 0.26"),
+    ("100%|████| 10/10 [00:01<00:00, 8.5it/s, loss=0.52]", "100%|████| 10/10 [00:01<00:00, 8.5it/s, loss=0.53]"),
+    ("timestep 5", "timestep 6"),
+    ("time series 3", "time series 4"),
+    ("peak accuracy 0.91", "peak accuracy 0.92"),
+    ("checksum 1612345678", "checksum 1612345679"),
+    ("checksum 0xdeadbeef12", "checksum 0xdeadbeef13"),
+    ("best day 2021-03-04", "best day 2021-03-05"),
+    ("seed 1795247763123456789012", "seed 1795247763123456789013"),
+    ("ratio 1:10", "ratio 1:11"),
+    ("score 3 s 4", "score 3 s 5"),
+    ("mean 5 std 0.1", "mean 6 std 0.1"),
+    ("memory network accuracy 0.5", "memory network accuracy 0.6"),
+    ("times 3", "times 4"),
+    ("tmp results 1", "tmp results 2"),
+    ("1 sample", "2 samples"),
+    ("sha256 ab12", "sha256 ab13"),
+    ("speed 3.2 m/s", "speed 3.3 m/s"),
+    ("-0.0", "0.0"),
+    ("nan", "inf"),
+]
+"""Two lines whose difference is a result, however much one of them looks like a time."""
+
+
+@pytest.mark.parametrize(("kind", "before", "after"), MASKED)
+def test_what_every_run_prints_otherwise_is_masked(kind: str, before: str, after: str) -> None:
+    """Times, rates, memory, addresses and temporary names are equal whatever they are, and counted by kind."""
+    one, other = MASKS.mask(before), MASKS.mask(after)
+    assert one.text == other.text
+    assert kind in one.kinds
+
+
+@pytest.mark.parametrize(("before", "after"), SEEN)
+def test_results_are_not_masked(before: str, after: str) -> None:
+    """A number that may be a result is compared, also in a line with a time."""
+    assert MASKS.mask(before).text != MASKS.mask(after).text
+
+
+def test_what_is_masked_stays_visible_as_its_kind() -> None:
+    """A line with a time is not equal to one without, nor is one kind equal to another."""
+    assert MASKS.mask("took 3.1 s, loss 0.5").text == "took ⟨time⟩, loss 0.5"
+    assert MASKS.mask("loss 0.5") == MASKS.mask("loss 0.5")
+    assert MASKS.mask("loss 0.5").kinds == frozenset()
+
+
+def digest(*chunks: bytes) -> PrintedDigest:
+    """What is known of a stream that came in these pieces."""
+    found = PrintedDigest(MASKS)
+    for chunk in chunks:
+        found.feed(chunk)
+    return found
+
+
+def test_lines_are_counted_and_digested_as_they_come() -> None:
+    """However a stream is cut into pieces, also within a character or an escape, it is the same; its end needs no
+    newline."""
+    data = "loss 0.5\nα took 3.1 s\r\n\x1b[1mdone\x1b[0m".encode()
+    whole = digest(data).result()
+    assert (whole.lines, whole.masked) == (3, {"times": 1})
+    for at in range(len(data)):
+        assert digest(data[:at], data[at:]).result() == whole
+    assert digest(data + b"\n").result() == whole
+    assert digest(data + b"\n\n").result() != whole
+    assert digest().result().lines == 0
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        ["\r 10%|█         | 1/10 [00:00<00:01, 9.1it/s]", "\r100%|██████████| 10/10 [00:01<00:00, 9.5it/s]\n"],
+        ["\r100%|██████████| 10/10 [00:02<00:00, 4.5it/s]\n"],
+        [f"\r {number * 10}%|█         | {number}/10 [00:00<00:01, 9.1it/s]" for number in range(10)]
+        + ["\r100%|██████████| 10/10 [00:01<00:00, 9.5it/s]\n"],
+    ],
+)
+def test_a_progress_bar_is_what_it_shows_at_last(frames: Sequence[str]) -> None:
+    """How often a bar was drawn depends on the clock; its last state counts."""
+    found = digest(*(frame.encode() for frame in frames)).result()
+    last = digest("100%|██████████| 10/10 [00:09<00:00, 1.1it/s]\n".encode()).result()
+    assert (found.lines, found.sha256) == (1, last.sha256)
+
+
+def test_bars_above_each_other_are_drawn_in_place() -> None:
+    """Nested bars move the cursor up; what stays on the screen counts, not how often it was drawn."""
+    often = "outer 0/2\n\rinner 0/3\x1b[A\router 1/2\n\rinner 1/3\x1b[A\router 2/2\n\rinner 3/3\n"
+    seldom = "outer 0/2\n\rinner 2/3\x1b[A\router 2/2\n\rinner 3/3\n"
+    assert digest(often.encode()).result() == digest(seldom.encode()).result()
+    assert [row.text for row in rows(often.encode(), MASKS)] == ["outer 2/2", "inner 3/3"]
+
+
+def test_order_counts_but_is_known_apart() -> None:
+    """The same lines in another order have another digest, and the same digest without order."""
+    one, other = digest(b"a\nb\nb\n").result(), digest(b"b\na\nb\n").result()
+    assert one.sha256 != other.sha256
+    assert one.unordered == other.unordered
+    assert one.unordered != digest(b"a\na\nb\n").result().unordered
