@@ -33,6 +33,7 @@ def attest(request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path
         [run.record for run in runs],
         lock_name=request.lock.name,
         compared=verdict.compared,
+        masked=verdict.masked,
         ignored=verdict.ignored,
         trace=runs[0].trace,
         version=__version__,

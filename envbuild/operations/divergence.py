@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.operations.events import Events, MoreRuns
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.runs.repeat import trace_variables
+from envbuild.verification import printed
 from envbuild.verification.causes import Evidence, Operation, TextDifference
 
 if TYPE_CHECKING:
@@ -41,8 +43,7 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evi
     project = session.plan.request.project
     first, notes = first_divergence((project, one.record), (project, other.record), asked=True)
     texts = list(_texts(one, other, verdict.differing_files))
-    if not verdict.differing_files and first is None and (printed := _printed(one, other)) is not None:
-        texts.append(printed)
+    texts += _printed(one, other, verdict)
     mine, theirs = session.runs[verdict.pair[0]], session.runs[verdict.pair[1]]
     evidence = Evidence(
         a=one.record,
@@ -137,8 +138,23 @@ def _texts(one: Repeated, other: Repeated, paths: Sequence[str]) -> Iterator[Tex
             yield found
 
 
-def _printed(one: Repeated, other: Repeated) -> TextDifference | None:
-    return _compare("standard output", one.output.path, other.output.path)
+def _printed(one: Repeated, other: Repeated, verdict: Verdict) -> Iterator[TextDifference]:
+    """Yield the first line at which each stream differs, as far as it was kept."""
+    for kind in ("stdout", "stderr"):
+        channel = verdict.channel(kind)
+        if channel is None or not channel.differs:
+            continue
+        paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
+        before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
+        ordered = all(len(each.record.processes) < 2 for each in (one, other))
+        found = printed.first_difference(kind, before, after, (_masks(one), _masks(other)), ordered=ordered)
+        if found is not None:
+            yield found
+
+
+def _masks(run: Repeated) -> printed.Masks:
+    start = datetime.fromisoformat(run.record.start.replace("Z", "+00:00"))
+    return printed.Masks(start.timestamp())
 
 
 def _compare(name: str, before: Path, after: Path) -> TextDifference | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
-from envbuild.operations.verify_session import Session, ran_of
+from envbuild.operations.verify_session import Session, ran_of, stream_digest
 from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, clear, repeat
 from envbuild.verification.judge import Ran, Verdict
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
+    from envbuild.verification.lines import TextDifference
 
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
@@ -93,6 +94,7 @@ class Verification:
         divergence: where the parameters of two runs first differ; None if they do not, or there is no trace.
         causes: what may have made the runs differ, most likely first.
         notes: what could not be looked at, a sentence each.
+        printed: the first line at which standard output and standard error differ.
         kept: folders with what two runs that differ left, relative to the project.
         withdrawn: names of the files of an attestation that was refuted and removed.
         last_words: the end of the first run's standard error.
@@ -107,6 +109,7 @@ class Verification:
     divergence: Divergence | None = None
     causes: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
+    printed: tuple[TextDifference, ...] = ()
     kept: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
     last_words: str = ""
@@ -174,7 +177,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         folder.mkdir(parents=True)
         check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
     request = replace(request, verification=identity)
-    return Repeat(request=request, slots=slots, copy=copy, folder=folder, values=options.values)
+    return Repeat(request=request, slots=slots, copy=copy, folder=folder, digest=stream_digest, values=options.values)
 
 
 def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
@@ -249,6 +252,7 @@ def _refute(
         divergence=evidence.divergence,
         causes=rank_causes(evidence),
         notes=tuple(notes),
+        printed=tuple(text for text in evidence.texts if text.path in ("stdout", "stderr")),
         kept=tuple(kept),
         withdrawn=tuple(withdrawn),
     )

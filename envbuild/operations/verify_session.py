@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeat, Repeated
     from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.printed import PrintedDigest
 
 
 @dataclass(kw_only=True)
@@ -50,6 +52,13 @@ class Session:
                 self.done[number].discard()
 
 
+def stream_digest() -> PrintedDigest:
+    """Return what digests a stream of a run that starts now."""
+    from envbuild.verification.printed import Masks, PrintedDigest
+
+    return PrintedDigest(Masks(time.time()))
+
+
 def ran_of(found: Repeated, project: Path) -> Ran:
     """Digest what a run left."""
     from envbuild.errors import EnvbuildError
@@ -65,8 +74,8 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     tensors = {(each.process, t.name) for each in traces for step in each.steps[:1] for t in step.group.tensors}
     return Ran(
         record=found.record,
-        printed=found.output.sha256,
-        lines=found.output.lines,
+        stdout=found.output.digests[0].result(),
+        stderr=found.output.digests[1].result(),
         trace=compare.digest(traces) if steps else "",
         steps=steps,
         tensors=len(tensors),

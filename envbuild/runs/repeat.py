@@ -6,7 +6,6 @@ another and all see the same number. A run alone is not pinned: it is what ``env
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any, Protocol
 
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import STATE_FOLDER
@@ -28,7 +28,7 @@ from envbuild.runs.request import RunEngine, RunRequest
 TAIL = 8 << 10
 """Bytes of standard error that are kept of each run, to show why it failed."""
 PRINTED = 32 << 20
-"""Bytes of standard output that are kept, to show where it differs; the digest is of all of it."""
+"""Bytes of each stream that are kept, to show where it differs; the digest is of all of it."""
 KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
 TRACE_VALUES = 256 << 20
@@ -37,28 +37,32 @@ _PATIENCE = 10.0
 """Seconds that interrupted programs have to end by themselves."""
 
 
+class StreamDigest(Protocol):
+    """Takes what a program writes to one stream, as it comes."""
+
+    def feed(self, data: memoryview) -> None:
+        """Take the next piece."""
+
+    def result(self) -> Any:
+        """Return what the stream comes to; called once, at its end."""
+
+
 @dataclass(kw_only=True)
 class Output:
     """What one run prints; a ``Watcher``.
 
     Attributes:
-        path: where standard output is written to.
+        stdout, stderr: the files that the streams are written to, as far as they are kept.
+        digests: of all of standard output and of all of standard error.
         tail: the end of standard error.
-        lines: lines of standard output, a last one without its end included.
     """
 
-    path: Path
+    stdout: Path
+    stderr: Path
+    digests: tuple[StreamDigest, StreamDigest]
     tail: bytes = b""
-    lines: int = 0
-    _digest: hashlib._Hash = field(default_factory=hashlib.sha256)
-    _left: int = PRINTED
-    _open: bool = False
+    _left: list[int] = field(default_factory=lambda: [PRINTED, PRINTED])
     _send: Callable[[str], None] | None = None
-
-    @property
-    def sha256(self) -> str:
-        """Digest of standard output."""
-        return self._digest.hexdigest()
 
     def started(self, send: Callable[[str], None]) -> None:
         """Hear how to send signals; see ``Watcher``."""
@@ -66,17 +70,14 @@ class Output:
 
     def write(self, number: int, data: memoryview) -> None:
         """Take what the program writes; see ``Watcher``."""
-        if number == 2:
+        at = 1 if number == 2 else 0
+        self.digests[at].feed(data)
+        if at:
             self.tail = (self.tail + bytes(data))[-TAIL:]
-            return
-        self._digest.update(data)
-        self.lines += bytes(data).count(b"\n") - (self._open and bool(data))
-        self._open = bytes(data[-1:]) != b"\n" if data else self._open
-        self.lines += self._open and bool(data)
-        if self._left:
-            with self.path.open("ab") as stream:
-                stream.write(data[: self._left])
-            self._left = max(0, self._left - len(data))
+        if self._left[at]:
+            with (self.stderr if at else self.stdout).open("ab") as stream:
+                stream.write(data[: self._left[at]])
+            self._left[at] = max(0, self._left[at] - len(data))
 
     def send(self, name: str) -> None:
         """Send a signal to the program; before it started nothing happens."""
@@ -133,6 +134,7 @@ class Repeat:
         slots: the CPUs of each run that may go on at once, as ``cpuset`` takes them; empty for all CPUs.
         copy: what a copy of the project holds; None to work in the project itself.
         folder: for copies and logs; on the project's file system.
+        digest: makes what takes a stream of a run that starts now.
         values: bytes of parameter values that the traces of the first two runs keep.
         trace: leave a step trace.
     """
@@ -141,6 +143,7 @@ class Repeat:
     slots: tuple[str, ...]
     copy: Plan | None
     folder: Path
+    digest: Callable[[], StreamDigest]
     values: int = 0
     trace: bool = True
 
@@ -234,7 +237,9 @@ def _one(
         if stop.is_set():
             return None
         folder.mkdir(parents=True)
-        output = active[number] = Output(path=folder / "stdout")
+        output = active[number] = Output(
+            stdout=folder / "stdout", stderr=folder / "stderr", digests=(plan.digest(), plan.digest())
+        )
         request = _request(plan, number, folder, cpuset, output)
         if stop.is_set():
             remove_copy(folder)

@@ -73,6 +73,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         recipe: digest of what was chosen for them (docs/reference/record.md).
         command: argument vector, secrets masked.
         compared: what was equal, a phrase each.
+        masked: what of it was left out because it differs in every run: lines with times, metrics of speed.
         files: digests of the project's own modules and configurations that were read.
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
@@ -85,6 +86,7 @@ class Proof(_Value, frozen=True, kw_only=True):
     recipe: str
     command: tuple[str, ...]
     compared: tuple[str, ...]
+    masked: tuple[str, ...] = ()
     outputs: tuple[Result, ...]
     files: dict[str, Sha256] = {}
     inputs: dict[str, Sha256] = {}
@@ -119,6 +121,7 @@ def state(
     *,
     lock_name: str,
     compared: Sequence[str],
+    masked: Sequence[str] = (),
     ignored: Sequence[str],
     trace: str,
     version: str,
@@ -130,6 +133,7 @@ def state(
         records: of all runs.
         lock_name: the image's name.
         compared: what was equal, a phrase each.
+        masked: what of it was left out.
         ignored: outputs that were not compared.
         trace: digest of their step trace.
         version: of envbuild.
@@ -148,6 +152,7 @@ def state(
         recipe=first.recipe,
         command=first.command,
         compared=tuple(compared),
+        masked=tuple(masked),
         outputs=tuple(_result(output, records) for output in first.outputs if output.path not in ignored),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
         inputs=dict(first.inputs),

@@ -1,9 +1,10 @@
 """Whether several runs that should be equal are: what was compared, and what came of it. Pure judgement.
 
-A result is a program's exit code, the files it left, the metrics it measured, and the step trace of its parameters.
-What a program prints counts only if it left nothing else: progress bars show times. Files of equal content
-(``record.Output.content``) are equal, whatever their bytes: Keras writes the time of saving into every model.
-TensorBoard's event files hold the time of each value, and their names too: their metrics are compared in their place.
+Results come by channels: how the program ended, the files it left or deleted, the step trace of its parameters, the
+metrics it measured, and what it printed. All are compared always. Files of equal content (``record.Output.content``)
+are equal, whatever their bytes: Keras writes the time of saving into every model. TensorBoard's event files hold the
+time of each value, and their names too: their metrics are compared in their place. Of what is printed, times and the
+like are masked (``printed``).
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
 from envbuild.record.compare_outputs import different_tensors
 from envbuild.record.model import Record, State
+from envbuild.verification.printed import Printed
 
 Outcome = Literal["identical", "different", "failed", "refused"]
-ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "stdout"]
+ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "stdout", "stderr"]
+_STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
+_NOTHING = Printed()
+_NAMES = {**_STREAMS, "metrics": "metrics"}
 
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _WORDS = "time|times|sec|secs|seconds|duration|elapsed|eta|speed|throughput|fps|memory|mem"
@@ -38,14 +43,14 @@ class Ran:
 
     Attributes:
         record: its record.
-        printed: SHA-256 of what it wrote to standard output; ``lines`` is how many lines that were.
+        stdout, stderr: what it printed.
         trace: digest of its step trace, all processes; empty if it left none.
         steps, tensors: entries of the trace, and the number of parameter tensors in it.
     """
 
     record: Record
-    printed: str = ""
-    lines: int = 0
+    stdout: Printed = _NOTHING
+    stderr: Printed = _NOTHING
     trace: str = ""
     steps: int = 0
     tensors: int = 0
@@ -119,6 +124,13 @@ class Verdict(_Value, frozen=True, kw_only=True):
         """What differs between the first two results, a phrase each."""
         return tuple(phrase for channel in self.channels for phrase in channel.differs)
 
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """What of the channels was left out of the comparison because it differs in every run, a phrase each."""
+        return tuple(
+            f"{_NAMES[channel.kind]}: {', '.join(channel.masked)}" for channel in self.channels if channel.masked
+        )
+
     def channel(self, kind: ChannelKind) -> Channel | None:
         """Return a channel; None if it was not compared."""
         return next((channel for channel in self.channels if channel.kind == kind), None)
@@ -136,11 +148,11 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
     Args:
         runs: in their order; one at least.
         asked: how many there should have been.
-        ignore: patterns of files that are not compared, as ``fnmatch`` has them.
+        ignore: patterns of files that are not compared, as ``fnmatch`` has them; ``stdout`` and ``stderr`` for streams.
     """
-    prints = not any(_files(each, ignore) or each.trace or _metrics(each.record) for each in runs)
     readers: list[_Reader] = [_End(), _Files(ignore), _Deleted(ignore), _Steps(), _Metrics()]
-    readers += [_StandardOutput()] if prints else []
+    several = any(len(each.record.processes) > 1 for each in runs)
+    readers += [_Stream(kind, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
     for index, each in enumerate(runs):
         groups.setdefault(sha256_json([reader.value(each) for reader in readers]), []).append(index)
@@ -160,7 +172,7 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
         groups=tuple(map(tuple, groups.values())),
         channels=tuple(_channel(reader, runs[0], pair) for reader in readers),
         volatile=_volatile(runs) if outcome == "identical" else (),
-        ignored=tuple(sorted({path for each in runs for path in _paths(each) if _ignored(path, ignore)})),
+        ignored=tuple(sorted({name for each in runs for name in _paths(each) if _ignored(name, ignore)})),
         exit_codes=tuple(each.record.exit_code for each in runs),
         states=tuple(each.record.state for each in runs),
     )
@@ -170,7 +182,9 @@ def _channel(reader: _Reader, first: Ran, pair: tuple[Ran, Ran] | None) -> Chann
     """Say what was compared, and where two runs differ what differs."""
     count, compared = reader.compared(first)
     differs, names = ((), ()) if pair is None else reader.differences(*pair)
-    return Channel(kind=reader.kind, count=count, compared=compared, differs=differs, names=names)
+    return Channel(
+        kind=reader.kind, count=count, compared=compared, masked=reader.masked(first), differs=differs, names=names
+    )
 
 
 class _Reader(Protocol):
@@ -183,6 +197,9 @@ class _Reader(Protocol):
 
     def compared(self, run: Ran) -> tuple[int, str]:
         """Return how many results a run left, and them in a phrase."""
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        """Return what of a run is not compared, a phrase each."""
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return what differs between two runs: a phrase each, and names."""
@@ -198,6 +215,9 @@ class _End:
 
     def compared(self, run: Ran) -> tuple[int, str]:
         return 1, ""
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        return ()
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.value(one) == self.value(other):
@@ -224,6 +244,9 @@ class _Files:
         count = len(_files(run, self._ignore))
         return count, plural(count, "file") if count else ""
 
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        return ()
+
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = _files(one, self._ignore), _files(other, self._ignore)
         names = tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))
@@ -246,6 +269,9 @@ class _Deleted:
     def compared(self, run: Ran) -> tuple[int, str]:
         return len(self.value(run)), ""
 
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        return ()
+
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names = tuple(sorted({*self.value(one)} ^ {*self.value(other)}))
         return ((f"deleted: {_some(names)}",) if names else ()), names
@@ -261,6 +287,9 @@ class _Steps:
 
     def compared(self, run: Ran) -> tuple[int, str]:
         return run.steps, f"{plural(run.steps, 'step')} of {plural(run.tensors, 'tensor')}" if run.steps else ""
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        return ()
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return (("the parameters in training",) if one.trace != other.trace else ()), ()
@@ -278,6 +307,10 @@ class _Metrics:
         count = len(_metrics(run.record))
         return count, plural(count, "metric") if count else ""
 
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        names = run.record.metrics.keys() - _metrics(run.record).keys()
+        return tuple(sorted(names))
+
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = _metrics(one.record), _metrics(other.record)
         names = tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
@@ -285,19 +318,39 @@ class _Metrics:
         return ((phrase,) if names else ()), names
 
 
-class _StandardOutput:
-    """What the program printed."""
+class _Stream:
+    """What the program printed to one of its two streams, measurements and names of the moment masked.
 
-    kind: ChannelKind = "stdout"
+    Args:
+        kind: which.
+        several: it had several processes, whose lines come in any order.
+    """
+
+    def __init__(self, kind: Literal["stdout", "stderr"], *, several: bool) -> None:
+        self.kind: ChannelKind = kind
+        self._several = several
 
     def value(self, run: Ran) -> Any:
-        return run.printed
+        printed = self._of(run)
+        return printed.unordered if self._several else printed.sha256
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        return run.lines, f"{plural(run.lines, 'line')} of standard output" if run.lines else ""
+        printed = self._of(run)
+        if not printed.lines:
+            return 0, ""
+        masked = ", ".join(f"{count:,} with {kind}" for kind, count in printed.masked.items())
+        phrase = f"{plural(printed.lines, 'line')} of {_STREAMS[self.kind]}"
+        return printed.lines, f"{phrase} ({masked} masked)" if masked else phrase
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        masked = self._of(run).masked
+        return tuple(f"{plural(count, 'line')} with {kind}" for kind, count in masked.items())
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return (("standard output",) if one.printed != other.printed else ()), ()
+        return ((_STREAMS[self.kind],) if self.value(one) != self.value(other) else ()), ()
+
+    def _of(self, run: Ran) -> Printed:
+        return run.stdout if self.kind == "stdout" else run.stderr
 
 
 def is_event_file(path: str) -> bool:
@@ -324,7 +377,8 @@ def _metrics(record: Record) -> dict[str, Any]:
 
 
 def _paths(run: Ran) -> list[str]:
-    return [*(output.path for output in run.record.outputs), *run.record.deleted]
+    streams = [kind for kind, printed in (("stdout", run.stdout), ("stderr", run.stderr)) if printed.lines]
+    return [*(output.path for output in run.record.outputs), *run.record.deleted, *streams]
 
 
 def _ignored(path: str, ignore: Sequence[str]) -> bool:

@@ -12,12 +12,14 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
 
 import msgspec
+
+from envbuild.verification.lines import TextDifference
 
 _NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
 _BEFORE = 26 * 3600.0
@@ -341,3 +343,39 @@ def rows(data: bytes, masks: Masks) -> Iterator[Row]:
     screen.finish()
     for number, text in enumerate(found, 1):
         yield Row(number=number, text=text.rstrip(), masked=masks.mask(text.rstrip()))
+
+
+def first_difference(
+    name: str, before: bytes, after: bytes, masks: tuple[Masks, Masks], *, ordered: bool
+) -> TextDifference | None:
+    """Return the first line at which two streams differ but for what is masked; None if they are equal.
+
+    Args:
+        name: of the stream.
+        before, after: what was printed.
+        masks: of the two runs.
+        ordered: the order of lines counts; else the first lines that only one stream has are compared.
+    """
+    one, other = (list(rows(data, each)) for data, each in zip((before, after), masks, strict=True))
+    if not ordered:
+        one, other = _only(one, other), _only(other, one)
+    for at in range(max(len(one), len(other))):
+        mine, theirs = (found[at] if at < len(found) else None for found in (one, other))
+        if mine is None or theirs is None or mine.masked.text != theirs.masked.text:
+            number = mine.number if mine else theirs.number if theirs else 0
+            return TextDifference(
+                path=name, line=number, before=mine.text if mine else "", after=theirs.text if theirs else ""
+            )
+    return None
+
+
+def _only(these: Sequence[Row], those: Sequence[Row]) -> list[Row]:
+    """Return the lines that others lack, each as often as it is lacking."""
+    left = Counter(row.masked.text for row in those)
+    found = []
+    for row in these:
+        if left[row.masked.text]:
+            left[row.masked.text] -= 1
+        else:
+            found.append(row)
+    return found

@@ -33,6 +33,17 @@ if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         open("out.txt", "w").write(str(pool.map(work, range(4))))
 """
+PRINTED = """\
+import os, sys, time
+open("vocab.txt", "w").write("constant")
+print(f"trained in {time.time() % 60:.3f} s", file=sys.stderr)
+for step in range(1, 101):
+    print(f"\\r{step}%|#| {step}/100 [{time.process_time():.4f} s]", end="", file=sys.stderr)
+print(file=sys.stderr)
+print(f"started at {time.strftime('%Y-%m-%d %H:%M:%S')}, pid={os.getpid()}")
+if len(sys.argv) > 1:
+    print("test accuracy = 0.90" + str(int.from_bytes(os.urandom(7), "big")))
+"""
 RACE = """\
 import threading, time
 found = []
@@ -137,6 +148,25 @@ def test_planted_differences_are_named(project: Project, script: str, differs: s
     kept = project.folder / found["files"] / differs
     assert kept.read_bytes()
     assert not (project.folder / "pylock.clitest.verified.json").exists()
+
+
+def test_what_is_printed_counts(project: Project) -> None:
+    """Times, progress and process numbers are masked and counted; a number that differs is quoted with its line."""
+    project.write("t.py", PRINTED)
+    done = project.must("verify", "-n", "2", "t.py")
+    compared = "1 file, 1 line of standard output (1 with names, 1 with times masked), 2 lines of standard error"
+    assert f"result    bit-identical 2/2: {compared} (2 with times masked)\n" in done.out
+    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
+    assert proof["masked"] == [
+        "standard output: 1 line with names, 1 line with times",
+        "standard error: 2 lines with times",
+    ]
+    done = project("verify", "-n", "2", "t.py", "x")
+    found = rows(done)
+    assert found["differs"] == "standard output"
+    assert found["printed"].startswith("stdout line 2: test accuracy = 0.90")
+    assert not (project.folder / "pylock.clitest.verified.json").exists()
+    project.must("verify", "-n", "2", "--ignore", "stdout", "t.py", "x")
 
 
 def test_a_time_stamp_can_be_left_out(project: Project) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from envbuild.verification.printed import Masks, PrintedDigest, rows
+from envbuild.verification.lines import TextDifference
+from envbuild.verification.printed import Masks, PrintedDigest, first_difference, rows
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
@@ -164,3 +165,33 @@ def test_order_counts_but_is_known_apart() -> None:
     assert one.sha256 != other.sha256
     assert one.unordered == other.unordered
     assert one.unordered != digest(b"a\na\nb\n").result().unordered
+
+
+def test_the_first_line_that_differs_is_found() -> None:
+    """By its number as it is shown at last, unmasked on both sides; what only one stream has is a difference too."""
+    before = b"epoch 1 took 3.1 s\r\rtest accuracy = 0.9063\n"
+    after = b"epoch 1 took 4.1 s\r\rtest accuracy = 0.9067\n"
+    start = b"took 1.0 s\n"
+    found = first_difference("stdout", start + before, b"took 2.0 s\n" + after, (MASKS, MASKS), ordered=True)
+    assert found == TextDifference(
+        path="stdout", line=2, before="test accuracy = 0.9063", after="test accuracy = 0.9067"
+    )
+    assert first_difference("stdout", start, b"took 2.5 s\n", (MASKS, MASKS), ordered=True) is None
+    more = first_difference("stdout", start, start + b"done\n", (MASKS, MASKS), ordered=True)
+    assert more == TextDifference(path="stdout", line=2, before="", after="done")
+
+
+def test_without_order_a_line_differs_that_the_other_stream_lacks() -> None:
+    """Lines of several processes are paired by what they say."""
+    one, other = b"rank 0 ready\nrank 1 ready\nloss 0.5\n", b"rank 1 ready\nloss 0.6\nrank 0 ready\n"
+    found = first_difference("stderr", one, other, (MASKS, MASKS), ordered=False)
+    assert found == TextDifference(path="stderr", line=3, before="loss 0.5", after="loss 0.6")
+    assert first_difference("stderr", b"a\nb\n", b"b\na\n", (MASKS, MASKS), ordered=False) is None
+
+
+def test_each_run_has_its_own_time() -> None:
+    """A date is masked if it is of its own run, which may have been another day's."""
+    later = Masks(START + 100 * 86400)
+    one, other = b"on 2026-11-21\n", b"on 2027-03-01\n"
+    assert first_difference("stdout", one, other, (MASKS, later), ordered=True) is None
+    assert first_difference("stdout", one, other, (MASKS, MASKS), ordered=True) is not None

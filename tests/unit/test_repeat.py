@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +21,20 @@ from envbuild.runs.project_copy import plan_copy
 from envbuild.runs.repeat import Output, Repeat, Repeated, clear, forget_values, repeat, scratch_folder, slots_for
 from envbuild.runs.request import RunRequest
 from tests.support.runtime import make_lock
+
+
+class Pieces:
+    """Keeps a stream as it comes."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def feed(self, data: memoryview) -> None:
+        self.data += bytes(data)
+
+    def result(self) -> bytes:
+        return self.data
+
 
 Action = Callable[[ContainerRun, Path], int]
 
@@ -81,7 +94,9 @@ def a_plan(project: Path, slots: tuple[str, ...] = ("",), in_place: bool = False
         verification="V", tensors=False,
     )  # fmt: skip
     copy = None if in_place else plan_copy(project, ["data"])
-    return Repeat(request=request, slots=slots, copy=copy, folder=scratch_folder(project, "V"), **changes)
+    return Repeat(
+        request=request, slots=slots, copy=copy, folder=scratch_folder(project, "V"), digest=Pieces, **changes
+    )
 
 
 def collect(plan: Repeat, count: int, engine: Engine) -> list[Repeated]:
@@ -205,16 +220,16 @@ def test_no_more_run_at_once_than_there_are_slots(project: Path) -> None:
 # What is kept
 
 
-def test_output_is_digested_counted_and_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of standard output is in the digest, the beginning of it in a file; of standard error the end is kept."""
-    output = Output(path=tmp_path / "stdout", _left=6)
-    pieces = [b"one", b"\ntwo\n", b"", b"three"]
-    for piece in pieces:
+def test_both_streams_are_digested_and_kept_in_part(tmp_path: Path) -> None:
+    """All of a stream is in its digest, the beginning of it in a file; of standard error the end is at hand too."""
+    out, err = Pieces(), Pieces()
+    output = Output(stdout=tmp_path / "out", stderr=tmp_path / "err", digests=(out, err), _left=[6, 1 << 20])
+    for piece in (b"one", b"\ntwo\n", b"", b"three"):
         output.write(1, memoryview(piece))
     output.write(2, memoryview(b"x" * 9000 + b"end"))
-    assert output.sha256 == hashlib.sha256(b"".join(pieces)).hexdigest()
-    assert output.lines == 3
-    assert output.path.read_bytes() == b"one\ntw"
+    assert out.result() == b"one\ntwo\nthree"
+    assert output.stdout.read_bytes() == b"one\ntw"
+    assert err.result() == output.stderr.read_bytes() == b"x" * 9000 + b"end"
     assert (len(output.tail), output.tail[-3:]) == (8192, b"end")
 
 

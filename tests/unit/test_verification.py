@@ -24,6 +24,7 @@ from envbuild.verification import attestation
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.causes import Evidence, Operation, TextDifference, rank_causes
 from envbuild.verification.judge import Channel, Ran, Verdict, judge
+from envbuild.verification.printed import Printed
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha
 from tests.support.runtime import make_lock
@@ -39,32 +40,58 @@ def output(path: str = "out.txt", sign: str = "1", content: str = "", **tensors:
 
 def ran(*outputs: Output, **changes: Any) -> Ran:
     """A run that left these files and nothing else, unless said otherwise."""
-    own = {name: changes.pop(name) for name in ("printed", "lines", "trace", "steps", "tensors") if name in changes}
+    own = {name: changes.pop(name) for name in ("stdout", "stderr", "trace", "steps", "tensors") if name in changes}
     return Ran(record=record(**{"outputs": outputs, "metrics": {}, **changes}), **own)
+
+
+def said(sign: str, lines: int, **masked: int) -> Printed:
+    """What a stream came to."""
+    return Printed(lines=lines, sha256=sign, unordered=sign, masked=masked)
 
 
 # Equal or not
 
 
 def test_equal_runs_are_identical_and_say_what_was_compared() -> None:
-    """Files, steps and metrics count; standard output does not if there is anything else."""
+    """Files, steps, metrics and what is printed count."""
     runs = [
-        ran(output(), trace="t", steps=1240, tensors=8, metrics={"loss": ((1, 0.5),)}, printed=str(number), lines=9)
+        ran(output(), trace="t", steps=1240, tensors=8, metrics={"loss": ((1, 0.5),)}, stdout=said("a", 9, times=2))
         for number in range(3)
     ]
     verdict = judge(runs, 3)
     assert verdict.outcome == "identical"
     assert verdict.groups == ((0, 1, 2),)
-    assert verdict.compared == ("1 file", "1,240 steps of 8 tensors", "1 metric")
-    assert render.identical(verdict) == ("bit-identical 3/3: 1 file, 1,240 steps of 8 tensors, 1 metric",)
+    lines = "9 lines of standard output (2 with times masked)"
+    assert verdict.compared == ("1 file", "1,240 steps of 8 tensors", "1 metric", lines)
+    assert render.identical(verdict) == (f"bit-identical 3/3: 1 file, 1,240 steps of 8 tensors, 1 metric, {lines}",)
 
 
-def test_what_is_printed_decides_if_nothing_else_is_left() -> None:
-    """A script that only prints is judged by that."""
-    assert judge([ran(printed="a", lines=2), ran(printed="a", lines=2)], 2).compared == ("2 lines of standard output",)
-    verdict = judge([ran(printed="a", lines=2), ran(printed="b", lines=2)], 2)
-    assert (verdict.outcome, verdict.differs) == ("different", ("standard output",))
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_what_is_printed_counts_always(stream: str) -> None:
+    """A constant file does not hide that runs print other results."""
+    name = {"stdout": "standard output", "stderr": "standard error"}[stream]
+    runs = [ran(output(), **{stream: said(sign, 2)}) for sign in "aab"]
+    verdict = judge(runs, 3)
+    assert (verdict.outcome, verdict.groups, verdict.differs) == ("different", ((0, 1), (2,)), (name,))
+    assert judge(runs[:2], 2).compared == ("1 file", f"2 lines of {name}")
     assert judge([ran(), ran()], 2).compared == ()
+    ignored = judge(runs, 3, [stream])
+    assert (ignored.outcome, ignored.ignored, ignored.compared) == ("identical", (stream,), ("1 file",))
+
+
+def test_lines_of_several_processes_come_in_any_order() -> None:
+    """Between processes order is chance and no result; within one process it is a result."""
+    one, other = (Printed(lines=2, sha256=sign, unordered="u") for sign in "ab")
+    two = {"processes": (process(), process(path="1"))}
+    assert judge([ran(stdout=one, **two), ran(stdout=other, **two)], 2).outcome == "identical"
+    single = {"processes": (process(),)}
+    assert judge([ran(stdout=one, **single), ran(stdout=other, **single)], 2).outcome == "different"
+
+
+def test_what_is_masked_is_said() -> None:
+    """By stream the lines, and the metrics that are measurements."""
+    runs = [ran(stdout=said("a", 9, times=2), metrics={"loss": ((1, 0.5),), "fps": ((1, 9.0),)})] * 2
+    assert judge(runs, 2).masked == ("metrics: fps", "standard output: 2 lines with times")
 
 
 def test_equal_content_in_other_bytes_is_identical_and_named() -> None:
@@ -129,10 +156,20 @@ def test_channels_say_what_was_compared_and_what_differs() -> None:
         Channel(kind="files", count=1, compared="1 file", differs=("out.txt",), names=("out.txt",)),
         Channel(kind="deleted", count=0),
         Channel(kind="steps", count=3, compared="3 steps of 2 tensors"),
-        Channel(kind="metrics", count=1, compared="1 metric", differs=("metrics: loss 0.5 → 0.25",), names=("loss",)),
+        Channel(
+            kind="metrics",
+            count=1,
+            compared="1 metric",
+            masked=("time",),
+            differs=("metrics: loss 0.5 → 0.25",),
+            names=("loss",),
+        ),
+        Channel(kind="stdout", count=0),
+        Channel(kind="stderr", count=0),
     )
     assert verdict.compared == ()
-    assert verdict.channel("stdout") is None
+    assert verdict.channel("steps") == verdict.channels[3]
+    assert judge([one, two], 2, ["stdout"]).channel("stdout") is None
 
 
 def test_the_trace_alone_can_differ() -> None:
@@ -455,6 +492,17 @@ def test_the_screen_of_runs_that_differ() -> None:
         "                     b\n"
         "  compare            envbuild diff 01JC000000 01JC100000"
     )
+
+
+def test_numbers_that_are_printed_otherwise_are_quoted() -> None:
+    """The first line of each stream that differs, with its number and both values."""
+    printed = (
+        TextDifference(path="stdout", line=12, before="test accuracy = 0.9063", after="test accuracy = 0.9067"),
+        TextDifference(path="stderr", line=1, before="", after="a warning"),
+    )
+    rows = screen(verdict(), printed=printed).splitlines()
+    assert rows[3] == "  printed            stdout line 12: test accuracy = 0.9063 → test accuracy = 0.9067"
+    assert rows[4] == '                     stderr line 1: "" → a warning'
 
 
 def test_the_screen_without_a_cause_says_so() -> None:

@@ -12,9 +12,11 @@ import msgspec
 from envbuild.cli.render import divergence
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
+from envbuild.difference.text import shown
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.cost import Arm
 from envbuild.verification.judge import Verdict
+from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
     from envbuild.operations.attestation import AttestationCheck, HostDifference
@@ -40,6 +42,7 @@ def as_json(result: Verification) -> dict[str, Any]:
     table = {
         **msgspec.to_builtins(verdict),
         "compared": list(verdict.compared),
+        "masked": list(verdict.masked),
         "differs": list(verdict.differs),
         "differing_files": list(verdict.differing_files),
         "identical": verdict.outcome == "identical",
@@ -52,7 +55,11 @@ def as_json(result: Verification) -> dict[str, Any]:
     if verdict.outcome == "identical":
         table["attestation"] = result.attestation.name if result.attestation is not None else None
     elif verdict.outcome == "different":
-        table |= {"kept": list(result.kept), "withdrawn": list(result.withdrawn)}
+        table |= {
+            "kept": list(result.kept),
+            "withdrawn": list(result.withdrawn),
+            "printed": [msgspec.to_builtins(text) for text in result.printed],
+        }
     return table
 
 
@@ -117,6 +124,7 @@ def different(result: Verification) -> str:
     rows = [
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
+        *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
         *_because(result.causes),
         *(("note", note) for note in notes),
@@ -145,6 +153,12 @@ def _first(found: Divergence | None) -> Iterator[tuple[str, str]]:
     yield "first difference", divergence.sentence(found)
     if values := divergence.values(found):
         yield "", values
+
+
+def _printed(found: TextDifference) -> str:
+    """Quote the first line at which a stream differs."""
+    before, after = shown(found.before, found.after)
+    return f"{found.path} line {found.line:,}: {before} → {after}"
 
 
 def _because(causes: Sequence[Finding]) -> Iterator[tuple[str, str]]:
