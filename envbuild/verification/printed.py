@@ -21,7 +21,9 @@ import msgspec
 
 from envbuild.verification.lines import TextDifference
 
-_NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
+_NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
+_FREE = r"(?<![\w.])(?<!\d,)"
+"""Before a number: it is not the rest of another one, nor of a long list of numbers."""
 _BEFORE = 26 * 3600.0
 """Seconds before the start of a run that still count as its time: other time zones, files of just before."""
 _AFTER = 30 * 86400.0
@@ -36,6 +38,8 @@ _OF_TIME = r"(?:time|elapsed|took|duration|eta|runtime|seconds|secs?|latency)(?:
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
+_LONGEST = 1 << 16
+"""Characters of a line; a longer one is cut, and nothing in it is masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Masks:
 
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
-        if _DIGIT.search(line) is None:
+        if _DIGIT.search(line) is None or len(line) >= _LONGEST:
             return Masked(line, frozenset())
         kinds: set[str] = set()
         lower = line.lower()
@@ -167,21 +171,21 @@ _TABLE = (
     _rule(
         "times",
         "date",
-        "20",
+        " ".join(_MONTHS),
         rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?(?P<month>{'|'.join(_MONTHS)})[a-z]*\s+(?P<day>\d\d?),?\s+"
         rf"(?:{_CLOCK}\s+)?(?:UTC\s+)?(?P<year>20\d\d)\b",
         _date,
     ),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),
     # Rates, before durations, which they contain.
-    _rule("rates", "rate", "/s", rf"(?<![\w.]){_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
+    _rule("rates", "rate", "/s", rf"{_FREE}{_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
     _rule(
         "rates",
         "rate",
         "/it /step /epoch /batch /sample",
-        rf"(?<![\w.]){_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample)\b",
+        rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample)\b",
     ),
-    _rule("rates", "rate", " per ", rf"(?<![\w.]){_NUMBER}\s{_WORK} per second\b"),
+    _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
     _rule(
         "rates",
@@ -217,7 +221,7 @@ _TABLE = (
         "times",
         "time",
         "s minutes mins hour",
-        rf"(?<![\w.]){_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
+        rf"{_FREE}{_NUMBER}\s?(?:ns|us|µs|ms|secs?|seconds?|minutes?|mins|hours?)\b",
     ),
     _rule("times", "time", "s m", r"(?<![\w.])(?:\d+h\s?)?(?:\d+m\s?)?\d+(?:\.\d+)?s\b|(?<![\w.])\d+h\s?\d+m\b"),
     _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
@@ -271,7 +275,15 @@ class _Screen:
             return
         if self._return:
             self._rows[self._at], self._return = "", False
-        self._rows[self._at] += text
+        row = self._rows[self._at] + text
+        if len(row) > _LONGEST:
+            for above in self._rows[: self._at]:
+                self._take(above)
+            self._rows, self._at = self._rows[self._at :], 0
+            while len(row) > _LONGEST:
+                self._take(row[:_LONGEST])
+                row = row[_LONGEST:]
+        self._rows[self._at] = row
 
     def _down(self) -> None:
         self._return = self._at + 1 < len(self._rows)

@@ -195,3 +195,23 @@ def test_each_run_has_its_own_time() -> None:
     one, other = b"on 2026-11-21\n", b"on 2027-03-01\n"
     assert first_difference("stdout", one, other, (MASKS, later), ordered=True) is None
     assert first_difference("stdout", one, other, (MASKS, MASKS), ordered=True) is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["1,2," * 100_000, "100,200," * 50_000, "1" * 400_000, "12:34:" * 60_000, "a" * 400_000]
+)
+def test_long_lines_are_cut_and_cost_little(text: str) -> None:
+    """A line of any length is compared whole and in linear time, however it comes in pieces."""
+    data = text.encode()
+    whole = digest(data, b"\n").result()
+    assert whole.lines == -(-len(data) // (1 << 16))
+    assert digest(*(data[at : at + 5000] for at in range(0, len(data), 5000)), b"\n").result() == whole
+    assert digest(data[:-1], b"0\n").result() != whole
+
+
+@pytest.mark.parametrize(
+    "part", ["1,2,", "100,200,", "1", "12:34:", "3 s", "jan 1 ", "0.5e", "1h2m", "at 0x1", "x_time ", "a/"]
+)
+def test_no_line_is_searched_for_long(part: str) -> None:
+    """Just below the length from which nothing is masked, no pattern goes back and forth over a line."""
+    MASKS.mask((part * (1 << 16))[: (1 << 16) - 1])
