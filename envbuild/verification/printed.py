@@ -35,6 +35,8 @@ _WORK = (
 """What is counted in rates; other units, such as metres, belong to results."""
 _OF_RATE = r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?)"
 _OF_TIME = r"(?:time|elapsed|took|duration|eta|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+_GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
+"""Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
@@ -94,7 +96,8 @@ class Masks:
         for rule in _TABLE:
             if not rule.gate or any(part in lower for part in rule.gate):
                 line = rule.pattern.sub(partial(self._replace, rule, kinds), line)
-        return Masked(line, frozenset(kinds))
+        # In tables what is beside a number is as wide as the number leaves it.
+        return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds))
 
     def _replace(self, rule: _Rule, kinds: set[str], found: re.Match[str]) -> str:
         if rule.moment is not None:
@@ -152,7 +155,7 @@ def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None =
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
-    _rule("names", "log", "", r"^(?P<keep>[IWEF])\d{4} \d\d:\d\d:[\d.]+\s+\d+(?= )"),
+    _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
     # Names made for the moment.
     _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
@@ -191,14 +194,14 @@ _TABLE = (
         "rates",
         "rate",
         "sps fps throughput per_sec",
-        rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}['\"]?\s?[:= ]\s?){_NUMBER}",
+        rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     # Memory.
     _rule(
         "memory",
         "memory",
         "mem rss ram",
-        rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*['\"]?\s?[:= ]\s?)"
+        rf"(?P<keep>\b(?:mem|memory|rss|vram|ram)(?:[ _](?:usage|used|allocated|reserved|peak))*{_GAP})"
         rf"{_NUMBER}\s?[kmgt]?i?b(?:ytes)?\b",
     ),
     # Times of day and durations.
@@ -208,14 +211,14 @@ _TABLE = (
         "times",
         "time",
         ":",
-        rf"(?P<keep>\b{_OF_CLOCK}['\"]?\s?[:= ]\s?)\d{{1,3}}:\d\d\b(?!:)",
+        rf"(?P<keep>\b{_OF_CLOCK}{_GAP})\d{{1,3}}:\d\d\b(?!:)",
     ),
     _rule(
         "times",
         "time",
         "time elapsed took duration eta sec latency",
-        rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}['\"]?"
-        rf"\s?[:= ]\s?){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
+        rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
+        rf"{_GAP}){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
     _rule(
         "times",
@@ -228,6 +231,7 @@ _TABLE = (
 )
 """In the order in which they are applied."""
 
+_SPACES = re.compile(r" {2,}")
 _DIGIT = re.compile(r"\d|\?")
 _TOKENS = re.compile(r"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08")
 _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")

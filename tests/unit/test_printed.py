@@ -36,6 +36,14 @@ MASKED = [
     ("times", "time 1.2e-05", "time 9.8e-06"),
     ("times", "10/10 - 0s 3ms/step - loss: 0.6931", "10/10 - 1s 12ms/step - loss: 0.6931"),
     ("times", "ETA: 0:12", "ETA: 0:14"),
+    ("times", "0:\tlearn: 0.5\ttotal: 12.3ms\tremaining: 1.2s", "0:\tlearn: 0.5\ttotal: 9.87ms\tremaining: 1m 2s"),
+    (
+        "times",
+        "[Parallel(n_jobs=1)]: Done 2 | elapsed:    0.3s finished",
+        "[Parallel(n_jobs=1)]: Done 2 | elapsed:   10.3s finished",
+    ),
+    ("times", "|    time_elapsed     | 1           |", "|    time_elapsed     | 12          |"),
+    ("times", "[I 2026-11-21 05:16:03,123] Trial 0: 0.5", "[I 2026-11-21 05:16:04,999] Trial 0: 0.5"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
     ("rates", "120 samples/sec", "95.5 samples/sec"),
@@ -44,6 +52,8 @@ MASKED = [
     ("rates", "SPS: 1234", "SPS: 1301"),
     ("rates", "fps 60.1", "fps 59.8"),
     ("rates", "2.31s/it", "2.29s/it"),
+    ("rates", "|    fps              | 1234        |", "|    fps              | 999         |"),
+    ("rates", "{'train_samples_per_second': 45.1, 'loss': 0.5}", "{'train_samples_per_second': 4.25, 'loss': 0.5}"),
     # memory
     ("memory", "GPU mem 3.21 GB", "GPU mem 3.4 GB"),
     ("memory", "max memory allocated: 512.3MiB", "max memory allocated: 516MiB"),
@@ -54,6 +64,7 @@ MASKED = [
     ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
     ("names", "worker pid=12 ready", "worker pid=17 ready"),
     ("names", "[pid 123] ready", "[pid 7] ready"),
+    ("names", "[rank0]:[W1121 05:16:03.267 x.cpp:1] slow", "[rank0]:[W1122 05:17:03.2 x.cpp:1] slow"),
     (
         "names",
         "I0000 00:00:1795247763.123456     123 cuda_executor.cc:1015] ok",
@@ -72,6 +83,8 @@ SEEN = [
     ("Epoch 1: 0:01:30 loss 0.25", "Epoch 1: 0:01:30 loss 0.26"),
     ("100%|████| 10/10 [00:01<00:00, 8.5it/s, loss=0.52]", "100%|████| 10/10 [00:01<00:00, 8.5it/s, loss=0.53]"),
     ("timestep 5", "timestep 6"),
+    ("time_step | 5", "time_step | 6"),
+    ("in 2 of 3", "in 3 of 3"),
     ("time series 3", "time series 4"),
     ("peak accuracy 0.91", "peak accuracy 0.92"),
     ("checksum 1612345678", "checksum 1612345679"),
