@@ -125,6 +125,13 @@ class Verdict(_Value, frozen=True, kw_only=True):
         return tuple(phrase for channel in self.channels for phrase in channel.differs)
 
     @property
+    def agrees(self) -> tuple[str, ...]:
+        """What is equal in the first two results although they differ elsewhere, a phrase each."""
+        if self.outcome != "different":
+            return ()
+        return tuple(channel.compared for channel in self.channels if channel.compared and not channel.differs)
+
+    @property
     def masked(self) -> tuple[str, ...]:
         """What of the channels was left out of the comparison because it differs in every run, a phrase each."""
         return tuple(

@@ -169,6 +169,7 @@ def test_channels_say_what_was_compared_and_what_differs() -> None:
     )
     assert verdict.compared == ()
     assert verdict.channel("steps") == verdict.channels[3]
+    assert verdict.agrees == ("3 steps of 2 tensors",)
     assert judge([one, two], 2, ["stdout"]).channel("stdout") is None
 
 
@@ -503,6 +504,14 @@ def test_numbers_that_are_printed_otherwise_are_quoted() -> None:
     rows = screen(verdict(), printed=printed).splitlines()
     assert rows[3] == "  printed            stdout line 12: test accuracy = 0.9063 → test accuracy = 0.9067"
     assert rows[4] == '                     stderr line 1: "" → a warning'
+
+
+def test_what_agrees_is_said_where_something_else_differs() -> None:
+    """That training is equal although a file differs is the first thing to know."""
+    steps = Channel(kind="steps", count=3, compared="3 steps of 2 tensors")
+    files = Channel(kind="files", count=1, compared="1 file", differs=("run.log",))
+    rows = screen(verdict(channels=(files, steps))).splitlines()
+    assert rows[2:4] == ["  differs            run.log", "  agrees             3 steps of 2 tensors"]
 
 
 def test_the_screen_without_a_cause_says_so() -> None:

@@ -44,6 +44,7 @@ def as_json(result: Verification) -> dict[str, Any]:
         "compared": list(verdict.compared),
         "masked": list(verdict.masked),
         "differs": list(verdict.differs),
+        "agrees": list(verdict.agrees),
         "differing_files": list(verdict.differing_files),
         "identical": verdict.outcome == "identical",
         "ids": ids,
@@ -124,6 +125,7 @@ def different(result: Verification) -> str:
     rows = [
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
+        ("agrees", ", ".join(verdict.agrees)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
         *_because(result.causes),
