@@ -27,6 +27,9 @@ MASKED = [
     # durations
     ("times", "took 3.1 s", "took 12.55 s"),
     ("times", "took 120ms", "took 95ms"),
+    ("times", "10/10 [0.0387 s] loss 0.5", "10/10 [0.0372 s] loss 0.5"),
+    ("times", "load 0.5 s, train 2 s", "load 0.6 s, train 3 s"),
+    ("times", "done (3.25 s)", "done (3.5 s)"),
     ("times", "epoch 3: 1m 30s", "epoch 3: 1m 29s"),
     ("times", "done in 2.5 seconds", "done in 2.75 seconds"),
     ("times", "elapsed=12.5", "elapsed=13.25"),
@@ -93,6 +96,7 @@ SEEN = [
     ("seed 1795247763123456789012", "seed 1795247763123456789013"),
     ("ratio 1:10", "ratio 1:11"),
     ("score 3 s 4", "score 3 s 5"),
+    ("score 3 s 4", "score 4 s 4"),
     ("mean 5 std 0.1", "mean 6 std 0.1"),
     ("memory network accuracy 0.5", "memory network accuracy 0.6"),
     ("times 3", "times 4"),
