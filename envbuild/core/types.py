@@ -131,6 +131,15 @@ def pattern(kind: Any) -> str:
     return str(get_args(kind)[1].pattern)
 
 
+def prepare_types(*kinds: Any) -> None:
+    """Let msgspec read types now, once; called where a module defines what several threads may decode.
+
+    msgspec 0.22 crashes if two threads use a type for the first time at once: the second one finds it half read.
+    """
+    for kind in kinds:
+        msgspec.json.Decoder(kind)
+
+
 def explain(error: msgspec.ValidationError, table: Any) -> str:
     """Turn msgspec's words into ``field path: expected …, found …``.
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from envbuild.core.digest import sha256_json
+from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
 from envbuild.host.facts import GpuFacts, HostFacts
 from envbuild.record.processes import ParameterSet, ReadFile
@@ -332,3 +333,6 @@ def verified(state: State | None, verdict: GuardVerdict | None) -> Verified:
     if verdict.verified == "yes":
         return "yes"
     return "overridden" if verdict.verified == "overridden" else "no"
+
+
+prepare_types(Record)

@@ -21,6 +21,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import atomic_write, locked, read_foreign
+from envbuild.core.types import prepare_types
 from envbuild.errors import LockError
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
@@ -154,3 +155,6 @@ def found_in(folder: Path) -> dict[str, Any] | None:
 
 def _digest(parts: Mapping[str, Part], name: str) -> str:
     return parts[name].digest if name in parts else ""
+
+
+prepare_types(Fingerprint, dict[str, Part])

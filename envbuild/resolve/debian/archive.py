@@ -22,6 +22,7 @@ import msgspec
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import ELSEWHERE, atomic_write, locked
 from envbuild.core.progress import Progress, Silent
+from envbuild.core.types import prepare_types
 from envbuild.errors import IntegrityError
 from envbuild.resolve.debian import http
 from envbuild.resolve.debian.index import Index, open_index, write_index
@@ -271,3 +272,6 @@ def _forget_old(folder: Path) -> None:
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _KEPT:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+prepare_types(_Validators)

@@ -15,7 +15,7 @@ from typing import BinaryIO, cast
 import msgspec
 
 from envbuild.core.fs import atomic_write
-from envbuild.core.types import Value
+from envbuild.core.types import Value, prepare_types
 from envbuild.errors import IntegrityError
 from envbuild.resolve.libraries.elf import MAGIC, NotElfError, read_dynamic
 
@@ -180,3 +180,6 @@ def _object(file: str, source: BinaryIO) -> Object:
         runpath=found.runpath,
         program=found.program,
     )
+
+
+prepare_types(WheelLibraries)
