@@ -216,7 +216,7 @@ def test_failures_are_said_plainly(project: Project) -> None:
     assert "environment.PYTHONHASHSEED" in done.err
     project.write("t.py", "import os, sys\nsys.exit('again' if os.path.exists('n') else open('n', 'w').close())\n")
     found = rows(project("verify", "--in-place", "-n", "2", "t.py"))
-    assert found["differs"] == "exit 0 in one run, exit 1 in another; n"
+    assert found["differs"] == "exit 0 in one run, exit 1 in another; n; standard error"
     assert found["note"] == "run 2 ended with: again"
 
 

@@ -194,6 +194,7 @@ def test_use_cases_and_renderers_print_nothing(name: str) -> None:
         nodes = ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8")))
         used = {ast.unparse(node) for node in nodes if isinstance(node, ast.Name | ast.Attribute)}
         assert not used & effects, module
+        assert not [each for each in used if each.endswith("Error.exit_code")], module
 
 
 def test_there_are_no_cycles() -> None:
