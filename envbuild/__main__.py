@@ -1,8 +1,6 @@
 """``python -m envbuild``."""
 
-import sys
-
-from envbuild.cli import main
+from envbuild.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -8,9 +8,23 @@ import gc
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from envbuild.cli.interrupts import ended_by_signals
+
+
+def entry() -> NoReturn:
+    """Run one command and end the process with its exit code; the console script."""
+    atexit.register(gc.freeze)  # a process that ends need not look for garbage: 10 ms of every command
+    ended: list[int] = []
+    code = _run(list(sys.argv[1:]), ended)
+    if ended:  # the interpreter would wait for every thread of a pool, whatever it waits for itself
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,55 +33,62 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: the command line without the program's name; this process's own by default.
     """
+    return _run(list(sys.argv[1:] if arguments is None else arguments), [])
+
+
+def _run(arguments: Sequence[str], ended: list[int]) -> int:
+    """Run one command; the numbers of the signals that ended it are appended to ``ended``."""
+    try:
+        code = _invoked(arguments, ended)
+    except KeyboardInterrupt:
+        ended = ended or [signal.SIGINT]
+    except OSError as error:  # of reporting an error
+        if error.errno != errno.EIO:
+            raise
+        _drop_streams()
+        return 128 + signal.SIGHUP
+    if not ended:
+        return code
+    try:
+        print("envbuild: interrupted; nothing half-written was kept", file=sys.stderr, flush=True)
+    except OSError:  # the terminal is closed
+        _drop_streams()
+    return 128 + ended[0]
+
+
+def _invoked(arguments: Sequence[str], ended: list[int]) -> int:
+    """Turn errors into exit codes; one that an interrupt brought about is part of the interrupt."""
     from envbuild.errors import EnvbuildError
 
-    atexit.register(gc.freeze)  # a process that ends need not look for garbage: 10 ms of every command
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    ended: list[int] = []
     try:
         from envbuild.cli.app import invoke
 
-        with _ended_like_ctrl_c(ended):
+        with ended_by_signals(ended):
             code = invoke(arguments)
-        if ended:  # typer turns the interrupt into a code of its own and says nothing
-            raise KeyboardInterrupt
-        sys.stdout.flush()
+        if not ended:  # typer turns the interrupt into a code of its own and says nothing
+            sys.stdout.flush()
         return code
     except EnvbuildError as error:
-        _tell(error.message, error.hint)
+        if not ended:
+            _tell(error.message, error.hint)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("envbuild: interrupted; nothing half-written was kept", file=sys.stderr)
-        return 128 + (ended or [signal.SIGINT])[0]
     except BrokenPipeError:
         # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 128 + signal.SIGPIPE
     except OSError as error:
-        return _refused(error)
+        if error.errno == errno.EIO and not error.filename:  # the terminal is closed
+            _drop_streams()
+            return 128 + signal.SIGHUP
+        return 1 if ended else _refused(error)
     except Exception as error:
-        return _unexpected(error)
+        return 1 if ended else _unexpected(error)
 
 
-@contextmanager
-def _ended_like_ctrl_c(ended: list[int]) -> Iterator[None]:
-    """Let SIGTERM unwind as Ctrl-C does, so that containers and temporary files go; note either in ``ended``."""
-
-    def stop(number: int, frame: object) -> None:
-        ended.append(number)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {signal.SIGTERM: signal.signal(signal.SIGTERM, stop)}
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a job in the background ignores it
-        before[signal.SIGINT] = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _drop_streams() -> None:
+    """Let what is still printed go nowhere: the interpreter flushes both streams as it ends."""
+    for number in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def _tell(message: str, hint: str) -> None:

@@ -5,8 +5,10 @@ Write to a temporary name in the same folder, fsync, rename: a killed command le
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -15,6 +17,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from envbuild.core.leftovers import registered
+
+_OWNED = ".owned"
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
@@ -83,6 +88,62 @@ def read_foreign(path: Path, limit: int, *, cut: bool = False) -> bytes | None:
     finally:
         os.close(descriptor)
     return data[:limit] if cut or len(data) <= limit else None
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Make a folder in the system's temporary folder that goes with the block, or with the process that made it.
+
+    It holds a locked file. Folders of this prefix and this user whose lock nobody holds are those of killed processes:
+    they are removed first.
+    """
+    _sweep(prefix)
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix) as name,
+        registered(Path(name)),
+        Path(name, f"{_OWNED}.new").open("xb") as stream,
+    ):
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        Path(stream.name).rename(Path(name, _OWNED))  # nobody sees it unlocked
+        yield Path(name)
+
+
+def _sweep(prefix: str) -> None:
+    """Remove the temporary folders of killed processes."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                if not entry.name.startswith(prefix) or not entry.is_dir(follow_symlinks=False):
+                    continue
+                if entry.stat(follow_symlinks=False).st_uid != os.geteuid():
+                    continue
+                descriptor = os.open(Path(entry.path, _OWNED), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(descriptor, "rb") as stream:
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def read_regular(path: Path | str, limit: int, *, follow: bool = True, dir_fd: int | None = None) -> bytes:
+    """Return the content of a regular file, without waiting and without reading more than is expected.
+
+    Args:
+        limit: most bytes that the file may have.
+        follow: take the target of a link; else a path whose last part is a link is refused.
+        dir_fd: open folder that a relative path is relative to.
+
+    Raises:
+        OSError: as ``open`` does; ``EINVAL`` for a FIFO, a device or a folder, ``EFBIG`` for a larger file,
+            ``ELOOP`` for a link that is not followed.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    with os.fdopen(os.open(path, flags, dir_fd=dir_fd), "rb") as stream:
+        found = os.fstat(stream.fileno())
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        data = b"" if found.st_size > limit else stream.read(limit + 1)
+        if max(found.st_size, len(data)) > limit:
+            raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
+        return data
 
 
 def clone(source: BinaryIO, target: BinaryIO) -> bool:

@@ -22,6 +22,8 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z", title="64 lower-case hexadecimal digits")]
 Size = Annotated[int, Meta(ge=0)]
+PackageSize = Annotated[int, Meta(ge=0, le=16 << 30)]
+"""Bytes of a wheel or a .deb; ``ar`` cannot hold more than 10 GB, no index takes wheels of that size."""
 # No slash, no backslash, no leading dot or dash: safe as one path component, in a tar header and in a shell word.
 FileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!~%=-]*\Z", max_length=255, title="a file name")]
 WheelName = Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbuild.core.blob import FileBlob
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import atomic_write, read_regular
 from envbuild.core.types import OptionalSha256, Sha256, Size
 from envbuild.errors import NotReproducibleError
 from envbuild.lockfile import model as locks
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from envbuild.engine.protocol import ImageInfo
     from envbuild.image.oci.layout import Image
     from envbuild.image.plan.model import Plan
+
+
+_LIMIT = 1 << 20
+"""Most bytes of an image's record; one with 127 layers has 15,000."""
 
 
 class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,15 +66,39 @@ def image_record_path(path: Path) -> Path:
 def read_image_record(path: Path, lock: locks.Lock) -> ImageRecord | None:
     """Return what is recorded of a lock's image; None if nothing is, the file is damaged, or is of another lock."""
     try:
-        recorded = msgspec.json.decode(image_record_path(path).read_bytes(), type=ImageRecord)
-    except (OSError, ValueError):
+        recorded = msgspec.json.decode(read_regular(image_record_path(path), _LIMIT), type=ImageRecord)
+    except (OSError, ValueError, RecursionError):
         return None
     return recorded if recorded.lock == locks.lock_digest(lock) else None
 
 
-def write_image_record(path: Path, record: ImageRecord) -> None:
-    """Record an image next to its lock; equal images leave the file alone."""
+def write_image_record(path: Path, record: ImageRecord) -> str:
+    """Record an image next to its lock; equal images leave the file alone.
+
+    Returns a sentence for the user if another image was recorded: a reviewed digest is never replaced silently.
+    """
+    replaced = _replaced(path, record)
     atomic_write(image_record_path(path), (json.dumps(record.as_dict(), indent=2, sort_keys=True) + "\n").encode())
+    return replaced
+
+
+def _replaced(path: Path, made: ImageRecord) -> str:
+    """Return which image was recorded instead of ``made`` and why that differs; an empty string if none was."""
+    name = image_record_path(path).name
+    try:
+        data = read_regular(image_record_path(path), _LIMIT)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{name} could not be read ({error.strerror}) and is replaced"
+    try:
+        recorded = msgspec.json.decode(data, type=ImageRecord)
+    except (ValueError, RecursionError):
+        return f"{name} was no record of an image and is replaced"
+    if recorded.config == made.config:
+        return ""
+    why = "the lock has changed" if recorded.lock != made.lock else "envbuild's own code has changed"
+    return f"{name} recorded sha256:{recorded.config[:12]}…, now sha256:{made.config[:12]}…: {why}"
 
 
 def make_image_record(lock: locks.Lock, image: Image, recipe: str) -> ImageRecord:

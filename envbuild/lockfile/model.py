@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from envbuild.core import types
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import read_regular
 from envbuild.core.types import (
     Archive,
     DebArch,
@@ -32,6 +33,7 @@ from envbuild.core.types import (
     Network,
     OptionalSha256,
     PackageName,
+    PackageSize,
     PackageVersion,
     Platform,
     PoolPath,
@@ -56,6 +58,8 @@ else:  # pragma: no cover - exercised by the 3.10 job
     import tomli as tomllib
 
 FORMAT = 1
+LIMIT = 4 << 20
+"""Most bytes of a lock; 2,500 wheels and 8,000 Debian packages need less, and reading takes 2 s at most."""
 _digests: deque[tuple[Lock, str]] = deque(maxlen=8)
 Blake3 = Sha256
 """Of the same length and form."""
@@ -78,7 +82,7 @@ class OsPackage(Value, frozen=True, kw_only=True):
     architecture: DebArch
     archive: Archive
     path: PoolPath
-    size: Size
+    size: PackageSize
     sha256: Sha256
 
     @property
@@ -118,7 +122,7 @@ class Wheel(Value, frozen=True, kw_only=True):
     """One wheel file, by name, size in bytes and SHA-256."""
 
     name: WheelName
-    size: Size
+    size: PackageSize
     sha256: Sha256
 
 
@@ -213,9 +217,18 @@ class Lock(Value, frozen=True, kw_only=True):
 def dumps(lock: Lock) -> bytes:
     """Render a lock; equal locks give equal bytes.
 
+    ``tool.envbuild.digest`` is ``lock_digest(lock)``: the SHA-256 of these bytes without that line.
+
     Raises:
         LockError: a value that ``loads`` would refuse; nothing unsafe is ever written.
     """
+    start = f"[tool.envbuild]\nversion = {FORMAT}\n"  # no value holds a newline, so this is the only one
+    head, tail = _content(lock).split(start)
+    return f'{head}{start}digest = "{lock_digest(lock)}"\n{tail}'.encode()
+
+
+def _content(lock: Lock) -> str:
+    """Render a lock without its digest; raises ``LockError`` as ``dumps`` does."""
     table = msgspec.to_builtins(lock, order="deterministic")
     table |= {"os": types.without_defaults(lock.os), "hardware": types.without_defaults(lock.hardware)}
     if lock.cuda is None:
@@ -223,19 +236,21 @@ def dumps(lock: Lock) -> bytes:
     else:
         table["cuda"] = types.without_defaults(lock.cuda)
     _convert(table, lock.file_name, "correct the spec and lock again: envbuild lock spec.yaml")
-    return (_HEADER + tomli_w.dumps(pylock.document(table, FORMAT))).encode()
+    return _HEADER + tomli_w.dumps(pylock.document(table, FORMAT))
 
 
 def loads(data: bytes, source: str = "lock") -> Lock:
     """Parse and check a lock.
 
     Raises:
-        LockError: not TOML, not a lock of this format, a missing hash, an unknown key, an unsafe value, or a Python
-            part that says something else than the rest.
+        LockError: not TOML, not a lock of this format, a missing hash, an unknown key, an unsafe value, a Python part
+            that says something else than the rest, or content that ``dumps`` did not write.
     """
+    if len(data) > LIMIT:
+        raise LockError(f"{source}: {len(data)} bytes; a lock has no more than {LIMIT}", _AGAIN)
     try:
         document = tomllib.loads(data.decode("utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
         raise LockError(f"{source} is not a TOML file: {error}", _AGAIN) from None
     tool = document.get("tool")
     table = tool.get("envbuild") if isinstance(tool, dict) else None
@@ -249,6 +264,7 @@ def loads(data: bytes, source: str = "lock") -> Lock:
         raise LockError(f"{source}: tool.envbuild.layout: missing", _AGAIN)
     if "packages" in table:
         raise LockError(f"{source}: tool.envbuild.packages: unknown key", _AGAIN)
+    written = table.pop("digest", None)
     try:
         entries = pylock.as_list(document.get("packages"), "packages")
         table["packages"] = [pylock.package(entry, f"packages[{i}]") for i, entry in enumerate(entries)]
@@ -258,13 +274,19 @@ def loads(data: bytes, source: str = "lock") -> Lock:
     rendered = pylock.document(msgspec.to_builtins(lock, order="deterministic"), FORMAT)
     if difference := pylock.difference({**document, "tool": {}}, {**rendered, "tool": {}}):
         raise LockError(f"{source}: {difference}", _AGAIN)
+    if written != (digest := lock_digest(lock)):
+        raise LockError(
+            f"{source}: tool.envbuild.digest: the file was edited after envbuild lock wrote it\n"
+            f"  digest in the file     {written or 'none'}\n  digest of its content  {digest}",
+            _AGAIN,
+        )
     return lock
 
 
 def load(path: Path) -> Lock:
     """Read a lock file; raises ``LockError`` as ``loads`` does, also when it cannot be read."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LIMIT)
     except OSError as error:
         absent = isinstance(error, FileNotFoundError)
         way = "write it: envbuild lock spec.yaml" if absent else "check what it is and who may read it"
@@ -273,11 +295,11 @@ def load(path: Path) -> Lock:
 
 
 def lock_digest(lock: Lock) -> str:
-    """Return the SHA-256 of the lock's canonical bytes; a command asks for it a score of times, 20 ms each."""
+    """Return the SHA-256 of the lock's canonical bytes but for the digest in them; kept, since it takes 20 ms."""
     for known, digest in _digests:
         if known is lock:
             return digest
-    digest = sha256_bytes(dumps(lock))
+    digest = sha256_bytes(_content(lock).encode())
     _digests.append((lock, digest))
     return digest
 

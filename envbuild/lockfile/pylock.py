@@ -8,6 +8,12 @@ from typing import Any
 
 Table = dict[str, Any]
 
+BEFORE_THE_GUARD = frozenset({"LD_PRELOAD", "LD_AUDIT", "GCONV_PATH"})
+"""Variables by which the dynamic loader or the C library runs other code in every program, the guard included."""
+
+LIBRARY_PATH = "LD_LIBRARY_PATH"
+"""Leads to other libraries than the locked ones; some base images set it for the driver's."""
+
 _PACKAGE = frozenset({"name", "version", "wheels"})
 _WHEEL = frozenset({"name", "path", "size", "hashes"})
 
@@ -68,17 +74,23 @@ def check_unique(table: Mapping[str, Any]) -> None:
 
     Raises:
         ValueError: a base image without its file system's digest, two packages of one name, two files of one name,
-            or a wheel of another version than its package.
+            a wheel of another version than its package, a .deb of another package than its name says, or a variable
+            that contradicts the seed or runs code before the guard.
     """
     for index, entry in enumerate(table["packages"]):
         version, wheel = entry["version"], entry["wheel"]["name"]
         if not _is_version(wheel, version):
             path = f"packages[{index}].wheels[0].name"
             raise ValueError(f"{path}: expected a wheel of version {version}, found {wheel!r}")
+    _check_environment(table)
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]
     if table["os"].get("image", "") and not table["os"].get("image-rootfs", ""):
         raise ValueError("tool.envbuild.os.image-rootfs: missing: a base image needs the digest of its file system")
     system = table["os"].get("packages", ())
+    for index, entry in enumerate(system):
+        path, file = f"tool.envbuild.os.packages[{index}].path", entry["path"].rsplit("/", 1)[-1]
+        if file != (wanted := _deb_file(entry)):
+            raise ValueError(f"{path}: expected a file named {wanted}, found {file!r}")
     files = [(f"tool.envbuild.os.packages[{i}].path", p["path"].rsplit("/", 1)[-1]) for i, p in enumerate(system)]
     inputs = [(f"tool.envbuild.inputs[{i}].path", entry["path"]) for i, entry in enumerate(table.get("inputs", ()))]
     for group in (names, files, inputs):
@@ -132,6 +144,21 @@ def _keys(value: object, keys: frozenset[str], path: str) -> Table:
     if missing := sorted(keys - value.keys()):
         raise ValueError(f"{path}.{missing[0]}: missing")
     return value
+
+
+def _deb_file(entry: Mapping[str, Any]) -> str:
+    """Return the name that a Debian archive gives a package's file; the version's epoch is no part of it."""
+    return f"{entry['name']}_{entry['version'].split(':', 1)[-1]}_{entry['architecture']}.deb"
+
+
+def _check_environment(table: Mapping[str, Any]) -> None:
+    environment, path = table["environment"], "tool.envbuild.environment"
+    reserved = BEFORE_THE_GUARD if table["os"].get("image", "") else BEFORE_THE_GUARD | {LIBRARY_PATH}
+    if found := sorted(reserved & environment.keys()):
+        raise ValueError(f"{path}.{found[0]}: a lock must not set it: it runs other code before the guard")
+    seed, hash_seed = str(table["determinism"]["seed"]), environment.get("PYTHONHASHSEED")
+    if hash_seed is not None and hash_seed != seed:
+        raise ValueError(f"{path}.PYTHONHASHSEED: expected the seed, '{seed}', found {hash_seed!r}")
 
 
 def _distribution(wheel: str) -> str:

@@ -19,7 +19,7 @@ from envbuild.image.record import (
     write_image_record,
 )
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
-from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate
+from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
 from envbuild.operations.export import Target, parse_target
 from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock, load_lock
@@ -161,7 +161,8 @@ def _build(
         if loading is not None and engine is not None:
             delivered = loading.finish(built.image)
             events.report(_loaded(engine.describe().get("name", "engine"), built, delivered, loading.seconds))
-    write_image_record(loaded.path, record)
+    if replaced := write_image_record(loaded.path, record):
+        events.report(Note(text=replaced))
     note_lock(store, loaded.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
     reproduced = recorded == record
     size = sum(layer.blob.size for layer in built.layers)

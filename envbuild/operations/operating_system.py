@@ -19,6 +19,7 @@ from envbuild.errors import EngineError, IntegrityError, ResolveError
 from envbuild.image.os.base import Facts, read_facts
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
+from envbuild.lockfile.pylock import LIBRARY_PATH
 from envbuild.operations.events import BaseImageFetched, Events
 from envbuild.spec.environment import refuse
 from envbuild.spec.model import Spec
@@ -245,7 +246,7 @@ def _export(
     environment = {
         name: value
         for name, value in sorted(held.environment.items())
-        if name not in _NOT_INHERITED and value.isprintable() and not refuse(name, value)
+        if name not in _NOT_INHERITED and value.isprintable() and (name == LIBRARY_PATH or not refuse(name, value))
     }
     return Export(rootfs=layer.diff_id, size=layer.size, facts=facts, environment=environment)
 

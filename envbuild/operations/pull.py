@@ -25,7 +25,7 @@ from envbuild.image.record import (
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_place
-from envbuild.operations.events import Events, ImagePulled
+from envbuild.operations.events import Events, ImagePulled, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.signatures import published_reference, require
 from envbuild.registry.reference import Reference, parse_reference
@@ -145,8 +145,8 @@ def pulled(
             f"the engine made another image of {reference} than sha256:{record.config}",
             f"remove it and pull again: docker rmi {record.reference}",
         )
-    if read_image_record(loaded.path, lock) is None:
-        write_image_record(loaded.path, record)
+    if read_image_record(loaded.path, lock) is None and (replaced := write_image_record(loaded.path, record)):
+        events.report(Note(text=replaced))
     return record
 
 

@@ -17,7 +17,7 @@ from envbuild.image.record import (
 from envbuild.lockfile import model as locks
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
 from envbuild.operations.blob_locations import BlobLocations, write_published
-from envbuild.operations.events import Events
+from envbuild.operations.events import Events, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.registry.reference import Reference, parse_reference
 from envbuild.store.objects import Store
@@ -120,5 +120,6 @@ def _built(loaded: LoadedLock, recipe: str, options: BuildOptions, events: Event
     built = assemble_image(loaded, options, None, events)
     record = make_image_record(loaded.lock, built.image, recipe)
     check_reproduced(loaded.path, read_image_record(loaded.path, loaded.lock), record)
-    write_image_record(loaded.path, record)
+    if replaced := write_image_record(loaded.path, record):
+        events.report(Note(text=replaced))
     return record, built.image

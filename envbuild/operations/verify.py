@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core import leftovers
 from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
@@ -174,6 +175,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
     if not options.in_place and request.lock.run.workspace != "ro":
         inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
         copy = plan_copy(request.project, inputs)
+        leftovers.note(folder)
         folder.mkdir(parents=True)
         check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
     request = replace(request, verification=identity)

@@ -33,7 +33,7 @@ KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
 TRACE_VALUES = 256 << 20
 """Bytes of parameter values that a trace keeps, so that a difference has numbers."""
-_PATIENCE = 10.0
+_PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from envbuild.core.text import quote
+from envbuild.lockfile.pylock import BEFORE_THE_GUARD, LIBRARY_PATH
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -38,7 +39,8 @@ _KEYS = {
 DECIDED = {name: key for key, names in _KEYS.items() for name in names}
 """Variables that another key of the spec decides, with that key."""
 
-_OWN = frozenset({"PATH", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONDONTWRITEBYTECODE", "LD_PRELOAD"})
+_OWN = frozenset({"PATH", "VIRTUAL_ENV", "PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONDONTWRITEBYTECODE", LIBRARY_PATH})
+_OWN |= BEFORE_THE_GUARD
 """Part of the image's layout: another value breaks the interpreter, or gets in before the guard."""
 
 

@@ -20,7 +20,7 @@ import msgspec
 from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.core.fs import atomic_write
 from envbuild.errors import EnvbuildError
-from envbuild.lockfile.model import Lock, loads
+from envbuild.lockfile.model import Lock, load
 from envbuild.store.objects import Store
 
 FOLDER = "locks"
@@ -164,7 +164,7 @@ def needed(found: Iterable[Root], oldest: float) -> frozenset[str]:
         if root.state == "changed":
             with suppress(OSError, EnvbuildError):
                 path = root.lock.place
-                names |= registered_lock(path, loads(path.read_bytes(), path.name)).needs
+                names |= registered_lock(path, load(path)).needs
     return frozenset(names)
 
 

@@ -19,6 +19,7 @@ from envbuild.lockfile import model as locks
 from envbuild.store.objects import Store
 from tests.support.cli import Project
 from tests.support.images import differences, docker_build
+from tests.support.locks import sealed
 from tests.support.oslocks import real_os, shared_store
 from tests.support.registry import Registry, forget, running_registry
 from tests.support.rootfs import write_rootfs
@@ -155,7 +156,7 @@ def test_another_file_system_than_locked_is_refused(project: Project, tmp_path: 
     lock = locked(project)
     altered = (project.folder / f"pylock.{NAME}.toml").read_text().replace(lock.os.image_rootfs, "0" * 64)
     other = Project(folder=tmp_path, store=tmp_path / "store")
-    (tmp_path / f"pylock.{NAME}.toml").write_text(altered)
+    (tmp_path / f"pylock.{NAME}.toml").write_text(sealed(altered))
     done = other("fetch")
     assert done.code == 13
     assert f"the file system of {lock.os.image} is not the one locked" in done.err

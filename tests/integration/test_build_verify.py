@@ -17,6 +17,7 @@ import pytest
 from envbuild.core.digest import canonical_json, sha256_file
 from tests.support.cli import Project
 from tests.support.images import forget_images
+from tests.support.locks import sealed
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
@@ -32,7 +33,7 @@ def _own(made: Project, tmp_path: Path) -> Iterator[Project]:
     name = f"verify{os.getpid()}"
     text = (project.folder / "pylock.clitest.toml").read_text()
     (project.folder / "pylock.clitest.toml").unlink()
-    project.write(f"pylock.{name}.toml", text.replace('name = "clitest"', f'name = "{name}"'))
+    project.write(f"pylock.{name}.toml", sealed(text.replace('name = "clitest"', f'name = "{name}"')))
     (project.folder / "pylock.clitest.image.json").unlink()
     (project.folder / "spec.yaml").unlink()
     yield project

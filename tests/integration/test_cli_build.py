@@ -24,6 +24,7 @@ from envbuild.lockfile import model as locks
 from envbuild.store.objects import Store
 from tests.support.cli import Project, alter, finish
 from tests.support.images import forget_images
+from tests.support.locks import sealed
 from tests.support.wheels import Member, make_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -201,7 +202,7 @@ def test_fetch_reads_what_the_store_holds(own: Project) -> None:
 
 
 def test_a_tampered_lock(project: Project) -> None:
-    """Exit 11 for a lock that contradicts itself; exit 13 for one that asks for bytes nobody has."""
+    """Exit 11 for a lock that was edited or contradicts itself; exit 13 for one that asks for bytes nobody has."""
     path, wheel = project.folder / "pylock.clitest.toml", _lock(project).packages[0].wheel
     text, other = path.read_text(), "0" * 64
     path.write_text(text.replace('version = "1.5"', 'version = "1.6"'))
@@ -209,6 +210,10 @@ def test_a_tampered_lock(project: Project) -> None:
     assert (done.code, done.out) == (11, "")
     assert done.err.startswith("envbuild: pylock.clitest.toml: ")
     path.write_text(text.replace(wheel.sha256, other))
+    done = project("build")
+    assert (done.code, done.out) == (11, "")
+    assert "tool.envbuild.digest: the file was edited after envbuild lock wrote it" in done.err
+    path.write_text(sealed(path.read_text()))
     done = project("build")
     assert (done.code, done.out) == (13, "")
     assert f"{wheel.name} with sha256 {other}" in done.err

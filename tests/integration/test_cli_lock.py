@@ -19,6 +19,7 @@ from envbuild.lockfile import model as locks
 from tests.support.archives import BASE, keyring, stanza, write_release
 from tests.support.cli import Done, Project, finish
 from tests.support.indexes import make_index
+from tests.support.locks import sealed
 from tests.support.server import FileServer, Served
 from tests.support.wheels import make_wheel
 
@@ -159,7 +160,7 @@ def test_the_layout_stays_until_it_is_asked_to_move(project: Project) -> None:
     """A lock of a layout that this envbuild does not know is refused as it is; ``--upgrade`` moves it and says so."""
     project.must("lock")
     path = project.folder / "pylock.t.toml"
-    newer = path.read_text().replace(f"layout = {layout.VERSION}\n", "layout = 99\n")
+    newer = sealed(path.read_text().replace(f"layout = {layout.VERSION}\n", "layout = 99\n"))
     path.write_text(newer)
     for command in (["lock"], ["fetch"], ["build"]):
         done = project(*command)

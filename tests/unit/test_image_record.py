@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,24 @@ def test_the_file_is_sorted_and_leaves_out_what_is_not_known(tmp_path: Path) -> 
     write_image_record(path, pulled)
     assert "sizes" not in json.loads(image_record_path(path).read_bytes())
     assert read_image_record(path, LOCK) == pulled
+
+
+def test_a_replaced_digest_is_reported(tmp_path: Path) -> None:
+    """A digest that somebody reviewed never goes silently: another lock, other code or a damaged file is named."""
+    path = tmp_path / "pylock.a.toml"
+    made = msgspec.structs.replace(RECORDED, config=OTHER)
+    assert write_image_record(path, RECORDED) == ""
+    assert write_image_record(path, RECORDED) == ""
+    moved = f"pylock.a.image.json recorded sha256:{CONFIG[:12]}…, now sha256:{OTHER[:12]}…"
+    assert write_image_record(path, made) == f"{moved}: envbuild's own code has changed"
+    write_image_record(path, RECORDED)
+    assert write_image_record(path, msgspec.structs.replace(made, lock=OTHER)) == f"{moved}: the lock has changed"
+    for damaged in (b"", b"[]", b"{", b"[" * 100_000, b'{"lock": 1}'):
+        image_record_path(path).write_bytes(damaged)
+        assert write_image_record(path, made) == "pylock.a.image.json was no record of an image and is replaced"
+    image_record_path(path).unlink()
+    os.mkfifo(image_record_path(path))
+    assert read_image_record(path, LOCK) is None
 
 
 def test_other_bits_from_the_same_recipe_are_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from envbuild.errors import LockError
 from envbuild.image.runtime import files as runtime
 from envbuild.lockfile import layout
 from envbuild.lockfile.hardware import POLICIES
-from envbuild.lockfile.model import Hardware, dumps
+from envbuild.lockfile.model import Hardware, dumps, lock_digest
 from envbuild.runtime.guard import gate
 from tests.support.runtime import make_lock
 
@@ -64,7 +64,7 @@ def test_expectations() -> None:
     assert expect == {
         "format": 1,
         "lock": "pylock.digits.toml",
-        "identity": sha256_bytes(dumps(lock)),
+        "identity": lock_digest(lock),
         "kernel": ">=5.10",
         "cpu": "x86-64-v3",
         "cpu-flags": [],

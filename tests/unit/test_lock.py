@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -310,6 +311,75 @@ def test_a_tampered_lock_is_refused(tamper: Tamper, sentence: str) -> None:
     value = document()
     tamper(value)
     assert refusal(value) == sentence
+
+
+def test_an_edited_lock_is_refused() -> None:
+    """Content that is valid in every field but not what envbuild lock wrote is refused, with the way to lock again."""
+    digest = lock_digest(LOCK)
+    text = dumps(LOCK).decode()
+    assert tomllib.loads(text)["tool"]["envbuild"]["digest"] == digest
+    assert text.replace(f'digest = "{digest}"\n', "") != text
+    edits = [
+        ("[[tool.envbuild.os.packages]]", "[[tool.envbuilt.os.packages]]"),
+        ("seed = 42", "seed = 43"),
+        ("pool/main/g/glibc/", "pool/main/e/evil/"),
+        ('2758000\nsha256 = "b', '2758000\nsha256 = "c'),
+        (f'digest = "{digest}"\n', ""),
+        (f'digest = "{digest}"\n', f'digest = "{A}"\n'),
+        (f'digest = "{digest}"\n', "digest = 3\n"),
+        ('LANG = "C.UTF-8"', 'LANG = "C.UTF-8"\nMY = "1"'),
+    ]
+    for before, after in edits:
+        edited = text.replace(before, after)
+        if "seed" in before:
+            edited = edited.replace('PYTHONHASHSEED = "42"', 'PYTHONHASHSEED = "43"')
+        assert edited != text
+        message = refusal(tomllib.loads(edited))
+        assert message.startswith("tool.envbuild.digest: the file was edited after envbuild lock wrote it\n")
+    assert loads(text.replace("\n", "\r\n").encode()) == LOCK  # git may do that
+
+
+def test_a_lock_that_contradicts_itself_is_refused_at_writing_too() -> None:
+    """Seed and hash seed agree, a .deb is named after its package, and no variable runs code before the guard."""
+
+    def sentence(**changes: Any) -> str:
+        with pytest.raises(LockError) as caught:
+            dumps(msgspec.structs.replace(LOCK, **changes))
+        return caught.value.message.removeprefix("pylock.digits.toml: ")
+
+    before = "tool.envbuild.environment"
+    assert sentence(environment={"PYTHONHASHSEED": "43"}) == (
+        f"{before}.PYTHONHASHSEED: expected the seed, '42', found '43'"
+    )
+    for name in ("LD_PRELOAD", "LD_AUDIT", "GCONV_PATH", "LD_LIBRARY_PATH"):
+        assert sentence(environment={name: "/x"}) == (
+            f"{before}.{name}: a lock must not set it: it runs other code before the guard"
+        )
+    package = msgspec.structs.replace(LOCK.os.packages[0], path="pool/main/e/evil/evil_1_amd64.deb")
+    assert sentence(os=msgspec.structs.replace(LOCK.os, packages=(package,))) == (
+        f"{DEB}.path: expected a file named libc6_2.36-9+deb12u10_amd64.deb, found 'evil_1_amd64.deb'"
+    )
+
+
+def test_a_lock_that_is_no_lock_is_refused_in_time(tmp_path: Path) -> None:
+    """Numbers that Python does not read, sizes that no file has, megabytes of comments and a FIFO are invalid locks."""
+    text = dumps(LOCK).decode()
+    with pytest.raises(LockError, match=r"^lock is not a TOML file: "):
+        loads(text.replace("seed = 42", f"seed = {'4' * 6000}").encode())
+    with pytest.raises(LockError, match=r"size: expected a whole number, 17179869184 or less, found 10000000000000"):
+        loads(text.replace("size = 2758000", "size = 10000000000000").encode())
+    with pytest.raises(LockError, match=r"^lock: 20\d{6} bytes; a lock has no more than 4194304$"):
+        loads(text.encode() + b"# comment\n" * 2_000_000)
+    path = tmp_path / "pylock.t.toml"
+    os.mkfifo(path)
+    with pytest.raises(LockError) as caught:
+        load(path)
+    assert caught.value.message == f"cannot read the lock {path}: not a regular file"
+    path.unlink()
+    path.write_bytes(b"#" * (5 << 20))
+    with pytest.raises(LockError) as caught:
+        load(path)
+    assert caught.value.message == f"cannot read the lock {path}: more than 4194304 bytes"
 
 
 def test_two_of_one_name_are_refused() -> None:

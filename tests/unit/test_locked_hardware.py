@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -397,6 +398,7 @@ def test_two_locks_for_two_hosts_differ_in_hardware_alone() -> None:
     for facts in (host([gpu()]), host([T4, T4], driver="570.86.15", kernel="5.15.0", cpu=Cpu(level="x86-64-v3"))):
         hardware = lock("{gpu: detect}", facts, CUDA)
         texts.append(dumps(msgspec.structs.replace(whole, cuda=CUDA, hardware=hardware)).decode())
+    texts = [re.sub(r'(?m)^digest = ".*"$', "", text) for text in texts]
     rest = [[part for part in text.split("\n[") if "tool.envbuild.hardware" not in part] for text in texts]
     assert rest[0] == rest[1]
     assert len(rest[0]) > 4

@@ -23,7 +23,7 @@ def package(name: str, size: int, sha256: str = "") -> PythonPackage:
 
 def deb(name: str, sha256: str = "0" * 64, version: str = "3.11.2-6") -> OsPackage:
     """One locked Debian package."""
-    path = f"pool/main/p/{name}/{name}.deb"
+    path = f"pool/main/p/{name}/{name}_{version}_amd64.deb"
     return OsPackage(
         name=name, version=version, architecture="amd64", archive="debian", path=path, size=1, sha256=sha256
     )

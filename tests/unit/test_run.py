@@ -88,7 +88,7 @@ def a_request(project: Path, *arguments: str, **changes: Any) -> RunRequest:
         frameworks={},
         hardware=changes.pop("hardware", locks.Hardware()),
         determinism=locks.Determinism(level="ops", seed=42, threads=2),
-        environment={"PYTHONHASHSEED": "0"},
+        environment={"PYTHONHASHSEED": "42"},
         inputs=(locks.Input(path="data", blake3=CONFIG, files=0, bytes=0),),
         run=changes.pop("run", locks.RunOptions()),
     )

@@ -336,7 +336,9 @@ def test_not_strict_and_only_seeds(tmp_path: Path) -> None:
     (tmp_path / "fakes" / "torch").mkdir(parents=True)
     broken = FAKES["torch/__init__.py"].replace("state['threads'] = n", "raise RuntimeError('no threads')")
     (tmp_path / "fakes" / "torch" / "__init__.py").write_text(broken)
-    lock = make_lock(determinism=Determinism(level="seeds", seed=3, threads=1, strict=False))
+    environment = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "3"}
+    controls = Determinism(level="seeds", seed=3, threads=1, strict=False)
+    lock = make_lock(determinism=controls, environment=environment)
     tree = make_tree(tmp_path / "tree", lock, paths=[tmp_path / "fakes"])
     done = tree.execute("-c", "import torch; print(torch.state, torch.backends.cudnn.benchmark)")
     assert done.stdout == "{'seed': 3, 'algorithms': False, 'threads': 64, 'interop': 1, 'precision': ''} True\n"

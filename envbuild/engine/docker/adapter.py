@@ -15,6 +15,7 @@ from urllib.parse import quote
 from envbuild.core.progress import Progress
 from envbuild.engine.docker.endpoint import candidates
 from envbuild.engine.docker.http import ApiError, EngineClient, ping
+from envbuild.engine.docker.owner import remove_dead
 from envbuild.engine.docker.podman import CLEAN
 from envbuild.engine.docker.run import run_container
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Delivered, GpuSupport, ImageInfo, Parcel, Step
@@ -168,7 +169,7 @@ _CHOSEN_BY = ("DOCKER_HOST", "CONTAINER_HOST")
 
 
 def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
-    """Find the engine that the docker command would use.
+    """Find the engine that the docker command would use, and remove what killed commands have left there.
 
     Args:
         environment: where DOCKER_HOST and its like are looked up; this process's by default.
@@ -183,7 +184,7 @@ def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
     )
     for endpoint in candidates(os.environ if environment is None else environment):
         try:
-            return DockerEngine(ping(endpoint))
+            client = ping(endpoint)
         except OSError as error:
             tried.append(f"  {endpoint.url} ({endpoint.source}): {error.strerror or error}")
             if isinstance(error, PermissionError):
@@ -192,4 +193,7 @@ def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
                 hint = f"start the engine there, or look elsewhere: unset {endpoint.source}"
             elif isinstance(error, ConnectionRefusedError):
                 hint = "start it: systemctl start docker"
+            continue
+        remove_dead(client)
+        return DockerEngine(client)
     raise EngineError("no container engine answers; tried\n" + "\n".join(tried), hint)

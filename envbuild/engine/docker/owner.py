@@ -6,8 +6,13 @@ come again; so the mark holds the boot, the process namespace, the process id an
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import suppress
 from pathlib import Path
+
+from envbuild.engine.docker.http import ApiError, EngineClient
+from envbuild.errors import EngineError
 
 LABEL = "envbuild.owner"
 _STARTED = 19
@@ -35,6 +40,16 @@ def lives(text: str) -> bool | None:
         return False
     except (OSError, IndexError):
         return None
+
+
+def remove_dead(client: EngineClient) -> None:
+    """Remove the containers of processes that are gone: those of a command that was killed."""
+    with suppress(ApiError, EngineError):
+        query = {"all": 1, "filters": json.dumps({"label": [LABEL]})}
+        for container in client.call("GET", "/containers/json", query) or ():
+            if lives(str((container.get("Labels") or {}).get(LABEL, ""))) is False:
+                with suppress(ApiError):
+                    client.call("DELETE", f"/containers/{container['Id']}", {"force": 1, "v": 1})
 
 
 def _world() -> str:

@@ -1,6 +1,7 @@
 """Run an image in the foreground: create, attach, wait, start, copy streams; the engine removes the container.
 
-Removal is the engine's duty from the start (``AutoRemove``), so nothing stays behind even if this process is killed.
+Removal is the engine's duty from the start (``AutoRemove``). If this process is killed, the next command removes the
+container by the mark of its owner.
 Waiting is for the removal, not the exit, so that nothing of a run is left when it returns.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
+from envbuild.engine.docker import owner
 from envbuild.engine.docker.attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
 from envbuild.engine.docker.endpoint import is_rootless
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
@@ -148,6 +150,7 @@ def _create(client: EngineClient, request: ContainerRun, devices: Sequence[Mappi
     shm_size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     rootless = is_rootless(client.endpoint)
     config = container_config(request, init=init, rootless=rootless, shm_size=shm_size, devices=devices)
+    config["Labels"] |= {owner.LABEL: owner.mark()}
     try:
         return str(client.call("POST", "/containers/create", body=config)["Id"])
     except ApiError as error:

@@ -9,12 +9,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from envbuild.core.fs import temporary_folder
 from envbuild.errors import EnvbuildError, ResolveError
 from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.python.explain import failure
@@ -65,8 +65,8 @@ def ask(question: Question, target: Target, indexes: Indexes, environ: Mapping[s
         ResolveError: no set of versions fits, a package has no wheel, or uv is missing.
         IntegrityError: an index cannot be read.
     """
-    with tempfile.TemporaryDirectory(prefix="envbuild-uv-") as name:
-        output, constraints = Path(name) / "pylock.toml", Path(name) / "constraints.txt"
+    with temporary_folder("envbuild-uv-") as folder:
+        output, constraints = folder / "pylock.toml", folder / "constraints.txt"
         if question.preferred and question.upgrade is not None:
             output.write_text(_preferences(question.preferred, target), encoding="utf-8")
         arguments = [*_arguments(question, target), "--format", "pylock.toml", "--output-file", str(output)]

@@ -1,0 +1,133 @@
+"""Signals that end a command: it unwinds, and ends within a second even where something does not let go.
+
+The first SIGINT, SIGTERM or SIGHUP raises ``KeyboardInterrupt`` in the main thread, so that containers and temporary
+files go. Unwinding may wait for a thread that reads from a socket, or the main thread may be inside a library that
+hears no signal; so a thread that waits for nothing but signals ends the process after ``GRACE`` seconds. A second
+signal ends it at once. What is left then is removed by a process of its own, or by the next command.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+GRACE = 0.7
+"""Seconds from a signal to the end of the process, so that all is over within one."""
+
+_TWICE = 0.05
+"""Seconds in which a second signal counts as the first: uv, npm and timeout pass Ctrl-C on to a child that has it."""
+
+_RELAYED = 3
+"""So many Ctrl-C end envbuild even while it relays signals to a program: the second one is the program's SIGKILL."""
+
+_SHOW_CURSOR = b"\x1b[?25h"
+
+
+@contextmanager
+def ended_by_signals(ended: list[int]) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and SIGHUP end the block; their numbers are appended to ``ended``.
+
+    A signal that was ignored when the command started, as ``nohup`` does, stays ignored. Does nothing in a thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        ended.append(number)
+        raise KeyboardInterrupt
+
+    # In the background of a shell SIGINT is ignored; a caller's own handler is left alone.
+    numbers = [signal.SIGTERM] + [signal.SIGHUP] * (signal.getsignal(signal.SIGHUP) != signal.SIG_IGN)
+    numbers += [signal.SIGINT] * (signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    watch = _Watch(stop)
+    try:
+        yield
+    finally:
+        watch.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Watch:
+    """A thread that hears every signal, whatever the main thread does."""
+
+    def __init__(self, stop: Callable[[int, FrameType | None], None]) -> None:
+        self._stop = stop
+        self._first: tuple[int, float] | None = None
+        self._relayed = 0
+        self._again = 0
+        self._ours, theirs = socket.socketpair()
+        self._theirs = theirs
+        theirs.setblocking(False)
+        self._wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+        self._hook, sys.unraisablehook = sys.unraisablehook, self._unraisable
+        self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; a process that has unwound ends by itself."""
+        sys.unraisablehook = self._hook
+        signal.set_wakeup_fd(self._wakeup)
+        self._theirs.close()
+        self._thread.join(1.0)
+        self._ours.close()
+
+    def _listen(self) -> None:
+        while True:
+            left = None if self._first is None else max(0.0, self._first[1] + GRACE - time.monotonic())
+            if not select.select([self._ours], [], [], left)[0]:
+                assert self._first is not None  # noqa: S101 - there is no limit before the first signal
+                _end_now(self._first[0])
+            numbers = self._ours.recv(64)
+            if not numbers:
+                return
+            for number in numbers:
+                self._hear(number)
+
+    def _hear(self, number: int) -> None:
+        now = time.monotonic()
+        if number == 0:  # an interrupt was swallowed: raise it again, when the callback that swallowed it is over
+            time.sleep(0.01)
+            self._again += 1
+            signal.pthread_kill(threading.main_thread().ident or 0, self._first[0] if self._first else signal.SIGINT)
+        elif signal.getsignal(number) is not self._stop:
+            self._relayed += number == signal.SIGINT
+            if self._relayed >= _RELAYED:
+                _end_now(number)
+        elif self._again:
+            self._again -= 1
+        elif self._first is None:
+            self._first = number, now
+        elif now > self._first[1] + _TWICE:
+            _end_now(number)
+
+    def _unraisable(self, what: Any) -> None:
+        """Raise an interrupt again that came in the middle of a finalizer or of a weak reference's callback."""
+        if what.exc_type is KeyboardInterrupt:
+            with suppress(OSError):
+                self._theirs.send(b"\0")
+        else:
+            self._hook(what)
+
+
+def _end_now(number: int) -> None:
+    """End this process without unwinding; what it leaves is removed behind its back."""
+    with suppress(Exception):
+        from envbuild.core import leftovers
+
+        leftovers.remove_behind()
+    with suppress(OSError):
+        cursor = _SHOW_CURSOR if os.isatty(2) else b""
+        os.write(2, cursor + b"envbuild: interrupted; what is left is removed in the background\n")
+    os._exit(128 + number)

@@ -1,0 +1,42 @@
+"""What a command that ends without unwinding leaves behind, and a process of its own that removes it.
+
+Containers carry the mark of the process that made them, so engines find them without help; folders are registered here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_FOLDERS: set[Path] = set()
+_ENGINE = "envbuild.engine.docker.adapter"
+
+
+def note(folder: Path) -> None:
+    """Have a folder removed if this process is ended before it does so itself."""
+    _FOLDERS.add(folder.absolute())
+
+
+@contextmanager
+def registered(folder: Path) -> Iterator[None]:
+    """Have a folder removed if this process is ended before the block is."""
+    note(folder)
+    try:
+        yield
+    finally:
+        _FOLDERS.discard(folder.absolute())
+
+
+def remove_behind() -> None:
+    """Start the process that removes what is left once this one has ended; nothing if there is nothing."""
+    folders = [str(folder) for folder in list(_FOLDERS) if folder.is_dir()]
+    if folders or _ENGINE in sys.modules:
+        command = [sys.executable, "-m", "envbuild.operations.remove_leftovers", str(os.getpid()), json.dumps(folders)]
+        # In "/", so that nothing is imported from a project.
+        null = subprocess.DEVNULL
+        subprocess.Popen(command, cwd="/", stdin=null, stdout=null, stderr=null, start_new_session=True)

@@ -1,0 +1,39 @@
+"""``python -m envbuild.operations.remove_leftovers PID FOLDERS``: remove what an interrupted command left.
+
+Started by that command as its last act (``core/leftovers.py``), in a session of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from envbuild.lockfile.discovery import STATE_FOLDER
+
+_PATIENCE = 30.0
+
+
+def main(parent: int, folders: list[str]) -> None:
+    """Wait for the end of the process that left them, then remove its containers and these folders."""
+    deadline = time.monotonic() + _PATIENCE
+    while os.getppid() == parent and time.monotonic() < deadline:
+        time.sleep(0.02)
+    with suppress(Exception):  # no engine: no containers
+        from envbuild.engine.docker.adapter import connect
+
+        connect()  # removes containers whose process is gone
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+        above = Path(folder).parent
+        if above.parent.name == STATE_FOLDER:
+            with suppress(OSError):  # not empty
+                above.rmdir()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), json.loads(sys.argv[2]))

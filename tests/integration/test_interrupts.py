@@ -1,0 +1,150 @@
+"""Ctrl-C, SIGTERM and SIGHUP end a command soon, wherever they come; what a killed one left, the next one removes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Project, finish
+
+AT_MOST = 60.0
+"""Seconds in which a command must end; on a quiet machine it is 1, and this one has other work to do."""
+
+MOMENTS = 8
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.fixture(name="own")
+def _own(made: Project, tmp_path: Path) -> Project:
+    return made.copy(tmp_path, own_store=True)
+
+
+def _containers(*filters: str) -> list[str]:
+    command = ["docker", "ps", "-aq", *(word for text in filters for word in ("--filter", text))]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+def _interrupted(project: Project, command: list[str], number: signal.Signals, delay: float) -> tuple[int, str, float]:
+    """Send a signal some time after the start; returns exit code, standard error and the seconds until the end."""
+    process = project.start(*command)
+    time.sleep(delay)
+    began = time.monotonic()
+    if process.poll() is None:
+        process.send_signal(number)
+    done = finish(process, timeout=AT_MOST)
+    return done.code, done.err, time.monotonic() - began
+
+
+@pytest.mark.parametrize("command", ["build", "build --output", "fetch", "lock"])
+def test_a_command_ends_soon_wherever_a_signal_comes(own: Project, command: str) -> None:
+    """Each signal gives its own exit code at every moment, without a traceback; the command after it succeeds."""
+    spread = random.Random(command)
+    words = command.split()
+    output = [f"oci:{own.folder / 'image.tar'}"] if "--output" in words else []
+    slowest = 0.0
+    for number, code in SIGNALS:
+        for at in range(MOMENTS):
+            shutil.rmtree(own.store / "derived", ignore_errors=True)
+            (own.folder / "pylock.clitest.image.json").unlink(missing_ok=True)
+            # The first tenth of a second is the interpreter's, which has no handlers yet.
+            delay = 0.4 + 3.0 * (at + spread.random()) / MOMENTS
+            found, said, seconds = _interrupted(own, [*words, *output], number, delay)
+            assert found in (0, code, -number), said  # the last one: the interpreter has just begun
+            assert "Traceback" not in said
+            slowest = max(slowest, seconds)
+    print(f"{command}: the slowest end took {slowest:.2f} s")
+    own.must(*words, *output)
+
+
+def test_a_killed_run_leaves_no_container_for_long(own: Project) -> None:
+    """SIGKILL of ``run`` leaves its container; the next command that asks the engine removes it."""
+    own.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(600)\n")
+    process = own.start("run", "t.py")
+    deadline = time.monotonic() + 300
+    while not (up := list((own.folder / ".envbuild").glob("runs/*/process/up"))):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    run = up[0].parents[1].name
+    process.kill()
+    process.communicate()
+    assert len(_containers(f"label=envbuild.run={run}")) == 1
+    own.must("build")
+    assert _containers(f"label=envbuild.run={run}") == []
+
+
+def test_an_interrupted_verify_leaves_nothing(own: Project) -> None:
+    """Even programs that do not hear Ctrl-C are gone soon after it, with their containers and copies."""
+    own.write(
+        "t.py",
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "open('/run/envbuild/up', 'w').close()\ntime.sleep(600)\n",
+    )
+    process = own.start("verify", "-n", "2", "t.py")
+    deadline = time.monotonic() + 300
+    while not (up := list((own.folder / ".envbuild").glob("runs/*/process/up"))):
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.05)
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    done = finish(process, timeout=AT_MOST)
+    print(f"verify: {time.monotonic() - began:.2f} s")
+    assert done.code == 130, done.err
+    deadline = time.monotonic() + 300
+    while _containers(f"label=envbuild.run={up[0].parents[1].name}") or (own.folder / ".envbuild/verify").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_closed_terminal_is_no_fault(own: Project) -> None:
+    """A command whose terminal goes away ends with 129 and without a traceback."""
+    ours, theirs = os.openpty()
+    status = own.folder / "status"
+    script = f"trap '' HUP; envbuild store verify; echo $? > {status}"
+    process = subprocess.Popen(
+        ["sh", "-c", script], cwd=own.folder, env=own.environ, stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(theirs)
+    os.close(ours)
+    process.wait(timeout=300)
+    assert status.read_text() == "129\n"
+
+
+def test_temporary_folders_of_killed_processes_go(own: Project, tmp_path: Path) -> None:
+    """What a killed ``lock`` left in the temporary folder is removed by the next one; another's folder is not."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    dead, other = folder / "envbuild-uv-dead", folder / "envbuild-uv-other"
+    for path in (dead, other):
+        path.mkdir()
+    (dead / ".owned").touch()
+    own.must("lock", "--upgrade", TMPDIR=str(folder))
+    assert [path.name for path in folder.iterdir()] == ["envbuild-uv-other"]
+
+
+def test_the_mark_of_a_container_is_its_process(own: Project) -> None:
+    """Containers of processes that live stay, whoever asks the engine."""
+    own.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(600)\n")
+    process = own.start("run", "t.py")
+    try:
+        deadline = time.monotonic() + 300
+        while not (up := list((own.folder / ".envbuild").glob("runs/*/process/up"))):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        own.must("build")
+        (name,) = _containers(f"label=envbuild.run={up[0].parents[1].name}")
+        shown = subprocess.run(["docker", "inspect", name], check=True, capture_output=True).stdout
+        assert str(process.pid) in json.loads(shown)[0]["Config"]["Labels"]["envbuild.owner"].split()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        finish(process, timeout=300)
