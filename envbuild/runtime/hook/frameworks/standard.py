@@ -62,27 +62,29 @@ def number_programs(module: Any, process: Process) -> None:
     low: Any = __import__("_posixsubprocess")
     fork_exec, posix_spawn = low.fork_exec, os.posix_spawn
 
-    def numbered_fork_exec(*arguments: Any) -> Any:
-        # args, executables, close_fds, pass_fds, cwd, env, …: the same places since Python 3.2.
+    def start(words: Any, environment: Any, replaced: Any, call: Any) -> Any:
+        """Call with an environment that has the child's number; ``None`` is this process's own, which C reads."""
         with process.starting:
-            variable = process.announce_program(_words(arguments[0]))
-            environment = arguments[5]
+            variable = process.announce_program([os.fsdecode(word) for word in words])
             if environment is not None:
-                return fork_exec(*arguments[:5], _with_entry(environment, variable), *arguments[6:])
+                return call(replaced(environment, variable))
             before = os.environ.get(lineage.VARIABLE)
             if before is None:  # the program removed it: its children are to have none
-                return fork_exec(*arguments)
+                return call(None)
             os.putenv(lineage.VARIABLE, variable)
             try:
-                return fork_exec(*arguments)
+                return call(None)
             finally:
                 os.putenv(lineage.VARIABLE, before)
 
+    def numbered_fork_exec(*arguments: Any) -> Any:
+        # args, executables, close_fds, pass_fds, cwd, env, …: the same places since Python 3.2.
+        return start(
+            arguments[0], arguments[5], _with_entry, lambda env: fork_exec(*arguments[:5], env, *arguments[6:])
+        )
+
     def numbered_posix_spawn(path: Any, argv: Any, env: Any, **options: Any) -> Any:
-        with process.starting:
-            variable = process.announce_program(_words(argv))
-        env = {**env, lineage.VARIABLE: variable} if lineage.VARIABLE in env else env
-        return posix_spawn(path, argv, env, **options)
+        return start(argv, env, _with_value, lambda env: posix_spawn(path, argv, env, **options))
 
     low.fork_exec = numbered_fork_exec
     if hasattr(module, "_fork_exec"):  # since Python 3.11
@@ -93,14 +95,15 @@ def number_programs(module: Any, process: Process) -> None:
     os.posix_spawn = numbered_posix_spawn
 
 
-def _words(arguments: Any) -> list[str]:
-    return [os.fsdecode(word) for word in arguments]
-
-
 def _with_entry(environment: Any, variable: str) -> list[bytes]:
     """Replace the entry in a list of ``NAME=value``; a child that was to have none gets none."""
     name = f"{lineage.VARIABLE}=".encode()
     return [name + variable.encode() if entry.startswith(name) else entry for entry in environment]
+
+
+def _with_value(environment: Any, variable: str) -> Any:
+    """The same for a mapping."""
+    return {**environment, lineage.VARIABLE: variable} if lineage.VARIABLE in environment else environment
 
 
 def name_temporaries(module: Any, process: Process) -> None:
