@@ -12,6 +12,7 @@ from pathlib import Path
 
 from envbuild.core.text import quote
 from envbuild.errors import Problem, SpecError
+from envbuild.spec.validators import requirement
 
 _INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*?)\s*")
 _LONG = re.compile(r"--(?:requirement|constraint)s?[A-Za-z-]")
@@ -26,7 +27,8 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
         source: what messages call the file that names them.
 
     Raises:
-        SpecError: an included file cannot be read; all of them at once. Addresses are left to the resolver.
+        SpecError: an included file cannot be read, or a line is what no item of the spec's list may be; all at once,
+            before a resolver reads any of it: an address or a folder could run its build backend on this host.
     """
     found: set[str] = set()
     problems: list[Problem] = []
@@ -43,11 +45,17 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
             message = f"{origin}cannot read {quote(path)}: {reason}"
             problems.append(Problem(path="requirements", message=message))
             continue
+        if not path.endswith(".toml"):  # a project's metadata: no lines
+            problems += [
+                Problem(path="requirements", message=f"{path} line {number}: {why}")
+                for number, line in _lines(text)
+                if (why := _refusal(line))
+            ]
         for number, target in _includes(text):
             inner = os.path.normpath((Path(path).parent / target).as_posix())
             pending.append((inner, f"{path} line {number}: "))
     if problems:
-        raise SpecError(source, problems, "correct the path, or remove the line")
+        raise SpecError(source, problems, "correct the line, or remove it")
     return tuple(sorted(found))
 
 
@@ -68,6 +76,29 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
             if text and not text.startswith("-"):
                 found.append(text)
     return tuple(found)
+
+
+def _refusal(line: str) -> str:
+    """Return why a line is refused, by the rules for items of the spec's list; an empty string if it is not."""
+    text = re.sub(r"(^|\s)#.*$", "", line).strip()
+    included = _INCLUDE.fullmatch(text) if not _LONG.match(text) else None
+    if included:
+        address = "://" in included["path"]
+        return (
+            f"{quote(text)}: an address may hold something else tomorrow; keep the file in the project"
+            if address
+            else ""
+        )
+    if not text:
+        return ""
+    if re.search(r"\s--hash\b", text):
+        name = text.split()[0]
+        return f"{quote(name)}: --hash is not compared with anything; remove it: the lock holds the digests"
+    try:
+        requirement(text)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _includes(text: str) -> Iterator[tuple[int, str]]:

@@ -42,7 +42,7 @@ def test_every_spelling_of_an_include_is_seen(tmp_path: Path, line: str) -> None
     assert included(tmp_path, ["a"]) == ("a", "b")
 
 
-@pytest.mark.parametrize("line", ["# -r b", "numpy # -r b", "--require-hashes", "-r https://example.invalid/b", "-e b"])
+@pytest.mark.parametrize("line", ["# -r b", "numpy # -r b"])
 def test_other_lines_include_nothing(tmp_path: Path, line: str) -> None:
     """Comments, other options and addresses are no files."""
     write(tmp_path, a=f"{line}\n", b="")
@@ -85,10 +85,41 @@ def test_any_text_gives_files_or_a_spec_error(tmp_path_factory: pytest.TempPathF
 
 
 def test_lines_that_name_packages_are_found_in_all_files(tmp_path: Path) -> None:
-    """Options, comments, hashes and addresses of indexes are left out; continued lines are joined."""
+    """Comments are left out; continued lines are joined."""
     write(
         tmp_path,
-        a="-r b\n--index-url https://example.invalid/simple\ntorch==2.9.1 \\\n  --hash=sha256:00  # why\n\n# no\n",
-        b="jax[cuda12] ; python_version > '3'\n-e .\n",
+        a="-r b\ntorch \\\n  ==2.9.1  # why\n\n# no\n",
+        b="jax[cuda12] ; python_version > '3'\n",
     )
-    assert requirement_lines(tmp_path, ["a"]) == ("torch==2.9.1", "jax[cuda12] ; python_version > '3'")
+    assert requirement_lines(tmp_path, ["a"]) == ("torch   ==2.9.1", "jax[cuda12] ; python_version > '3'")
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("-e ./x", "options do not belong here"),
+        ("-e b", "options do not belong here"),
+        ("--require-hashes", "options do not belong here"),
+        ("--editable ./x", "options do not belong here"),
+        ("--index-url http://example.invalid/simple", "options do not belong here"),
+        ("-i http://example.invalid/simple", "options do not belong here"),
+        ("--find-links x", "options do not belong here"),
+        ("--trusted-host example.invalid", "options do not belong here"),
+        ("./x", "is not a requirement"),
+        ("file:///x", "is not a requirement"),
+        ("https://example.invalid/x.whl", "is not a requirement"),
+        ("x @ https://example.invalid/x.whl", "a lock names files by digest, not by address"),
+        ("x @ git+https://example.invalid/x", "a lock names files by digest, not by address"),
+        ("-r https://example.invalid/b", "an address may hold something else tomorrow"),
+        ("numpy==2 --hash=sha256:00", "--hash is not compared with anything"),
+        ("numpy==2 \\\n  --hash=sha256:00", "--hash is not compared with anything"),
+    ],
+)
+def test_a_file_may_hold_what_the_list_may(tmp_path: Path, line: str, why: str) -> None:
+    """What could run code on the host or ask another index is refused before a resolver reads it, in every file."""
+    write(tmp_path, a="-r b\n", b=f"numpy\n{line}\n")
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, ["a"])
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("b line 2: ")
+    assert why in problem.message
