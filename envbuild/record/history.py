@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from envbuild.core.fs import atomic_file, atomic_write
+from envbuild.core.fs import atomic_file, atomic_write, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record.compare_outputs import compare, same_tensors
 from envbuild.record.model import Record, RecordError, dumps, loads
@@ -20,6 +20,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26
 _NAMED = 5
 """How many runs are named that begin alike."""
+_LIMIT = 256 << 20
+"""Most bytes of a record."""
 _LOOK_BACK = 50
 """How many earlier records are read to find an equal run."""
 
@@ -44,7 +46,8 @@ def save(project: Path, record: Record) -> None:
     ignore = project / STATE_FOLDER / ".gitignore"
     if not ignore.exists():
         atomic_write(ignore, b"*\n")
-    with atomic_file(run_folder(project, record.id) / "record.json", sync=record.state != "running") as stream:
+    path = run_folder(project, record.id) / "record.json"
+    with atomic_file(path, mode=0o600, sync=record.state != "running") as stream:  # it holds the command's arguments
         stream.write(dumps(record))
 
 
@@ -67,7 +70,7 @@ def find_run(project: Path, prefix: str) -> Record:
         raise RecordError(f"{count} runs begin with {prefix!r}{listed}", "list them: envbuild runs")
     path = run_folder(project, found[0]) / "record.json"
     try:
-        return loads(path.read_bytes(), str(path))
+        return loads(read_regular(path, _LIMIT, follow=False), str(path))
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror}") from None
 
@@ -94,7 +97,7 @@ def _records(project: Path) -> Iterator[Record]:
     for name in _identities(project):
         path = run_folder(project, name) / "record.json"
         try:
-            yield loads(path.read_bytes(), str(path))
+            yield loads(read_regular(path, _LIMIT, follow=False), str(path))
         except (OSError, RecordError):
             continue
 

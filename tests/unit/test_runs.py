@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,20 @@ def test_equal_content_in_other_bytes_is_no_difference(tmp_path: Path) -> None:
     for content in ("other", ""):
         found = history.compared(tmp_path, model("bb", content))
         assert found == {"differs_from": ids[0], "differs_in": ("m.keras",)}
+
+
+def test_a_record_is_its_owners_and_a_regular_file(tmp_path: Path) -> None:
+    """Others cannot read a command's arguments; what a program left in the place of a record stops no command."""
+    ids = [history.new_id(when) for when in (1, 2, 3)]
+    for identity in ids:
+        history.save(tmp_path, a_record(identity))
+    paths = [history.run_folder(tmp_path, identity) / "record.json" for identity in ids]
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600] * 3
+    paths[0].unlink()
+    os.mkfifo(paths[0])
+    paths[1].unlink()
+    paths[1].symlink_to("/dev/zero")
+    assert [record.id for record in history.list_runs(tmp_path)] == [ids[2]]
+    for identity in ids[:2]:
+        with pytest.raises(RecordError, match="cannot read"):
+            history.find_run(tmp_path, identity)
