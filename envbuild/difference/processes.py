@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from envbuild.core.text import plain
 from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
 from envbuild.difference.text import flat, pairs, shown
 from envbuild.record.model import Record
+from envbuild.record.processes import ProcessRecord
 
 Table = Mapping[str, Any]
 
@@ -51,7 +54,7 @@ def processes(a: Record, b: Record) -> tuple[Section, Section]:
             found[finding.what, "", ""] = finding
     seeds = tuple(each for each in found.values() if each.area == "seeds")
     rest = tuple(each for each in found.values() if each.area != "seeds")
-    switches = "switches" if any(process.get("switches") for process in a.processes) else ""
+    switches = "switches" if any(process.switches for process in a.processes) else ""
     return Section("seeds", seeds), Section(switches, rest)
 
 
@@ -61,7 +64,7 @@ def _one_sided(a: Record, b: Record) -> tuple[Finding, ...]:
     return (changed("processes", "Python processes", _count(a.processes), _count(b.processes), _MISSING),)
 
 
-def _process(before: Table, after: Table, path: str, seeded: bool) -> Iterator[Finding]:
+def _process(before: ProcessRecord, after: ProcessRecord, path: str, seeded: bool) -> Iterator[Finding]:
     """Compare two processes of one place; once a seed differs, other seeds follow from it."""
     mine, theirs = dict(_facts(before)), dict(_facts(after))
     where = "" if not path else f" in {_place(path)}"
@@ -75,10 +78,10 @@ def _process(before: Table, after: Table, path: str, seeded: bool) -> Iterator[F
         yield changed(area, f"{plain(what)}{where}", *shown(one, other), weight, follows=follows)
 
 
-def _facts(process: Table) -> Iterator[tuple[str, Any]]:
+def _facts(process: ProcessRecord) -> Iterator[tuple[str, Any]]:
     """Yield what to compare by name; switches and libraries by theirs, and what was read back of a switch."""
-    yield "seed", process.get("seed")
-    for key, part in process.items():
+    yield "seed", process.seed
+    for key, part in msgspec.to_builtins(process).items():
         if key in _IGNORED or key == "seed":
             continue
         if key == "switches":
@@ -88,35 +91,31 @@ def _facts(process: Table) -> Iterator[tuple[str, Any]]:
         elif isinstance(part, Mapping):
             yield from flat(part, f"{key}.")
         else:
-            yield key, part if part != [] else None
+            yield key, part or None if isinstance(part, (list, tuple)) else part
 
 
-def _switches(found: Any) -> Iterator[tuple[str, Any]]:
-    for switch in _tables(found):
-        name = f"switches.{switch.get('name')}"
-        yield name, switch.get("found")
+def _switches(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
+    for switch in found:
+        name = f"switches.{switch['name']}"
+        yield name, switch["found"]
         for key, part in switch.items():
             if key not in ("name", "found", "wanted", "ok"):
                 yield f"{name} ({key.replace('_', ' ')})", part
-        if not switch.get("ok", True):
-            yield f"{name} (wanted)", switch.get("wanted")
+        if not switch["ok"]:
+            yield f"{name} (wanted)", switch["wanted"]
 
 
-def _libraries(found: Any) -> Iterator[tuple[str, Any]]:
-    for library in _tables(found):
-        yield f"libraries.{library.get('name')}", library.get("version") or None
-        yield f"libraries.{library.get('name')} (path)", library.get("path")
-        yield f"libraries.{library.get('name')} (problem)", library.get("problem") or None
+def _libraries(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
+    for library in found:
+        yield f"libraries.{library['name']}", library["version"] or None
+        yield f"libraries.{library['name']} (path)", library["path"]
+        yield f"libraries.{library['name']} (problem)", library["problem"] or None
 
 
-def _tables(found: Any) -> Iterable[Table]:
-    return [each for each in found if isinstance(each, Mapping)] if isinstance(found, (list, tuple)) else []
-
-
-def _by_path(found: Iterable[Table]) -> dict[str, list[Table]]:
-    places: dict[str, list[Table]] = {}
+def _by_path(found: Iterable[ProcessRecord]) -> dict[str, list[ProcessRecord]]:
+    places: dict[str, list[ProcessRecord]] = {}
     for process in found:
-        places.setdefault(str(process.get("path", "")), []).append(process)
+        places.setdefault(process.path, []).append(process)
     return places
 
 

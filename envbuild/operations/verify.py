@@ -224,7 +224,7 @@ def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verifi
 
 def _doubts(run: Ran) -> Doubts | None:
     """Return what the proof does not cover."""
-    loaded = {name for each in run.record.processes for name in each.get("frameworks", {})} & _TRAINING
+    loaded = {name for each in run.record.processes for name in each.frameworks} & _TRAINING
     found = Doubts(
         untraced=() if run.steps else tuple(sorted(loaded)),
         controls_off=not run.record.options.controls,

@@ -172,7 +172,7 @@ def _present(lock: Lock, record: Record) -> set[str]:
     from envbuild.runtime.guard.variables import HARD, KEPT
 
     variables = set(lock.environment) & set(HARD) - KEPT
-    switches = {str(switch.get("name")) for process in record.processes for switch in process.get("switches") or ()}
+    switches = {switch.name for process in record.processes for switch in process.switches}
     return variables | switches
 
 

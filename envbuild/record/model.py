@@ -14,7 +14,7 @@ from envbuild.core.digest import sha256_json
 from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
 from envbuild.host.facts import GpuFacts, HostFacts
-from envbuild.record.processes import ParameterSet, ReadFile
+from envbuild.record.processes import ParameterSet, ProcessRecord, ReadFile
 
 FORMAT = 2
 
@@ -234,7 +234,7 @@ class Record(_Value, frozen=True, kw_only=True):
     host: HostFacts | None = None
     verified: Verified = ""
     verdict: GuardVerdict | None = None
-    processes: tuple[dict[str, Any], ...] = ()
+    processes: tuple[ProcessRecord, ...] = ()
     parameters: tuple[ParameterSet, ...] = ()
     configs: tuple[ReadFile, ...] = ()
     modules: tuple[ReadFile, ...] = ()

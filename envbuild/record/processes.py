@@ -1,7 +1,7 @@
-"""What the processes of a run say in their files, brought together for its record.
+"""Read the files that the Python processes of a run leave, and merge them for its record.
 
 Each Python process writes ``process-PID.json`` (docs/reference/guard.md). Arguments, project files and objects that
-several of them name become one list each; what belongs to one process alone stays with it.
+several of them name become one list each; the rest becomes one ``ProcessRecord`` per process.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from envbuild.lockfile import layout
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the parts. Unknown keys are ignored."""
+    """Base of the values. Unknown keys are ignored."""
 
 
 class Parameter(_Value, frozen=True, kw_only=True):
@@ -60,6 +60,123 @@ class ReadFile(_Value, frozen=True, kw_only=True):
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None
 
 
+class SwitchRecord(_Value, frozen=True, kw_only=True):
+    """A switch that the hook set in a framework and read back.
+
+    Attributes:
+        wanted, found: values as JSON has them.
+        ok: both were equal after the switch was set.
+        at_exit: value at the end of the process; unset if it equals ``found``.
+    """
+
+    name: str
+    wanted: Any = None
+    found: Any = None
+    ok: bool
+    at_exit: Any | UnsetType = UNSET
+
+
+class LibraryRecord(_Value, frozen=True, kw_only=True):
+    """A library of NVIDIA that a process loaded.
+
+    Attributes:
+        version, locked: as loaded and in the lock; empty if unknown.
+        problem: why it is not the locked one; empty if it is.
+    """
+
+    name: str
+    path: str
+    version: str = ""
+    locked: str = ""
+    problem: str = ""
+
+
+class RefusedOperation(_Value, frozen=True, kw_only=True):
+    """An operation that a framework refused because it has no deterministic kernel.
+
+    Attributes:
+        op: its name for people.
+        error_name: its name in the framework's error; empty if the error has none.
+        file, line: of the program; empty and 0 if no line of it was involved.
+        code: text of that line.
+        ways: alternatives, the best first.
+    """
+
+    op: str
+    error_name: str = ""
+    framework: str = ""
+    file: str = ""
+    line: int = 0
+    code: str = ""
+    why: str = ""
+    ways: tuple[str, ...] = ()
+
+
+class Call(_Value, frozen=True, kw_only=True):
+    """One frame of a stack."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+class EntropyDraw(_Value, frozen=True, kw_only=True):
+    """A line that drew from the system's entropy.
+
+    Attributes:
+        step: optimiser steps made when it drew first; None if unknown.
+        count: number of draws.
+        importing: installed package during whose import it drew; empty at other times.
+        chain: calls from the project's line to the draw, outermost first.
+        used: of generators seeded by it: whether a number was drawn; None if unknown, unset for other draws.
+    """
+
+    call: str
+    file: str
+    line: int
+    module: str = ""
+    step: int | None = None
+    count: int = 1
+    importing: str = ""
+    chain: tuple[Call, ...] = ()
+    used: bool | UnsetType | None = UNSET
+
+
+class ProcessRecord(_Value, frozen=True, kw_only=True):
+    """What the hook recorded of one Python process.
+
+    Attributes:
+        path: place in the run (docs/reference/guard.md); empty for the main process.
+        seed: 32 bits.
+        level: of determinism, from the lock.
+        python: version.
+        arguments: command line, secrets masked.
+        frameworks: versions of those that were imported.
+        generators: seed of each generator.
+        environment_changed: locked variables with another value at the end; None if removed.
+        left_out: number of files read beyond the limits.
+        entropy: unset unless the run was made to diagnose.
+    """
+
+    format: int = 1
+    pid: int = 0
+    parent: int = 0
+    path: str = ""
+    seed: int | None = None
+    level: str = ""
+    python: str = ""
+    arguments: tuple[str, ...] = ()
+    frameworks: dict[str, str] = {}
+    generators: dict[str, int] = {}
+    switches: tuple[SwitchRecord, ...] = ()
+    libraries: tuple[LibraryRecord, ...] = ()
+    environment_changed: dict[str, str | None] = {}
+    left_out: int = 0
+    refused_ops: tuple[RefusedOperation, ...] = ()
+    entropy: tuple[EntropyDraw, ...] | UnsetType = UNSET
+    warnings: tuple[str, ...] = ()
+
+
 Digest = Callable[[str, int, int], "str | None"]
 """Returns the SHA-256 of a file of the project that still has a size in bytes and a time of change in ns, else None."""
 
@@ -70,7 +187,8 @@ def facts(
     """Return the fields ``processes``, ``parameters``, ``configs``, ``modules``, ``reads`` and ``objects`` of a record.
 
     Args:
-        found: the content of the process files; a program could have damaged them, so what does not fit is left out.
+        found: the content of the process files. A program can damage them: a value of a wrong type is left out, and
+            the process with it if the value belongs to that process alone.
         inputs: paths of declared inputs relative to the project: they are digested as such and are no configuration.
         digest: of data that was read; the hook only lists it.
     """
@@ -78,9 +196,8 @@ def facts(
     modules = _files(processes, "modules")
     own = {file.path for file in modules}
     configs = [file for file in _files(processes, "configs") if file.path not in own and not _below(file.path, inputs)]
-    shared = ("parameters", "configs", "modules", "reads", "reads_left_out", "objects")
     return {
-        "processes": tuple({key: value for key, value in each.items() if key not in shared} for each in processes),
+        "processes": tuple(filter(None, (_converted(each, ProcessRecord) for each in processes))),
         "parameters": tuple(_parameters(processes)),
         "configs": tuple(configs),
         "modules": tuple(modules),

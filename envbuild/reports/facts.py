@@ -198,7 +198,7 @@ def _environment(runs: Sequence[Run]) -> Iterator[Row]:
     for facts in (locked, found):
         for label in dict.fromkeys(label for each in facts for label in each):
             told.setdefault(label, [each.get(label, "") for each in facts])
-    told["Seed"] = [", ".join(str(seed) for seed in _seeds(record)) for record in records]
+    told["Seed"] = [", ".join(_seeds(record)) for record in records]
     for label, cells in told.items():
         row = _row(label, cells, code=label in ("Lock", "Image"))
         if row:
@@ -219,26 +219,22 @@ def _locked(lock: Lock | None) -> dict[str, str]:
 def _frameworks(record: Record) -> dict[str, str]:
     found: dict[str, str] = {}
     for process in record.processes:
-        frameworks = process.get("frameworks")
-        for name, version in frameworks.items() if isinstance(frameworks, dict) else ():
-            found.setdefault(str(name), str(version))
+        for name, version in process.frameworks.items():
+            found.setdefault(name, version)
     return found
 
 
-def _seeds(record: Record) -> list[Any]:
-    return list(dict.fromkeys(str(process["seed"]) for process in record.processes if "seed" in process))
+def _seeds(record: Record) -> list[str]:
+    return list(dict.fromkeys(str(process.seed) for process in record.processes if process.seed is not None))
 
 
 def _switches(record: Record) -> dict[str, str]:
     found: dict[str, str] = {}
     for process in record.processes:
-        switches = process.get("switches")
-        for switch in switches if isinstance(switches, list) else ():
-            if isinstance(switch, dict):
-                read = switch.get("found", switch.get("value", ""))
-                said = f"{_json(read)}" if read not in (None, "") else ""
-                word = "as set" if switch.get("ok") else "not as set"
-                found.setdefault(str(switch.get("name")), f"{said} ({word})" if said else word)
+        for switch in process.switches:
+            value = _json(switch.found) if switch.found not in (None, "") else ""
+            state = "as set" if switch.ok else "not as set"
+            found.setdefault(switch.name, f"{value} ({state})" if value else state)
     return found
 
 

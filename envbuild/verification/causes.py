@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from msgspec import UNSET
+
 from envbuild.core import package_data
 from envbuild.difference.finding import Finding
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
+from envbuild.record.processes import ProcessRecord
 from envbuild.trace.divergence import Divergence
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.lines import TextDifference as TextDifference
@@ -144,20 +147,20 @@ def _of_processes(evidence: Evidence) -> Iterator[Finding]:
                 yield cause
 
 
-def _of_process(process: Mapping[str, Any], *, controlled: bool) -> Iterator[Finding]:
+def _of_process(process: ProcessRecord, *, controlled: bool) -> Iterator[Finding]:
     """Yield switches that are not as they should be."""
     leave = "let the script leave it alone, or set determinism.strict: true to have it refused"
-    for switch in process.get("switches") or ():
-        name, wanted = switch.get("name"), switch.get("wanted")
-        if not switch.get("ok"):
-            what = f"{name} did not take effect: wanted {wanted}, found {switch.get('found')}"
+    for switch in process.switches:
+        name, wanted = switch.name, switch.wanted
+        if not switch.ok:
+            what = f"{name} did not take effect: wanted {wanted}, found {switch.found}"
             yield Finding(
                 area="switches", weight=85, what=what, attempt="see the warnings of the run: envbuild show RUN"
             )
-        elif "at_exit" in switch and "seed" not in str(name):
-            what = f"the program changed {name}: {wanted} at the start, {switch['at_exit']} at the end"
+        elif switch.at_exit is not UNSET and "seed" not in name:
+            what = f"the program changed {name}: {wanted} at the start, {switch.at_exit} at the end"
             yield Finding(area="switches", weight=75, what=what, attempt=leave)
-    for name, value in (process.get("environment_changed") or {}).items() if controlled else ():
+    for name, value in process.environment_changed.items() if controlled else ():
         shown = "removed it" if value is None else f"set it to {value}"
         yield Finding(area="environment", weight=45, what=f"{name} is locked, and the program {shown}", attempt=leave)
 
@@ -209,7 +212,7 @@ def _of_operations(evidence: Evidence) -> Iterator[Finding]:
 
     One that is refused at level ``ops``, or repeats there, cannot be it.
     """
-    loaded = {str(name).partition(".")[0] for each in evidence.a.processes for name in each.get("frameworks") or ()}
+    loaded = {name.partition(".")[0] for each in evidence.a.processes for name in each.frameworks}
     loaded |= {"tensorflow"} if "keras" in loaded else set()
     strict = evidence.lock.determinism.level != "seeds" and evidence.a.options.controls
     for row in evidence.operations:
@@ -246,7 +249,7 @@ def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
 def _of_the_lock(evidence: Evidence) -> Iterator[Finding]:
     """Yield what the lock leaves open."""
     determinism, divergence = evidence.lock.determinism, evidence.divergence
-    computed = any(process.get("frameworks") for process in evidence.a.processes)
+    computed = any(process.frameworks for process in evidence.a.processes)
     rounding = divergence is not None and divergence.rounding is True
     if determinism.level == "seeds" and computed:
         what = "deterministic operations are off in this lock (level: seeds)"

@@ -6,12 +6,12 @@ framework before the first step: frameworks draw names and keys that no result d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import isnan
-from typing import Any
 
 from envbuild.difference.finding import Finding
 from envbuild.record.model import Record
+from envbuild.record.processes import EntropyDraw
 from envbuild.trace.divergence import Divergence
 from envbuild.trace.file import Trace
 from envbuild.verification.causes import Evidence, places
@@ -80,12 +80,12 @@ def _nan_in_metrics(record: Record) -> bool:
 
 def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
     for process in record.processes:
-        for draw in process.get("entropy") or ():
+        for draw in process.entropy or ():
             weight = _weight(draw, evidence.divergence)
-            name = str(draw.get("module") or "").partition(".")[0]
-            if not weight or name == "__main__" or _of_project(str(draw.get("file") or "")) or _harmless(draw):
+            name = draw.module.partition(".")[0]
+            if not weight or name == "__main__" or _of_project(draw.file) or _harmless(draw):
                 continue
-            call = f"{draw.get('call')}(){' without a seed' if draw.get('call') == 'random.seed' else ''}"
+            call = f"{draw.call}(){' without a seed' if draw.call == 'random.seed' else ''}"
             when = (
                 "before the first step"
                 if not _steps(evidence.divergence)
@@ -100,29 +100,29 @@ def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
             )
 
 
-def _harmless(draw: Mapping[str, Any]) -> bool:
+def _harmless(draw: EntropyDraw) -> bool:
     """Whether no parameter can depend on a draw.
 
     No number was drawn from the generator that was seeded; or an installed package drew while it was imported, and no
     number was drawn from its generators later (sympy, which PyTorch imports).
     """
-    return draw.get("used", None) is False or bool(draw.get("importing") and not draw.get("used"))
+    return draw.used is False or bool(draw.importing and not draw.used)
 
 
-def _route(draw: Mapping[str, Any]) -> str:
+def _route(draw: EntropyDraw) -> str:
     """Return the calls from the project's line to the draw; only the draw's own line without such a line."""
-    places = [f"{_inside(str(call.get('file')))}:{call.get('line')}" for call in draw.get("chain") or ()]
-    if len(places) < 2 or not _of_project(str(draw["chain"][0].get("file"))):
-        return f"{_inside(str(draw.get('file')))}:{draw.get('line')}"
+    places = [f"{_inside(call.file)}:{call.line}" for call in draw.chain]
+    if len(places) < 2 or not _of_project(draw.chain[0].file):
+        return f"{_inside(draw.file)}:{draw.line}"
     return " → ".join(place.removeprefix("/workspace/") for place in places)
 
 
-def _weight(draw: Mapping[str, Any], divergence: Divergence | None) -> int:
+def _weight(draw: EntropyDraw, divergence: Divergence | None) -> int:
     """Judge a draw by when its line drew first; 0 for one that is not told."""
-    step, name = draw.get("step"), str(draw.get("module") or "").partition(".")[0]
+    step, name = draw.step, draw.module.partition(".")[0]
     if divergence is None or divergence.kind not in ("step", "start"):
         return 45 if name not in _FRAMEWORKS else 0
-    if draw.get("importing"):  # a package's own generator, seeded at its import and drawn from at any time
+    if draw.importing:  # a package's own generator, seeded at its import and drawn from at any time
         return 50
     if divergence.kind == "step" and divergence.step > 1:
         return 82 if step == divergence.step - 1 else 0
@@ -147,7 +147,7 @@ def _inside(file: str) -> str:
 
 
 def _torch(evidence: Evidence) -> bool:
-    return any("torch" in (process.get("frameworks") or ()) for process in evidence.a.processes)
+    return any("torch" in process.frameworks for process in evidence.a.processes)
 
 
 def _unwritten(evidence: Evidence) -> str:

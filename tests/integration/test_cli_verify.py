@@ -263,7 +263,7 @@ def test_a_run_goes_without_a_variable(project: Project) -> None:
     record = run(request, connect())
     assert (project.folder / "o").read_text() == "None"
     assert (record.exit_code, record.verified, record.options.without) == (0, "yes", ("OMP_NUM_THREADS",))
-    assert record.processes[0]["environment_changed"] == {}
+    assert record.processes[0].environment_changed == {}
 
 
 def test_an_interrupt_ends_the_containers_and_leaves_no_copy(project: Project) -> None:

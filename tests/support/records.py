@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from envbuild.record.model import Git, GuardVerdict, LockFacts, Options, Output, Record, Script, Tensor
-from envbuild.record.processes import Parameter, ParameterSet, ReadFile
+from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile
 from tests.support.hosts import gpu, host
 
 A, B = "01JC" + "0" * 22, "01JD" + "0" * 22
@@ -24,9 +24,9 @@ def parameters(source: str = "default", **values: Any) -> tuple[ParameterSet, ..
     return (ParameterSet(parser="argparse", program="train.py", values=table),)
 
 
-def process(**facts: Any) -> dict[str, Any]:
+def process(**facts: Any) -> ProcessRecord:
     """What the hook recorded of a process."""
-    return {
+    whole = {
         "format": 1, "pid": 8, "parent": 1, "path": "", "seed": 42, "level": "ops", "python": "3.11.2",
         "arguments": ["python", "train.py"], "frameworks": {"numpy": "2.4.6", "torch": "2.13.0"},
         "generators": {"numpy": 42, "torch": 42},
@@ -39,6 +39,7 @@ def process(**facts: Any) -> dict[str, Any]:
         ],
         "environment_changed": {}, "warnings": [], "left_out": 0, **facts,
     }  # fmt: skip
+    return msgspec.convert(whole, ProcessRecord)
 
 
 def verdict(*checks: dict[str, Any], **facts: Any) -> GuardVerdict:

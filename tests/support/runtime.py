@@ -10,14 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from envbuild.core.digest import sha256_bytes
 from envbuild.image.runtime import files
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Determinism, Hardware, Lock, Os, Python, PythonPackage, Wheel
+from envbuild.record import processes
 from envbuild.runtime import fastjson
 from envbuild.runtime.guard import gate
 
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+SHARED = ("parameters", "configs", "modules", "reads", "reads_left_out", "objects")
+"""What a record lists once for all processes."""
 
 
 def make_lock(**changes: Any) -> Lock:
@@ -91,8 +97,12 @@ class Tree:
         return done
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the records of all processes, by their path in the run."""
+        """Return the records of all processes, by their path in the run; each must read as a ``ProcessRecord``."""
         found = [json.loads(path.read_text()) for path in self.run.glob("process-*.json")]
+        for table in found:
+            own = {key: value for key, value in processes.encodable(table).items() if key not in SHARED}
+            read = msgspec.to_builtins(msgspec.convert(table | own, processes.ProcessRecord))
+            assert json.dumps(read) == json.dumps(own), "ProcessRecord differs from what the hook writes"
         return sorted(found, key=lambda record: str(record["path"]))
 
 

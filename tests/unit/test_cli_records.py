@@ -15,6 +15,7 @@ from envbuild import cli
 from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.record import history
 from envbuild.record.model import Git, LockFacts, Options, Output, Point, Record, Script, Tensor, dumps, record_schema
+from envbuild.record.processes import ProcessRecord, RefusedOperation, SwitchRecord
 from tests.support.records import verdict
 
 SHA = "ab" * 32
@@ -106,11 +107,11 @@ FULL: dict[str, Any] = {
         },
     ),
     "processes": (
-        {
-            "pid": 7, "seed": 42, "frameworks": {"numpy": "2.4.6", "keras": "3.15.1"},
-            "switches": [{"name": "a", "ok": True}, {"name": "b", "ok": False}],
-        },
-        {"pid": 9},
+        ProcessRecord(
+            pid=7, seed=42, frameworks={"numpy": "2.4.6", "keras": "3.15.1"},
+            switches=(SwitchRecord(name="a", ok=True), SwitchRecord(name="b", ok=False)),
+        ),
+        ProcessRecord(pid=9),
     ),
     "outputs": (
         Output(path="model.keras", change="created", size=1234567, sha256=SHA),
@@ -205,14 +206,10 @@ def test_tensors_and_metrics_are_summed_up(capsys: pytest.CaptureFixture[str]) -
 
 def test_refused_operations_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """The operation, the line, why, and the first way out; control characters are escaped."""
-    refused = {
-        "op": "torch.put_",
-        "file": "/workspace/t\x1b.py",
-        "line": 7,
-        "why": "a race",
-        "ways": ["index_put", "no"],
-    }
-    saved(processes=({"pid": 9, "path": "", "refused_ops": [refused]},))
+    refused = RefusedOperation(
+        op="torch.put_", file="/workspace/t\x1b.py", line=7, why="a race", ways=("index_put", "no")
+    )
+    saved(processes=(ProcessRecord(pid=9, refused_ops=(refused,)),))
     assert cli.main(["show", "01JD"]) == 0
     lines = capsys.readouterr().out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("refused"))

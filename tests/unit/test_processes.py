@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective, facts
+from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective, facts
 
 SHA, OTHER = "a" * 64, "b" * 64
 
@@ -39,8 +39,8 @@ def test_files_are_named_from_the_project_and_told_once() -> None:
         ("a.py", OTHER),
     ]
     assert found["configs"] == (ReadFile(path="/tmp/x.json", size=1, sha256=SHA),)
-    assert [process["pid"] for process in found["processes"]] == [9, 5, 6]
-    assert found["processes"][0] == {"pid": 9, "path": ""}
+    assert [process.pid for process in found["processes"]] == [9, 5, 6]
+    assert found["processes"][0] == ProcessRecord(pid=9)
 
 
 def test_inputs_and_modules_are_no_configuration() -> None:
@@ -75,7 +75,7 @@ def test_data_that_was_read() -> None:
         ReadFile(path="data/a.bin", size=3, sha256=None),
     )
     assert asked == [("params.txt", 3, 5), ("data/a.bin", 3, 5)]
-    assert found["processes"] == ({"path": ""}, {"path": "worker 1"})
+    assert found["processes"] == (ProcessRecord(), ProcessRecord(path="worker 1"))
 
 
 def test_objects() -> None:
@@ -128,6 +128,7 @@ def test_damaged_files_are_passed_over() -> None:
         "objects": ["x"],
     }
     found = facts([damaged, {}])
+    assert found["processes"] == (ProcessRecord(),)
     assert [each.program for each in found["parameters"]] == ["train.py"]
     assert [file.path for file in found["configs"]] == ["c.yaml"]
     assert (found["modules"], found["objects"]) == ((), ())

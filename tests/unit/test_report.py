@@ -134,8 +134,8 @@ def _hostile(identity: str, learning_rate: float) -> Record:
         "values": {HOSTILE: {"value": [HOSTILE, learning_rate], "source": HOSTILE}},
     }]  # fmt: skip
     table["processes"] = [{
-        "frameworks": {HOSTILE: HOSTILE}, "seed": HOSTILE, "generators": {HOSTILE: HOSTILE},
-        "switches": [{"name": HOSTILE, "wanted": 1, "found": HOSTILE, "ok": False}, HOSTILE, {}],
+        "frameworks": {HOSTILE: HOSTILE}, "seed": 7, "generators": {HOSTILE: 7},
+        "switches": [{"name": HOSTILE, "wanted": 1, "found": HOSTILE, "ok": False}],
     }]  # fmt: skip
     for part in ("kernel", "machine", "libc"):
         table["host"][part] = HOSTILE

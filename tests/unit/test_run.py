@@ -17,6 +17,7 @@ from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.record import history
 from envbuild.record.model import Tensor
+from envbuild.record.processes import ProcessRecord
 from envbuild.runs import container, gpus
 from envbuild.runs import execute as stage
 from envbuild.runs.execute import caller_ids, command_line, run
@@ -188,7 +189,7 @@ def test_what_the_program_puts_in_place_of_the_verdict_is_no_verdict(project: Pa
 
     record = run(a_request(project, "ls"), Engine(forge))
     assert (record.state, record.verified, record.verdict) == ("finished", "no", None)
-    assert record.processes == ({"path": "own"},)
+    assert record.processes == (ProcessRecord(path="own"),)
 
 
 def test_the_program_cannot_write_the_repository(project: Path) -> None:
@@ -212,7 +213,7 @@ def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
         states.append(json.loads((folder.parent / "record.json").read_text())["state"])
         (project / "model.keras").write_bytes(b"model")
         (folder / "verdict.json").write_bytes(msgspec.json.encode(guard_verdict(duration_ms=3.0)))
-        (folder / "process-7.json").write_text('{"seeds": {"python": 42}}')
+        (folder / "process-7.json").write_text('{"seed": 42}')
         (folder / "process-8.json").write_text("damaged")
         return 3
 
@@ -221,7 +222,7 @@ def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
     assert history.list_runs(project) == (record,)
     assert (record.state, record.exit_code, record.script and record.script.path) == ("finished", 3, "train.py")
     assert [output.path for output in record.outputs] == ["model.keras"]
-    assert record.processes == ({"seeds": {"python": 42}},)
+    assert record.processes == (ProcessRecord(seed=42),)
     assert record.engine == {"name": "pretended"}
     assert record.host is not None
     assert record.inputs == {"data": CONFIG}

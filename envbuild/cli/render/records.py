@@ -13,7 +13,7 @@ import msgspec
 from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import GuardVerdict, Options, Output, Record
-from envbuild.record.processes import Parameter, ParameterSet, ReadFile, effective
+from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective
 from envbuild.record.summary import doubt
 
 _HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
@@ -119,24 +119,24 @@ def _handed_over(verdict: GuardVerdict | None) -> Iterator[str]:
         yield plain(" ".join((device.name, device.mig, device.uuid)).replace(" none ", " "))
 
 
-def _process(process: dict[str, Any]) -> Iterator[str]:
+def _process(process: ProcessRecord) -> Iterator[str]:
     """Yield what the hook did in one Python process."""
-    switches = process.get("switches", [])
-    unset = [str(switch.get("name")) for switch in switches if not switch.get("ok")]
-    yield f"{process.get('pid')}"
-    yield ", ".join(f"{name} {version}" for name, version in process.get("frameworks", {}).items())
-    yield f"seed {process['seed']}" if "seed" in process else ""
+    switches = process.switches
+    unset = [switch.name for switch in switches if not switch.ok]
+    yield str(process.pid)
+    yield ", ".join(f"{name} {version}" for name, version in process.frameworks.items())
+    yield f"seed {process.seed}" if process.seed is not None else ""
     yield f"{len(switches) - len(unset)} of {len(switches)} switches read back as set" if switches else ""
     yield f"not {', '.join(unset)}" if unset else ""
 
 
-def _refused(process: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _refused(process: ProcessRecord) -> Iterator[tuple[str, ...]]:
     """Yield the operations that a framework refused, and the first way out of each."""
-    for found in process.get("refused_ops") or ():
-        place = f"{found.get('file')}:{found.get('line')}" if found.get("file") else ""
-        yield "refused", plain(str(found.get("op"))), plain(place), plain(str(found.get("why") or ""))
-        for way in (found.get("ways") or ())[:1]:
-            yield "", f"try: {plain(str(way))}"
+    for found in process.refused_ops:
+        place = f"{found.file}:{found.line}" if found.file else ""
+        yield "refused", plain(found.op), plain(place), plain(found.why)
+        for way in found.ways[:1]:
+            yield "", f"try: {plain(way)}"
 
 
 def _host(host: HostFacts) -> Iterator[str]:
