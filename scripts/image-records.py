@@ -10,7 +10,6 @@ A record of an earlier state of its lock says nothing about this one: it is remo
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -44,8 +43,7 @@ def image_record(name: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     record = dict(json.loads(path.read_bytes()))
-    digest = hashlib.sha256((path.parent / f"pylock.{name}.toml").read_bytes()).hexdigest()
-    return record if record["lock"] == digest else None
+    return record if record["lock"] == lock_table(name)["digest"] else None
 
 
 def row(name: str) -> str:
