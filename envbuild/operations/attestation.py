@@ -27,13 +27,24 @@ NAMESPACE = "envbuild"
 """What signatures are for, as ``ssh-keygen -Y`` has it: one made for another purpose does not count."""
 
 
-def attest(request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path | None) -> Path:
-    """Write the attestation, and its signature if a key is given; returns its path."""
+def attest(
+    request: RunRequest, runs: Sequence[Ran], verdict: Verdict, key: Path | None, varied: Sequence[str] = ()
+) -> Path:
+    """Write the attestation, and its signature if a key is given; returns its path.
+
+    Args:
+        request: what was run.
+        runs: all of them, with equal results.
+        verdict: what was compared.
+        key: an SSH key to sign with.
+        varied: what was another one in each run.
+    """
     statement = attestation.state(
         [run.record for run in runs],
         lock_name=request.lock.name,
         compared=verdict.compared,
         masked=verdict.masked,
+        varied=varied,
         ignored=verdict.ignored,
         trace=runs[0].trace,
         version=__version__,
@@ -117,13 +128,16 @@ class AttestationCheck:
     host_differences: tuple[HostDifference, ...]
 
 
-def check_attestation(opened: LoadedLock, arguments: Sequence[str], signers: Path | None) -> AttestationCheck:
+def check_attestation(
+    opened: LoadedLock, arguments: Sequence[str], signers: Path | None, *, strict: bool = False
+) -> AttestationCheck:
     """Check whether what was proved still holds for what is here now.
 
     Args:
         opened: the lock.
         arguments: the program, if one was named: it has to be the one that was verified.
         signers: file of keys to trust, as ``ssh-keygen -Y verify`` takes it; None to take any good signature.
+        strict: all that can be varied must have been (``verify --strict``).
 
     Raises:
         LockError: there is no attestation, or it is of other files than those that are here; names them.
@@ -137,6 +151,14 @@ def check_attestation(opened: LoadedLock, arguments: Sequence[str], signers: Pat
         lines = "\n".join(f"  {line}" for line in stale)
         program = " ".join(statement.predicate.command[1:]) or "train.py"
         raise LockError(f"{path.name} is stale\n{lines}", f"verify again: envbuild verify {program}")
+    from envbuild.runs.repeat import STRICT
+
+    unvaried = [name for name in STRICT if name not in statement.predicate.varied] if strict else []
+    if unvaried:
+        raise LockError(
+            f"{path.name} says less than asked for\n  not varied between its runs: {', '.join(unvaried)}",
+            f"verify again: envbuild verify --strict {' '.join(statement.predicate.command[1:])}",
+        )
     return AttestationCheck(
         path=path,
         statement=statement,

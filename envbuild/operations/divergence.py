@@ -238,7 +238,9 @@ def _more(
 
     plan = session.plan
     request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})
-    again = replace(plan, request=request, slots=plan.slots[:count], folder=plan.folder / label, values=0, trace=False)
+    again = replace(
+        plan, request=request, slots=plan.slots[:count], folder=plan.folder / label, values=0, trace=False, vary=""
+    )
     made: dict[int, Repeated] = {}
     with events.phase(label, total=count, unit="runs") as advance:
 

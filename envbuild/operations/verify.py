@@ -11,7 +11,7 @@ from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
 from envbuild.operations.verify_session import Session, ran_of, stream_digest
-from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, clear, repeat
+from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, Vary, clear, repeat, variations
 from envbuild.verification.judge import Ran, Verdict
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class VerifyOptions:
         sign: an SSH key to sign the attestation with.
         diagnose: where runs differ, run again to find out more.
         cost: measure switches instead.
+        strict: vary between runs all that no result may depend on, also what costs time.
     """
 
     count: int = 3
@@ -51,6 +52,7 @@ class VerifyOptions:
     sign: Path | None = None
     diagnose: bool = True
     cost: bool = False
+    strict: bool = False
 
     def check(self) -> None:
         """Raise ``UsageError`` if options are out of range or exclude each other; nothing need be ready for that."""
@@ -99,6 +101,7 @@ class Verification:
         kept: folders with what two runs that differ left, relative to the project.
         withdrawn: names of the files of an attestation that was refuted and removed.
         last_words: the end of the first run's standard error.
+        varied: what was another one in each run, since no result may depend on it.
     """
 
     verdict: Verdict
@@ -114,6 +117,7 @@ class Verification:
     kept: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
     last_words: str = ""
+    varied: tuple[str, ...] = ()
 
 
 def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events) -> Verification:
@@ -170,7 +174,9 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
 
     identity = history.new_id()
     jobs = 1 if options.in_place else options.jobs
-    slots = slots_for(request.lock, options.count, jobs, visible_cpus(engine))
+    slots = slots_for(request.lock, options.count, jobs, cpus := visible_cpus(engine))
+    if options.strict and slots == ("",) and len(cpus) > request.lock.determinism.threads:
+        slots = (",".join(map(str, cpus[: request.lock.determinism.threads])),)  # so that every other run sees more
     folder, copy = scratch_folder(request.project, identity), None
     if not options.in_place and request.lock.run.workspace != "ro":
         inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
@@ -179,7 +185,10 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         folder.mkdir(parents=True)
         check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
     request = replace(request, verification=identity)
-    return Repeat(request=request, slots=slots, copy=copy, folder=folder, digest=stream_digest, values=options.values)
+    vary: Vary = "" if options.cost else "all" if options.strict else "free"
+    return Repeat(
+        request=request, slots=slots, copy=copy, folder=folder, digest=stream_digest, values=options.values, vary=vary
+    )
 
 
 def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
@@ -206,7 +215,12 @@ def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
 
 
 def _result(session: Session, verdict: Verdict) -> Verification:
-    return Verification(verdict=verdict, runs=tuple(session.runs), at_once=len(session.plan.slots))
+    return Verification(
+        verdict=verdict,
+        runs=tuple(session.runs),
+        at_once=len(session.plan.slots),
+        varied=variations(session.plan) if len(session.runs) > 1 else (),
+    )
 
 
 def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:
@@ -216,7 +230,7 @@ def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verifi
 
     request, path = session.plan.request, None
     if verdict.compared and request.controls:
-        path = attest(request, session.runs, verdict, options.sign)
+        path = attest(request, session.runs, verdict, options.sign, variations(session.plan))
     forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     signed = path is not None and options.sign is not None
     return replace(_result(session, verdict), attestation=path, signed=signed, doubts=_doubts(session.runs[0]))

@@ -51,6 +51,7 @@ def container_run(
         gpus=gpus,
         watcher=request.watcher,
         tap=tap,
+        hostname=request.hostname,
     )
 
 

@@ -134,10 +134,23 @@ def check_size(plan: Plan, copies: int, folder: Path, limit: int = LIMIT, count:
         )
 
 
-def make_copy(plan: Plan, target: Path, inputs: Collection[str]) -> None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Aging:
+    """How times of change in a copy differ from the original's.
+
+    Attributes:
+        seconds: by which all are older.
+        reverse: which file is the newest is turned round: the first by name is, whatever the original says.
+    """
+
+    seconds: int = 0
+    reverse: bool = False
+
+
+def make_copy(plan: Plan, target: Path, inputs: Collection[str], aging: Aging | None = None) -> None:
     """Copy a project to a new folder: content, permissions, owners and times; files in the order of their names.
 
-    What vanishes meanwhile is left out, as are sockets and pipes.
+    What vanishes meanwhile is left out, as are sockets and pipes. Times of change differ as ``aging`` says.
     """
     target.mkdir(parents=True)
     _like(plan.project, target)
@@ -154,6 +167,8 @@ def make_copy(plan: Plan, target: Path, inputs: Collection[str]) -> None:
         _make_place(plan.project / path, target / path)
     for path in reversed(plan.folders):  # last: a folder's time changes with what is put into it
         _like(plan.project / path, target / path)
+    if aging is not None and aging.seconds:
+        _age(plan, target, aging)
 
 
 def remove_copy(target: Path) -> None:
@@ -195,6 +210,16 @@ def _like(source: Path, target: Path) -> None:
     if not stat.S_ISLNK(status.st_mode):
         target.chmod(stat.S_IMODE(status.st_mode))
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
+
+
+def _age(plan: Plan, target: Path, aging: Aging) -> None:
+    """Set back the times of change in a copy."""
+    newest = os.lstat(plan.project).st_mtime_ns
+    for place, path in enumerate((*plan.files, *reversed(plan.folders))):
+        with suppress(FileNotFoundError):
+            status = os.lstat(target / path)
+            changed = status.st_mtime_ns if not aging.reverse else newest - place * 1_000_000_000
+            os.utime(target / path, ns=(status.st_atime_ns, changed - aging.seconds * 1_000_000_000))
 
 
 def _shares_blocks(plan: Plan, folder: Path) -> bool:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import STATE_FOLDER
@@ -22,8 +22,8 @@ from envbuild.lockfile.model import Lock
 from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.runs.execute import run
-from envbuild.runs.project_copy import Plan, make_copy, remove_copy
-from envbuild.runs.request import RunEngine, RunRequest
+from envbuild.runs.project_copy import Aging, Plan, make_copy, remove_copy
+from envbuild.runs.request import HOST_NAME, RunEngine, RunRequest
 
 TAIL = 8 << 10
 """Bytes of standard error that are kept of each run, to show why it failed."""
@@ -33,6 +33,12 @@ KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
 TRACE_VALUES = 256 << 20
 """Bytes of parameter values that a trace keeps, so that a difference has numbers."""
+AGE = 86_413
+"""Seconds by which files of a copy are older than those of the copy before, where runs are varied: about a day."""
+STRICT = ("process ids of children", "host name")
+"""What is always among the variations if all that can be is varied, and never otherwise."""
+Vary = Literal["", "free", "all"]
+"""Nothing, what costs no time, or all that can be varied."""
 _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -137,6 +143,7 @@ class Repeat:
         digest: makes what takes a stream of a run that starts now.
         values: bytes of parameter values that the traces of the first two runs keep.
         trace: leave a step trace.
+        vary: give each run but the first otherwise what no result may depend on; see ``variations``.
     """
 
     request: RunRequest
@@ -146,6 +153,7 @@ class Repeat:
     digest: Callable[[], StreamDigest]
     values: int = 0
     trace: bool = True
+    vary: Vary = ""
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -261,13 +269,38 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
     """Return the request of one run."""
     request = replace(plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset)
     if plan.copy is not None:
-        make_copy(plan.copy, folder / "project", plan.inputs)
+        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, number))
         mounts = (*plan.copy.mounts, *request.mounts)
         request = replace(request, workspace=folder / "project", mounts=mounts)
     variables = dict(request.own_variables)
     if plan.trace:
         variables |= trace_variables(plan.values if number < 2 else 0)
+    if plan.vary and number:
+        variables["ENVBUILD_VARY"] = f"{number}+" if plan.vary == "all" else str(number)
+    if plan.vary == "all" and number:
+        request = replace(request, hostname=f"{HOST_NAME}-{number}")
+    if plan.vary == "all" and not number % 2:
+        request = replace(request, cpuset=plan.request.cpuset)  # the others have as many CPUs as the lock has threads
     return replace(request, own_variables=variables)
+
+
+def _aging(vary: Vary, number: int) -> Aging:
+    """Return what becomes of the times of change in the copy of one run."""
+    return Aging(seconds=AGE * number, reverse=vary == "all" and number % 2 == 1) if vary else Aging()
+
+
+def variations(plan: Repeat) -> tuple[str, ...]:
+    """Return what is another one in each run, a phrase each; varied by us or by what every start brings."""
+    if not plan.vary:
+        return ()
+    return (
+        "order of directory listings",
+        *(("times of change", "inode numbers", "folder on the host") if plan.copy is not None else ()),
+        *(("order of times of change",) if plan.vary == "all" and plan.copy is not None else ()),
+        *(("number of CPUs in sight",) if plan.vary == "all" and any(plan.slots) else ()),
+        *(STRICT if plan.vary == "all" else ()),
+        "order of the environment", "address layout", "start time",
+    )  # fmt: skip
 
 
 def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:

@@ -20,6 +20,10 @@ class RunEngine(ContainerRunner, Protocol):
         """Name, version, storage driver and API version."""
 
 
+HOST_NAME = "envbuild"
+"""The name of the container for itself, the same on all machines."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunRequest:
     """What to run, and where.
@@ -45,6 +49,7 @@ class RunRequest:
         watcher: takes the program's output instead of this process's streams.
         verification: identity that the runs of one verification share.
         without: switches and variables that this run goes without.
+        hostname: the container's name for itself; only a verification gives it another one.
         signer: who has signed the image, as was demanded.
         tensors: read the tensors of saved models after the run.
     """
@@ -73,6 +78,7 @@ class RunRequest:
     watcher: Watcher | None = None
     verification: str = ""
     without: tuple[str, ...] = ()
+    hostname: str = HOST_NAME
     signer: str = ""
     tensors: bool = True
 

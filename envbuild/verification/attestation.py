@@ -74,6 +74,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         command: argument vector, secrets masked.
         compared: what was equal, a phrase each.
         masked: what of it was left out because it differs in every run: lines with times, metrics of speed.
+        varied: what was another one in each run, since no result may depend on it.
         files: digests of the project's own modules and configurations that were read.
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
@@ -87,6 +88,7 @@ class Proof(_Value, frozen=True, kw_only=True):
     command: tuple[str, ...]
     compared: tuple[str, ...]
     masked: tuple[str, ...] = ()
+    varied: tuple[str, ...] = ()
     outputs: tuple[Result, ...]
     files: dict[str, Sha256] = {}
     inputs: dict[str, Sha256] = {}
@@ -122,6 +124,7 @@ def state(
     lock_name: str,
     compared: Sequence[str],
     masked: Sequence[str] = (),
+    varied: Sequence[str] = (),
     ignored: Sequence[str],
     trace: str,
     version: str,
@@ -134,6 +137,7 @@ def state(
         lock_name: the image's name.
         compared: what was equal, a phrase each.
         masked: what of it was left out.
+        varied: what was another one in each run.
         ignored: outputs that were not compared.
         trace: digest of their step trace.
         version: of envbuild.
@@ -153,6 +157,7 @@ def state(
         command=first.command,
         compared=tuple(compared),
         masked=tuple(masked),
+        varied=tuple(varied),
         outputs=tuple(_result(output, records) for output in first.outputs if output.path not in ignored),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
         inputs=dict(first.inputs),

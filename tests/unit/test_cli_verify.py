@@ -21,6 +21,7 @@ from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import RunOptions
 from envbuild.operations.verify import VerifyOptions
 from envbuild.record.model import LockFacts, Options, Script
+from envbuild.runs.repeat import STRICT
 from envbuild.runs.request import RunRequest
 from envbuild.verification import attestation, cost
 from envbuild.verification.cost import Arm, Control, Unit
@@ -132,6 +133,18 @@ def test_what_still_holds_is_said(proved: LoadedLock, capsys: pytest.CaptureFixt
     assert any(line.strip().startswith("driver: ") for line in lines)  # the record's host has a GPU
     assert lines[-1] == "signed    not at all"
     assert check(proved, "train.py", "-x") == 0
+
+
+def test_a_strict_check_asks_for_a_strict_proof(proved: LoadedLock) -> None:
+    """What was not varied between the runs is named; an attestation says what was."""
+    with pytest.raises(LockError) as error:
+        check_attestation(proved, (), None, strict=True)
+    assert "not varied between its runs: process ids of children, host name" in error.value.message
+    assert error.value.hint == "verify again: envbuild verify --strict train.py -x"
+    runs = [run(proved), run(proved)]
+    attest(request(proved), runs, judge(runs, 2), None, ("start time", *STRICT))
+    found = check_attestation(proved, (), None, strict=True)
+    assert found.statement.predicate.varied == ("start time", "process ids of children", "host name")
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,18 @@ from envbuild.lockfile.model import Determinism, Hardware, Lock
 from envbuild.record import history
 from envbuild.runs import execute as stage
 from envbuild.runs.project_copy import plan_copy
-from envbuild.runs.repeat import Output, Repeat, Repeated, clear, forget_values, repeat, scratch_folder, slots_for
+from envbuild.runs.repeat import (
+    STRICT,
+    Output,
+    Repeat,
+    Repeated,
+    clear,
+    forget_values,
+    repeat,
+    scratch_folder,
+    slots_for,
+    variations,
+)
 from envbuild.runs.request import RunRequest
 from tests.support.runtime import make_lock
 
@@ -314,3 +325,25 @@ def test_interrupted_programs_are_told(project: Path) -> None:
     assert signals == ["SIGINT"]
     assert len(engine.asked) == 2
     assert [record.exit_code for record in history.list_runs(project)] == [130, 0]
+
+
+def test_each_run_but_the_first_is_varied(project: Path) -> None:
+    """Listings, times of change, and in the strict way also the host name and the CPUs in sight."""
+    times = []
+
+    def work(request: ContainerRun, folder: Path) -> int:
+        times.append((folder / "train.py").stat().st_mtime)
+        return 0
+
+    engine = Engine(work)
+    plan = a_plan(project, slots=("0",), vary="all")
+    collect(plan, 3, engine)
+    assert [request.environment.get("ENVBUILD_VARY") for request in engine.asked] == [None, "1+", "2+"]
+    assert [request.hostname for request in engine.asked] == ["envbuild", "envbuild-1", "envbuild-2"]
+    assert [request.cpuset for request in engine.asked] == ["", "0", ""]
+    assert len(set(times)) == 3
+    assert set(STRICT) < set(variations(plan))
+    free = a_plan(project, vary="free")
+    assert not set(STRICT) & set(variations(free))
+    assert variations(free)[0] == "order of directory listings"
+    assert variations(a_plan(project)) == ()

@@ -255,6 +255,48 @@ def test_draws_are_kept_while_diagnosing(tree: Tree) -> None:
     assert all("entropy" not in each for each in tree.records() if each["pid"] != record["pid"])
 
 
+LISTS = """
+import glob, json, os, pathlib, shutil, sys
+folder = sys.argv[1]
+names = [
+    os.listdir(folder),
+    [entry.name for entry in os.scandir(folder)],
+    [os.path.basename(path) for path in glob.glob(folder + "/*")],
+    [path.name for path in pathlib.Path(folder).iterdir()],
+    next(os.walk(folder))[2],
+    sorted(os.listdir(folder)),
+]
+print(json.dumps([names, list(os.environ)[::-1], len(os.listdir(os.path.dirname(os.__file__)))]))
+shutil.rmtree(folder)
+"""
+
+
+def test_listings_come_in_another_order(tree: Tree, tmp_path: Path) -> None:
+    """Reversed, then shuffled; all ways to list agree, and each line of the project that lists is recorded once."""
+    path, found = script(tree, LISTS), {}
+    for number in ("", "1", "2", "2+", "0", "x"):
+        folder = tmp_path / "some"
+        folder.mkdir()
+        for name in "cabfedhg":
+            (folder / name).touch()
+        done = tree.execute(path, str(folder), variables={"ENVBUILD_VARY": number} if number else {})
+        assert not folder.exists()
+        (*names, in_order), environment, _ = json.loads(done.stdout)
+        assert in_order == sorted("abcdefgh")
+        assert names == [names[0]] * 5
+        found[number] = "".join(names[0]), environment
+    assert found["1"][0] == "hgfedcba"
+    assert found["2"][0] == found["2+"][0] not in ("abcdefgh", "hgfedcba")
+    assert found["0"][0] == found["x"][0] == found[""][0]
+    lists = [each["listings"] for each in tree.records() if "listings" in each]
+    assert len(lists) == 3
+    for entries in lists:
+        places = [(each["call"], each["line"]) for each in entries]
+        assert [line for _, line in places] == [5, 6, 7, 8, 9, 10, 13]
+        assert {line: call for call, line in places}[7] == "glob.glob"
+        assert {each["module"] for each in entries if each["line"] == 13} == {"shutil"}
+
+
 PACKAGE = {
     "outer/__init__.py": "import inner\ndef draw():\n    return helper()\ndef helper():\n    return inner.token()\n",
     "inner.py": (

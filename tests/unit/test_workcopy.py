@@ -11,7 +11,7 @@ import pytest
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
 from envbuild.runs import project_copy
-from envbuild.runs.project_copy import check_size, make_copy, plan_copy, remove_copy
+from envbuild.runs.project_copy import Aging, check_size, make_copy, plan_copy, remove_copy
 from envbuild.runs.workspace import scan
 
 
@@ -57,6 +57,19 @@ def test_an_input_that_is_a_file_or_lies_deep_has_its_place(project: Path, tmp_p
     make_copy(plan_copy(project, inputs), tmp_path / "copy", inputs)
     assert (tmp_path / "copy/data/deep").is_dir()
     assert (tmp_path / "copy/train.py").read_bytes() == b""
+
+
+def test_times_of_change_are_set_back(project: Path, tmp_path: Path) -> None:
+    """All by as much, or in the reversed order; the original's stay."""
+    before = (project / "train.py").stat().st_mtime
+    plan = plan_copy(project, [])
+    make_copy(plan, tmp_path / "older", [], Aging(seconds=10))
+    assert (tmp_path / "older/train.py").stat().st_mtime == pytest.approx(before - 10)
+    make_copy(plan, tmp_path / "turned", [], Aging(seconds=10, reverse=True))
+    times = [(tmp_path / "turned" / path).stat().st_mtime for path in plan.files]
+    assert times == sorted(times, reverse=True)
+    assert len(set(times)) == len(times)
+    assert (project / "train.py").stat().st_mtime == before
 
 
 def test_sockets_and_what_vanishes_are_left_out(project: Path, tmp_path: Path) -> None:

@@ -56,6 +56,10 @@ def verify(
     cost: Annotated[
         bool, typer.Option("--cost", help="Measure what each switch costs, and find the cheapest set that suffices.")
     ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Vary between runs all that no result may depend on, also what costs time."),
+    ] = False,
     sign: Annotated[
         Path | None, typer.Option("--sign", metavar="KEY", help="Sign the attestation with an SSH key.")
     ] = None,
@@ -87,14 +91,21 @@ def verify(
     if check:
         if cost or sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
-        return _check_attestation(tuple(command or ()), lock, signers, console)
+        return _check_attestation(tuple(command or ()), lock, signers, strict, console)
     if signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")
     from envbuild.cli.commands.program import run_options
     from envbuild.operations.verify import VerifyOptions
 
     options = VerifyOptions(
-        count=count, jobs=jobs, in_place=in_place, ignore=tuple(ignore or ()), sign=sign, diagnose=diagnose, cost=cost
+        count=count,
+        jobs=jobs,
+        in_place=in_place,
+        ignore=tuple(ignore or ()),
+        sign=sign,
+        diagnose=diagnose,
+        cost=cost,
+        strict=strict,
     )
     options.check()
     shared = run_options(
@@ -104,13 +115,15 @@ def verify(
     return _measure(shared, options, console) if cost else _verify(shared, options, console)
 
 
-def _check_attestation(command: tuple[str, ...], lock: Path | None, signers: Path | None, console: Console) -> int:
+def _check_attestation(
+    command: tuple[str, ...], lock: Path | None, signers: Path | None, strict: bool, console: Console
+) -> int:
     from envbuild.cli.render import verify as render
     from envbuild.operations.attestation import check_attestation
     from envbuild.operations.load_lock import load_lock
 
     try:
-        found = check_attestation(load_lock(lock, option=True), command, signers)
+        found = check_attestation(load_lock(lock, option=True), command, signers, strict=strict)
     except (LockError, IntegrityError) as error:
         first, *rest = error.message.splitlines()
         console.result({"fresh": False, "reasons": [line.strip() for line in rest or [first]]})

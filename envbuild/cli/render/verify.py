@@ -51,6 +51,7 @@ def as_json(result: Verification) -> dict[str, Any]:
         "groups": [[ids[index] for index in group] for group in verdict.groups],
         "side_by_side": result.at_once,
         "first": divergence.as_json(result.divergence),
+        "varied": list(result.varied),
         "causes": [_cause_as_json(cause) for cause in result.causes],
     }
     if verdict.outcome == "identical":

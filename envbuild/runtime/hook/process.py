@@ -55,6 +55,8 @@ class Process:
         """Operations that a framework refused; None until one is loaded that does."""
         self.entropy: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the draws from the system's entropy; None unless this run is to diagnose (``EntropyLog``)."""
+        self.listings: Callable[[], list[dict[str, Any]]] | None = None
+        """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
         self.forks = self.calls = 0
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
@@ -241,6 +243,7 @@ class Process:
             **({"objects": _objects()} if final else {}),
             "refused_ops": self.refusals or [],
             **({"entropy": self.entropy()} if self.entropy else {}),
+            **({"listings": self.listings()} if self.listings else {}),
             "warnings": self.warnings,
         }
 

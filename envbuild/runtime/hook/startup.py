@@ -6,7 +6,7 @@ import os
 
 from .. import config  # type: ignore[attr-defined] # written into the image from the lock
 from ..guard import gate
-from . import finder
+from . import finder, lineage
 from .process import Process
 
 _started = False
@@ -26,6 +26,13 @@ def start() -> None:
     _started = True
     if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
         os._exit(gate.REFUSED)
+    variation = 0
+    if os.environ.get("ENVBUILD_VARY"):
+        from . import vary
+
+        variation = vary.wanted(os.environ)
+        if lineage.VARIABLE not in os.environ:
+            vary.skip_numbers(os.environ)
     process = Process(config)
     if process.recorded:
         process.observer.install()
@@ -38,6 +45,8 @@ def start() -> None:
         from .frameworks import for_libc
 
         process.guarded("libc", lambda: for_libc.set_up(process))
+    if variation:
+        process.guarded("vary", lambda: vary.begin(process, variation), vital=False)
     if os.environ.get("ENVBUILD_DIAGNOSE") == "1":
         from . import entropy
 
