@@ -142,6 +142,24 @@ class EntropyDraw(_Value, frozen=True, kw_only=True):
     used: bool | UnsetType | None = UNSET
 
 
+class Listing(_Value, frozen=True, kw_only=True):
+    """A line of the project that listed a folder whose order was varied.
+
+    Attributes:
+        call: what it called, such as ``glob.glob``.
+        folder: the first one.
+        count: number of listings.
+        module: who listed: a package, or the program.
+    """
+
+    call: str
+    file: str
+    line: int
+    folder: str = ""
+    count: int = 1
+    module: str = ""
+
+
 class ProcessRecord(_Value, frozen=True, kw_only=True):
     """What the hook recorded of one Python process.
 
@@ -156,6 +174,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
         environment_changed: locked variables with another value at the end; None if removed.
         left_out: number of files read beyond the limits.
         entropy: unset unless the run was made to diagnose.
+        listings: unset unless their order was varied.
     """
 
     format: int = 1
@@ -174,6 +193,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
     left_out: int = 0
     refused_ops: tuple[RefusedOperation, ...] = ()
     entropy: tuple[EntropyDraw, ...] | UnsetType = UNSET
+    listings: tuple[Listing, ...] | UnsetType = UNSET
     warnings: tuple[str, ...] = ()
 
 
