@@ -217,7 +217,7 @@ def stand_in(folder: Path, pull: Pull) -> Iterator[DockerEngine]:
                 self.rfile.read(size + 2)
                 if size == 0:
                     break
-            self.say(b"[]" if self.path.split("?")[0].endswith("/images/json") else b'{"ApiVersion": "1.41"}')
+            self.say(b"[]" if self.path.split("?")[0].endswith("s/json") else b'{"ApiVersion": "1.41"}')
 
         def say(self, body: bytes) -> None:
             with suppress(BrokenPipeError):

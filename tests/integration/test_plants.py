@@ -61,7 +61,7 @@ def verified(project: Project, framework: str, text: str, *options: str) -> Done
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_plant_is_found(planted: Project, tmp_path: Path, name: str) -> None:
-    """``verify`` names the step, the tensor with both values, the cause and its line; nothing else is called likely."""
+    """``verify`` names the step, the tensor with both values, the cause, its line and the calls that lead to it; nothing else is called likely."""
     plant = FOUND[name]
     text = plants.script(plant.framework, *plant.edits)
     done = verified(planted.copy(tmp_path), plant.framework, text, *plant.options)
@@ -78,7 +78,9 @@ def test_a_plant_is_found(planted: Project, tmp_path: Path, name: str) -> None:
     if plant.at:
         script = not plant.at.endswith(".py")
         line = plants.line_of(text if script else plants.PACKAGE, plant.at if script else "os.urandom")
-        assert chief["where"] == f"{'train.py' if script else plant.at}:{line}"
+        *calls, where = chief["where"].split(" → ")
+        assert where == f"{'train.py' if script else plant.at}:{line}"
+        assert script or calls[0].startswith("train.py:")
     likely = [cause["what"] for cause in others if cause["weight"] >= LIKELY]
     assert [what for what in likely if not what.startswith(plant.also or "-")] == []
 
