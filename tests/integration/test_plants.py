@@ -61,7 +61,7 @@ def verified(project: Project, framework: str, text: str, *options: str) -> Done
 
 @pytest.mark.parametrize("name", FOUND)
 def test_a_plant_is_found(planted: Project, tmp_path: Path, name: str) -> None:
-    """``verify`` names the step, the tensor with both values, the cause, its line and the calls that lead to it; nothing else is called likely."""
+    """``verify`` names step, tensor, both values, the cause and the calls that lead to it; nothing else is likely."""
     plant = FOUND[name]
     text = plants.script(plant.framework, *plant.edits)
     done = verified(planted.copy(tmp_path), plant.framework, text, *plant.options)
