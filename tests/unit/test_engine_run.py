@@ -133,7 +133,8 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert host == {
         "AutoRemove": True, "Init": True, "NetworkMode": "none", "LogConfig": {"Type": "none"}, "ShmSize": 5,
         "SecurityOpt": ["label=disable"], "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"},
-        "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9, "ConsoleSize": [25, 80],
+        "ExtraHosts": ["envbuild:127.0.0.1"], "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9,
+        "ConsoleSize": [25, 80],
     }  # fmt: skip
     assert config == {
         "Image": "t:1", "Cmd": ["python", "x"], "Env": ["NVIDIA_VISIBLE_DEVICES=void", "A=1"], "User": "7:8",
@@ -146,6 +147,10 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert "Entrypoint" not in bare
     assert bare["User"] == ""
     assert "Memory" not in bare["HostConfig"]
+    bridged = container_config(ContainerRun(image="t", network="bridge"), init=True, rootless=False, shm_size=5)
+    assert "ExtraHosts" not in bridged["HostConfig"]
+    seen = container_config(ContainerRun(image="t", ended=print), init=True, rootless=False, shm_size=5)
+    assert not seen["HostConfig"]["AutoRemove"]
 
 
 def test_an_exit_is_a_number_with_a_reason() -> None:
