@@ -20,7 +20,7 @@ BENCHMARKS = {**cases.BENCHMARKS, **registry.BENCHMARKS, **images.BENCHMARKS, **
 ON_REQUEST = {**peers.ON_REQUEST, "image-cuda": BENCHMARKS.pop("image-cuda")}
 
 
-def said(benchmarks: dict[str, cases.Benchmark]) -> str:
+def text(benchmarks: dict[str, cases.Benchmark]) -> str:
     """List names, and the first sentence of what each says of itself."""
     return "\n".join(f"  {name:<18} {(run.__doc__ or '').splitlines()[0]}" for name, run in benchmarks.items())
 
@@ -42,7 +42,7 @@ def chosen(names: Iterable[str]) -> list[str]:
 parser = argparse.ArgumentParser(
     prog="python -m benchmarks",
     description=__doc__,
-    epilog=f"benchmarks:\n{said(BENCHMARKS)}\n\nonly if named, since they need 25 GB of disk:\n{said(ON_REQUEST)}\n\n"
+    epilog=f"benchmarks:\n{text(BENCHMARKS)}\n\nonly if named, since they need 25 GB of disk:\n{text(ON_REQUEST)}\n\n"
     "environment:\n  ENVBUILD_BENCH_FRAMEWORK=jax   a small environment for peers-*, to see that all of them run",
     formatter_class=argparse.RawDescriptionHelpFormatter,
 )

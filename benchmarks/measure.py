@@ -102,8 +102,8 @@ def table(title: str, figures: Sequence[Figure]) -> str:
     ]
     for figure in figures:
         spread = f"{min(figure.seconds):.2f}–{max(figure.seconds):.2f}"
-        said = ", ".join(filter(None, (figure.name, figure.note)))
+        text = ", ".join(filter(None, (figure.name, figure.note)))
         ratio = f"{ours.median / figure.median:.2f}"
         took = f"{figure.median:.2f} | {spread} | {len(figure.seconds)} | {figure.peak_mb:.0f}"
-        lines.append(f"| {said} | {took} | {ratio} |")
+        lines.append(f"| {text} | {took} | {ratio} |")
     return "\n".join(lines) + "\n"

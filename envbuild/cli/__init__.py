@@ -70,7 +70,7 @@ def _invoked(arguments: Sequence[str], ended: list[int]) -> int:
         return code
     except EnvbuildError as error:
         if not ended:
-            _tell(error.message, error.hint)
+            _print_error(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
         # The reader went away (`envbuild runs | head`): no fault to report, but what was asked for may not be done.
@@ -91,7 +91,7 @@ def _drop_streams() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
-def _tell(message: str, hint: str) -> None:
+def _print_error(message: str, hint: str) -> None:
     from envbuild.cli.console import print_error
 
     print_error(message, hint)
@@ -103,18 +103,18 @@ def _refused(error: OSError) -> int:
 
     name = error.filename2 or error.filename
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        _tell(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
+        _print_error(f"no space left on device{f': {name}' if name else ''}", "free some, then rerun")
         return BuildError.exit_code
-    if error.errno == errno.ENOENT and not _stands_somewhere():
-        _tell("the current folder does not exist any more", "cd into one that does")
+    if error.errno == errno.ENOENT and not _directory_exists():
+        _print_error("the current folder does not exist any more", "cd into one that does")
         return UsageError.exit_code
     if name and error.errno in (errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS, errno.EISDIR, errno.ENOTDIR):
-        _tell(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
+        _print_error(f"cannot read or write {name}: {error.strerror}", "check what it is and who may write it")
         return UsageError.exit_code
     return _unexpected(error)
 
 
-def _stands_somewhere() -> bool:
+def _directory_exists() -> bool:
     """Tell whether the working directory still exists."""
     try:
         os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet

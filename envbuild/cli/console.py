@@ -58,7 +58,7 @@ class _Plain:
 
     def __init__(self, name: str, total: int | None, unit: str) -> None:
         self._name, self._total, self._unit = name, total, unit
-        self._began = self._said = time.monotonic()
+        self._began = self._reported = time.monotonic()
         self._done = 0
         self._lock = threading.Lock()
 
@@ -66,16 +66,16 @@ class _Plain:
         """Count, and say so now and then."""
         with self._lock:
             self._done += amount
-            if (now := time.monotonic()) - self._said >= _EVERY:
-                self._said = now
-                self._say(self._total)
+            if (now := time.monotonic()) - self._reported >= _EVERY:
+                self._reported = now
+                self._report_progress(self._total)
 
     def finish(self) -> None:
         """Say what it came to, if it took long enough for anybody to wonder."""
         if time.monotonic() - self._began >= _LONG:
-            self._say(None)
+            self._report_progress(None)
 
-    def _say(self, total: int | None) -> None:
+    def _report_progress(self, total: int | None) -> None:
         seconds = time.monotonic() - self._began
         amount = describe(self._done, total, self._unit, seconds) if self._done else ""
         print(f"{self._name:<20}{amount:<32}{seconds:.1f} s", file=sys.stderr, flush=True)
@@ -95,7 +95,7 @@ class Console:
     quiet: bool = False
     verbose: bool = False
     as_json: bool = False
-    beside: bool = False
+    stderr_only: bool = False
     started: float = field(default_factory=time.monotonic)
     _bars: progress.Progress | None = field(default=None, repr=False)
     _open: int = 0
@@ -105,7 +105,7 @@ class Console:
         """Print one aligned line: a label, then columns; ``elapsed`` adds the seconds since the command began."""
         if self.quiet:
             return
-        stream = sys.stderr if self.as_json or self.beside else sys.stdout
+        stream = sys.stderr if self.as_json or self.stderr_only else sys.stdout
         text = "  ".join(column for column in columns if column)
         if elapsed:
             text = f"{text:<68}  {time.monotonic() - self.started:.1f} s"

@@ -43,7 +43,7 @@ class Answer:
     ending: Ending
     sentence: str
     flips: tuple[Toggle, ...] = ()
-    moves: tuple[Toggle, ...] = ()
+    partial: tuple[Toggle, ...] = ()
     drifted: bool = False
 
 
@@ -55,25 +55,25 @@ def search(plan: Plan, a: Record, b: Record) -> Generator[Step, Record, Answer]:
         return _answer("elsewhere", plan, drifted=True)
     if drifted and not _alike((yield Step(name="A once more", setting=plan.base)), first):
         return _answer("unstable", plan, drifted=drifted)
-    moves = []
+    partial = []
     for toggle in plan.toggles:
         found = yield Step(name=str(toggle), setting=applied(plan, (toggle,)))
         if _alike(found, b):
             return _answer("found", plan, flips=(toggle,), drifted=drifted)
         if not _alike(found, first):
-            moves.append(toggle)
+            partial.append(toggle)
     if len(plan.toggles) > 1:
         found = yield Step(name="all together", setting=plan_all(plan))
         if _alike(found, b):
-            needed = yield from _least(plan, b, moves)
-            return _answer("found", plan, flips=needed, moves=tuple(moves), drifted=drifted)
-    return _answer("none", plan, moves=tuple(moves), drifted=drifted)
+            needed = yield from _least(plan, b, partial)
+            return _answer("found", plan, flips=needed, partial=tuple(partial), drifted=drifted)
+    return _answer("none", plan, partial=tuple(partial), drifted=drifted)
 
 
-def _least(plan: Plan, b: Record, moves: Sequence[Toggle]) -> Generator[Step, Record, tuple[Toggle, ...]]:
+def _least(plan: Plan, b: Record, partial: Sequence[Toggle]) -> Generator[Step, Record, tuple[Toggle, ...]]:
     """Leave out what B's result does not take, first what changes nothing by itself."""
     needed = list(plan.toggles)
-    for toggle in sorted(plan.toggles, key=lambda toggle: toggle in moves):
+    for toggle in sorted(plan.toggles, key=lambda toggle: toggle in partial):
         rest = tuple(each for each in needed if each != toggle)
         if not rest:
             break
@@ -132,36 +132,36 @@ def _answer(
     plan: Plan,
     *,
     flips: tuple[Toggle, ...] = (),
-    moves: tuple[Toggle, ...] = (),
+    partial: tuple[Toggle, ...] = (),
     drifted: bool = False,
 ) -> Answer:
     return Answer(
         ending=ending,
-        sentence=_sentence(ending, plan, flips, moves, drifted=drifted),
+        sentence=_sentence(ending, plan, flips, partial, drifted=drifted),
         flips=flips,
-        moves=moves,
+        partial=partial,
         drifted=drifted,
     )
 
 
 def _sentence(
-    ending: Ending, plan: Plan, flips: tuple[Toggle, ...], moves: tuple[Toggle, ...], *, drifted: bool
+    ending: Ending, plan: Plan, flips: tuple[Toggle, ...], partial: tuple[Toggle, ...], *, drifted: bool
 ) -> str:
     """Say what came out."""
     stuck = f"; not tried: {', '.join(plan.stuck)}" if plan.stuck else ""
     if ending == "found":
         names = " and ".join(map(str, flips))
-        said = f"{names} {'flips' if len(flips) == 1 else 'flip'} the result"
-        said += ": A with it as in B gives B's result" if len(flips) == 1 else " together: none does it alone"
-        return said + ("; A does not give its own result any more" if drifted else "")
+        text = f"{names} {'flips' if len(flips) == 1 else 'flip'} the result"
+        text += ": A with it as in B gives B's result" if len(flips) == 1 else " together: none does it alone"
+        return text + ("; A does not give its own result any more" if drifted else "")
     if ending == "elsewhere":
         what = ", ".join(plan.stuck) or "something that no record holds"
         return f"A, run again here and now, gives B's result: the cause is what cannot be brought back: {what}"
     if ending == "unstable":
         return "A gives another result each time, so that nothing can be told by toggling: envbuild verify finds where"
-    said = "nothing that was tried gives B's result"
+    text = "nothing that was tried gives B's result"
     if drifted:
-        said += ", and A does not give its own any more"
-    if moves:
-        said += f"; yet another result comes of {', '.join(map(str, moves))}"
-    return said + stuck
+        text += ", and A does not give its own any more"
+    if partial:
+        text += f"; yet another result comes of {', '.join(map(str, partial))}"
+    return text + stuck

@@ -176,14 +176,14 @@ def _other(
     one, other = (NOWHERE if each is None else " and ".join(map(digest, each)) for each in (before, after))
     details: tuple[str, ...] = ()
     if before is None or after is None:
-        said = f"read only in {'B' if before is None else 'A'}"
+        sentence = f"read only in {'B' if before is None else 'A'}"
     else:
-        said = f"sha256 {one} → {other}"
+        sentence = f"sha256 {one} → {other}"
         old, new = (texts.get(each[0] or "") if len(each) == 1 else None for each in (before, after))
         if old is not None and new is not None and max(old.count("\n"), new.count("\n")) < _MOST:
-            said, details = _lines(old, new)
+            sentence, details = _lines(old, new)
     return Finding(
-        area=area, what=plain(path), before=one, after=other, change=said, weight=_WEIGHTS[area], details=details
+        area=area, what=plain(path), before=one, after=other, change=sentence, weight=_WEIGHTS[area], details=details
     )
 
 

@@ -85,16 +85,16 @@ def _of_the_hook(finding: Finding) -> bool:
 
 def _sections(a: Record, b: Record, known: Context) -> tuple[Section, ...]:
     """Compare area by area, in the order in which people ask."""
-    told = parameters(a, b)
+    given_parameters = parameters(a, b)
     files = (script(a, b, known.texts), modules(a, b, known.texts), configs(a, b, known.texts), reads(a, b))
     seeds, switches = processes(a, b)
     packages, lock, image = locks(a, b, known)
     machine, gpus = host(a, b)
-    given = any("(argument)" in finding.change for finding in told.findings)
+    given = any("(argument)" in finding.change for finding in given_parameters.findings)
     code_known = bool(a.modules) and bool(b.modules)
     return (
         inputs(a, b, known),
-        told,
+        given_parameters,
         command(a, b, explained=given),
         *files,
         git(a, b, known, code_known=code_known, explained=any(section.findings for section in files)),

@@ -30,20 +30,23 @@ def _trees(a: Record, b: Record, context: Context) -> Iterator[Finding]:
         one, other = (f"blake3:{each[:12]}…" if each else NOWHERE for each in (before, after))
         if before is None or after is None:
             word = "declared only in B" if before is None else "declared only in A"
-            yield _told(path, one, other, word)
+            yield _finding(path, one, other, word)
         elif (tree := context.trees.get(path)) is not None:
-            yield _told(path, one, other, _counts(tree), _names(tree), folder=True)
+            yield _finding(path, one, other, _counts(tree), _names(tree), folder=True)
         else:
-            yield _told(path, one, other, _sizes(path, context))
+            yield _finding(path, one, other, _sizes(path, context))
 
 
 def _counts(tree: Tree) -> str:
     """Say how many files came, changed and went; beside files that came "0 changed" tells much."""
     counts = {"added": tree.added, "changed": tree.changed, "removed": tree.removed}
-    told = [word for word, count in counts.items() if count or (word == "changed" and tree.added)] or ["changed"]
-    said = [f"{plural(counts[told[0]], 'file')} {told[0]} since A", *(f"{counts[word]:,} {word}" for word in told[1:])]
+    words = [word for word, count in counts.items() if count or (word == "changed" and tree.added)] or ["changed"]
+    message = [
+        f"{plural(counts[words[0]], 'file')} {words[0]} since A",
+        *(f"{counts[word]:,} {word}" for word in words[1:]),
+    ]
     first = next((names[0] for names in tree.names.values() if names), "")
-    return ", ".join(said) + (f"; first: {first}" if first else "")
+    return ", ".join(message) + (f"; first: {first}" if first else "")
 
 
 def _names(tree: Tree) -> tuple[str, ...]:
@@ -78,8 +81,10 @@ def _meanwhile(a: Record, b: Record) -> Iterator[Finding]:
                 yield changed("inputs", f"data during run {side}", before, after, _WEIGHT - 1, why=plain(sentence))
 
 
-def _told(
-    path: str, before: str, after: str, said: str, details: tuple[str, ...] = (), *, folder: bool = False
+def _finding(
+    path: str, before: str, after: str, message: str, details: tuple[str, ...] = (), *, folder: bool = False
 ) -> Finding:
     what = plain(path) + ("/" if folder and not path.endswith("/") else "")
-    return Finding(area="inputs", what=what, before=before, after=after, change=said, weight=_WEIGHT, details=details)
+    return Finding(
+        area="inputs", what=what, before=before, after=after, change=message, weight=_WEIGHT, details=details
+    )

@@ -56,10 +56,10 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
     for side, record in (("A", a), ("B", b)):
         if not _ended(record):
             return f"{side} has no results: {_why(record)}"
-    said = outcome(a, b)
-    if said == "unknown":
+    sentence = outcome(a, b)
+    if sentence == "unknown":
         return "nothing to compare: neither run left outputs or metrics"
-    if said == "different":
+    if sentence == "different":
         return "" if causes else _nothing_differs(a, b)
     bytes_a = {output.path: output.sha256 for output in a.outputs}
     other = [output.path for output in b.outputs if bytes_a.get(output.path) != output.sha256]
@@ -137,9 +137,9 @@ def _metric(name: str, before: tuple[Point, ...], after: tuple[Point, ...], *, e
     if before and after and before[-1][1] != after[-1][1]:
         one, other = numbers(float(before[-1][1]), float(after[-1][1]))
     elif before and after:
-        said = f"{float(after[-1][1]):.4g} at the end of both, other values on the way"
+        sentence = f"{float(after[-1][1]):.4g} at the end of both, other values on the way"
         return Finding(
-            area="results", what=plain(name), before="", after="", change=said, weight=_WEIGHT, details=details
+            area="results", what=plain(name), before="", after="", change=sentence, weight=_WEIGHT, details=details
         )
     elif before:
         one = f"{float(before[-1][1]):.4g}"
@@ -161,17 +161,17 @@ def _file(path: str, before: Output | None, after: Output | None) -> Finding:
     """Describe a file of other content by its tensors where they are known, else by its size and digest."""
     one, other = (digest(each.sha256) if each else NOWHERE for each in (before, after))
     if before is None or after is None:
-        said = f"only in {'B' if before is None else 'A'}"
-        return _told(path, one, other, said)
+        sentence = f"only in {'B' if before is None else 'A'}"
+        return _finding(path, one, other, sentence)
     if before.sha256 is None or after.sha256 is None:
-        return _told(path, one, other, "could not be read in one of the runs")
+        return _finding(path, one, other, "could not be read in one of the runs")
     if names := different_tensors(after, before):
         total = len({*before.tensors, *after.tensors})
-        said = f"{len(names):,} of {plural(total, 'tensor')} {'differs' if len(names) == 1 else 'differ'}: "
-        return _told(path, one, other, said + some(names))
+        sentence = f"{len(names):,} of {plural(total, 'tensor')} {'differs' if len(names) == 1 else 'differ'}: "
+        return _finding(path, one, other, sentence + some(names))
     size = f"{before.size:,} → {after.size:,} bytes" if before.size != after.size else f"{after.size:,} other bytes"
-    return _told(path, one, other, f"sha256 {one} → {other}, {size if before.size != after.size else 'same size'}")
+    return _finding(path, one, other, f"sha256 {one} → {other}, {size if before.size != after.size else 'same size'}")
 
 
-def _told(path: str, before: str, after: str, said: str) -> Finding:
-    return Finding(area="results", what=plain(path), before=before, after=after, change=said, weight=_WEIGHT)
+def _finding(path: str, before: str, after: str, sentence: str) -> Finding:
+    return Finding(area="results", what=plain(path), before=before, after=after, change=sentence, weight=_WEIGHT)

@@ -57,7 +57,7 @@ def options(a: Record, b: Record) -> Section:
 
 def verified(a: Record, b: Record) -> Section:
     """Compare what the guard had to say."""
-    one, other = _said(a), _said(b)
+    one, other = _command_text(a), _command_text(b)
     if one == other:
         return Section("")
     return Section("", (changed("verified", "verified", one, other, 23, why="differences from the lock"),))
@@ -109,6 +109,6 @@ def _locked(lock: object) -> dict[str, str]:
     return getattr(lock, "environment", {})
 
 
-def _said(record: Record) -> str:
+def _command_text(record: Record) -> str:
     names = ", ".join(plain(name) for name in allowed(record)) if record.verified == "overridden" else ""
     return (record.verified or "not said") + (f": {names}" if names else "")

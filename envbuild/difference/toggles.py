@@ -76,7 +76,7 @@ class Plan:
     impossible: str = ""
 
 
-def plan(a: Record, b: Record, known: Context, at_hand: Collection[str], ranking: Sequence[str] = ()) -> Plan:
+def plan(a: Record, b: Record, known: Context, available: Collection[str], ranking: Sequence[str] = ()) -> Plan:
     """Find what can be toggled.
 
     Args:
@@ -89,7 +89,7 @@ def plan(a: Record, b: Record, known: Context, at_hand: Collection[str], ranking
     stuck: list[str] = []
     toggles = [
         *_locks(a, b, known, stuck),
-        *_files(base, other, at_hand, stuck),
+        *_files(base, other, available, stuck),
         *_arguments(base, other, stuck),
         *_variables(base, other, stuck),
         *_options(base, other),
@@ -102,7 +102,7 @@ def plan(a: Record, b: Record, known: Context, at_hand: Collection[str], ranking
         other=other,
         toggles=tuple(toggles),
         stuck=tuple(stuck),
-        impossible=_impossible(base, known.lock_a, at_hand),
+        impossible=_impossible(base, known.lock_a, available),
     )
 
 
@@ -143,13 +143,13 @@ def _decides(lock: Lock) -> Lock:
     return msgspec.structs.replace(lock, inputs=(), resolution={}, added={})
 
 
-def _files(base: Setting, other: Setting, at_hand: Collection[str], stuck: list[str]) -> list[Toggle]:
+def _files(base: Setting, other: Setting, available: Collection[str], stuck: list[str]) -> list[Toggle]:
     """Return a toggle for each file that both runs read; where these are equal, for those that one run read."""
     both = [path for path in base.files if path in other.files and base.files[path] != other.files[path]]
     toggles = []
     for path in both or sorted({*base.files} ^ {*other.files}):
         after = other.files.get(path)
-        if path in other.files and (after is None or after not in at_hand):
+        if path in other.files and (after is None or after not in available):
             stuck.append(f"{path} (its content in B was not kept)")
         else:
             toggles.append(Toggle(kind="file", name=path))
@@ -202,13 +202,13 @@ def _other_worlds(a: Record, b: Record) -> list[str]:
     return found
 
 
-def _impossible(base: Setting, lock: Lock | None, at_hand: Collection[str]) -> str:
+def _impossible(base: Setting, lock: Lock | None, available: Collection[str]) -> str:
     if lock is None:
         return "its lock was not kept"
     if any(MASK in word for word in base.command):
         return "its command has a masked argument"
     for path, digest in base.files.items():
-        if digest is None or digest not in at_hand:
+        if digest is None or digest not in available:
             return f"{path} is not at hand as A read it"
     return ""
 

@@ -192,10 +192,10 @@ class _Version:
         if self._process is None:
             return ""
         try:
-            said, _ = self._process.communicate(timeout=_PATIENCE)
+            sentence, _ = self._process.communicate(timeout=_PATIENCE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
             return ""
-        found = re.search(r"\b\d+(?:\.\d+)+", said)
+        found = re.search(r"\b\d+(?:\.\d+)+", sentence)
         return found[0] if found else ""

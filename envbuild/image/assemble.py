@@ -145,11 +145,11 @@ class _Assembly:
                 checks.append(pool.submit(self._check, check, blob, futures))
             return blob
 
-        with self._workers(_THREADS, "unpack") as pool, self._workers(1, "compile") as beside:
+        with self._workers(_THREADS, "unpack") as pool, self._workers(1, "compile") as compiler:
             futures += self._start_wheels(pool)
             if self.interpreter is None:
                 os_layer()
-            compiled = beside.submit(self._compile, os_layer)
+            compiled = compiler.submit(self._compile, os_layer)
             os_layer()
             compiled.result()
             for future in (*futures, *checks):

@@ -170,12 +170,12 @@ class _Watched:
     def derive(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
         """Return the folder for ``key``; see ``Cache``."""
 
-        def noted(folder: Path) -> None:
+        def write_note(folder: Path) -> None:
             if kind == KIND and key in self._indexes:
                 self._begun[self._indexes[key]] = folder / TAR
             make(folder)
 
-        return self._cache.derive(kind, key, noted)
+        return self._cache.derive(kind, key, write_note)
 
 
 class _Stopping:

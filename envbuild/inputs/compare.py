@@ -99,7 +99,7 @@ def compare_locked(base: Path, old: Input, new: Input) -> Difference | None:
     if before is not None and after is not None:
         with before, after, suppress(ManifestError):
             tree = compare_trees(before, after)
-    return _told(old, new, tree, "removed")
+    return _described(old, new, tree, "removed")
 
 
 def _difference(state: State, locked: Input, tree: Tree) -> Difference | None:
@@ -114,10 +114,10 @@ def _difference(state: State, locked: Input, tree: Tree) -> Difference | None:
     if (manifest := state.open_manifest(locked.blake3)) is not None:
         with manifest, suppress(ManifestError):
             listing = compare_trees(manifest, tree.draft.rewound())
-    return _told(locked, found, listing, "missing")
+    return _described(locked, found, listing, "missing")
 
 
-def _told(locked: Input, found: Input, tree: TreeDiff | None, removed: str) -> Difference:
+def _described(locked: Input, found: Input, tree: TreeDiff | None, removed: str) -> Difference:
     """Put a difference into words."""
     if tree is not None:
         message, details = tree.summary(removed), tuple(tree.lines(removed))

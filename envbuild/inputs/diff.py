@@ -67,8 +67,8 @@ class TreeDiff:
         """Name the first of each kind, a line each, the kind before its first, and how many more there are."""
         found = []
         for word, part in (("added", self.added), ("changed", self.changed), (removed, self.removed)):
-            said = [*part.names, *([f"and {part.more:,} more"] if part.more else [])]
-            found += [f"{word if number == 0 else '':<9}{name}" for number, name in enumerate(said)]
+            sentence = [*part.names, *([f"and {part.more:,} more"] if part.more else [])]
+            found += [f"{word if number == 0 else '':<9}{name}" for number, name in enumerate(sentence)]
         return found
 
 

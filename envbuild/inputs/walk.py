@@ -55,19 +55,19 @@ class Problems:
 
     def __init__(self) -> None:
         self.count = 0
-        self._said: list[str] = []
+        self._messages: list[str] = []
 
     def add(self, message: str) -> None:
         """Note one more."""
         self.count += 1
-        if len(self._said) < _ALL_SIGNS:
-            self._said.append(message)
+        if len(self._messages) < _ALL_SIGNS:
+            self._messages.append(message)
 
     @property
     def messages(self) -> list[str]:
         """The first of them, then the number of others."""
-        more = self.count - len(self._said)
-        return [*self._said, f"and {more:,} more of the kind"] if more else list(self._said)
+        more = self.count - len(self._messages)
+        return [*self._messages, f"and {more:,} more of the kind"] if more else list(self._messages)
 
 
 def find_roots(base: Path, paths: Sequence[str]) -> tuple[list[Root], list[Problems]]:

@@ -58,9 +58,9 @@ def bisect(result: DiffResult, *, connect: Connect, build: BuildImage, events: E
         raise UsageError(f"--bisect: the results do not differ: {difference.verdict}", "name two other runs")
     texts = Texts((a, b))
     digests = {digest for record in (a.record, b.record) for digest in _digests(record)}
-    at_hand = {digest for digest in digests if texts.content(digest) is not None}
+    available = {digest for digest in digests if texts.content(digest) is not None}
     ranking = [finding.what for finding in difference.causes]
-    planned = plan(a.record, b.record, gather_context(a, b), at_hand, ranking)
+    planned = plan(a.record, b.record, gather_context(a, b), available, ranking)
     if planned.impossible:
         raise UsageError(f"--bisect: run {a.record.id[:10]} cannot be run again: {planned.impossible}")
     with _Bench(a, b, texts, connect, build) as bench:

@@ -36,7 +36,7 @@ def read_published(path: Path, lock: locks.Lock) -> tuple[Reference, ...]:
     return ()
 
 
-def chosen_place(text: str | None, path: Path, lock: locks.Lock, verb: str) -> Reference:
+def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -> Reference:
     """Return the reference that was named, or where the lock's image was pushed.
 
     Args:

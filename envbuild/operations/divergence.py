@@ -77,9 +77,9 @@ def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
 def _last_words(*pair: Repeated) -> Iterator[str]:
     """Yield what runs that ended badly said last."""
     for each in pair:
-        said = each.output.tail.decode("utf-8", "replace").strip().splitlines()
-        if each.record.exit_code != 0 and said:
-            yield f"run {each.number + 1} ended with: {said[-1].strip()}"
+        text = each.output.tail.decode("utf-8", "replace").strip().splitlines()
+        if each.record.exit_code != 0 and text:
+            yield f"run {each.number + 1} ended with: {text[-1].strip()}"
 
 
 def _findings(a: Record, b: Record) -> Iterator[Finding]:

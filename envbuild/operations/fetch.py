@@ -215,8 +215,8 @@ def _drop_corrupt_layers(store: Store, events: Events) -> int:
     from envbuild.store.inventory import inventory
 
     used = leases.names_used(store.root)
-    held = [thing for thing in inventory(store, {}) if thing.kind == "layers" and thing.name in used]
-    with events.phase("verify", sum(thing.size for thing in held)) as advance:
+    held = [entry for entry in inventory(store, {}) if entry.kind == "layers" and entry.name in used]
+    with events.phase("verify", sum(entry.size for entry in held)) as advance:
         return len(check(store, held, is_sound, advance))
 
 

@@ -97,10 +97,10 @@ def required_gpu(wanted: HardwareRequirements) -> Gpu | None:
     """Return the GPUs that a spec describes with values of its own; None if it wants none or names none."""
     if wanted.gpu in {"", "none"} and not wanted.detect:
         return None
-    said = wanted.devices or (wanted.fields,)
+    text = wanted.devices or (wanted.fields,)
     devices = tuple(
         GpuDevice(model=_text(fields, "gpu.model"), compute_capability=_text(fields, "gpu.compute-capability"))
-        for fields in said
+        for fields in text
     )
     return Gpu(driver=_text(wanted.fields, "gpu.driver"), devices=devices)
 

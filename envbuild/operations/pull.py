@@ -24,7 +24,7 @@ from envbuild.image.record import (
 )
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
-from envbuild.operations.blob_locations import chosen_place
+from envbuild.operations.blob_locations import chosen_location
 from envbuild.operations.events import Events, ImagePulled, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.signatures import published_reference, require
@@ -74,7 +74,7 @@ def pull(
 
     who = parse_trust(require_signature) if require_signature is not None else None
     loaded = load_lock(path)
-    record = pulled(loaded, chosen_place(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)
+    record = pulled(loaded, chosen_location(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)
     return PulledImage(loaded=loaded, record=record)
 
 
@@ -244,13 +244,13 @@ def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, eng
         path = kept.get(layer.diff_id) or store.path(layer.diff_id)
         size = path.stat().st_size if layer.diff_id not in skip else layer.blob.size
         blobs.append(FileBlob(digest=layer.diff_id, size=size, path=path))
-    _hand_over(engine, uncompressed(remote, blobs), record.reference, skip, events)
+    _load(engine, uncompressed(remote, blobs), record.reference, skip, events)
     held = len(remote.layers) - len(wanted)
     name = str(repository.reference.name)
     events.report(ImagePulled(reference=name, bytes=came, layers=len(remote.layers), held=held))
 
 
-def _hand_over(engine: Engine, image: Image, tag: str, skip: set[str], events: Events) -> None:
+def _load(engine: Engine, image: Image, tag: str, skip: set[str], events: Events) -> None:
     """Give the image to the engine; layers in ``skip`` have no file, since it takes them from itself."""
     from envbuild.image.oci import layout as oci
 

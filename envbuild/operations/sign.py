@@ -16,7 +16,7 @@ from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.record import ImageRecord, image_record_path, image_tag, read_image_record
 from envbuild.lockfile import model as locks
-from envbuild.operations.blob_locations import chosen_place
+from envbuild.operations.blob_locations import chosen_location
 from envbuild.operations.events import Events, ImageSigned
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.pull import check_is_locks, check_lock_inside
@@ -111,7 +111,7 @@ def sign(reference: str | None, path: Path | None, request: SignRequest, events:
 
 def _to_sign(text: str | None, loaded: LoadedLock) -> Reference:
     """Return the reference by digest."""
-    reference = chosen_place(text, loaded.path, loaded.lock, "sign")
+    reference = chosen_location(text, loaded.path, loaded.lock, "sign")
     if not reference.digest:
         raise UsageError(
             f"sign {text}: a tag may mean something else tomorrow",

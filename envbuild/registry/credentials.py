@@ -48,7 +48,7 @@ def find_credentials(registry: str) -> Credentials | None:
             found = config.resolve_authconfig(registry) or {}
         except (docker.errors.DockerException, KeyError, ValueError, OSError) as error:
             raise RegistryError(
-                f"cannot get the credentials for {registry} from {folder / 'config.json'}: {_said(error)}",
+                f"cannot get the credentials for {registry} from {folder / 'config.json'}: {_reason(error)}",
                 f"log in again: docker login {registry}",
             ) from None
     lower = {str(key).lower(): str(value or "") for key, value in found.items()}
@@ -74,6 +74,6 @@ def certificates(registry: str, environ: Mapping[str, str] = os.environ) -> tupl
     return tuple(found)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Say what kind of trouble it was; a helper's own words may hold secrets, so they stay out."""
     return f"a credential helper failed ({type(error).__name__})"

@@ -32,8 +32,8 @@ def answer_error(status: int, phrase: str, body: bytes, retry_after: str) -> Ans
         for error in errors:
             codes.append(str(error.get("code") or ""))
             detail = error.get("detail")
-            said = [error.get("message"), json.dumps(detail) if isinstance(detail, dict | list) else detail]
-            texts.append(": ".join(str(text) for text in said if text))
+            sentence = [error.get("message"), json.dumps(detail) if isinstance(detail, dict | list) else detail]
+            texts.append(": ".join(str(text) for text in sentence if text))
     except (ValueError, AttributeError):
         pass
     text = one_line(mask_text("; ".join(text for text in texts if text)))[:_LONGEST]

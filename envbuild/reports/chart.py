@@ -104,7 +104,7 @@ def draw(curves: Sequence[Curve], label: str, *, axis: str = "step", mark: int |
             curve.letter,
             [(x, seen.height(y)) for x, y in curve.points],
             show_dots=len(curve.points) <= DOTS,
-            formatter=_telling(curve.letter, axis, seen),
+            formatter=_formatter(curve.letter, axis, seen),
         )
     classes = [f"run run-{curve.place}" for curve in curves]
     if mark is not None and seen.left <= mark <= seen.right:
@@ -170,13 +170,13 @@ def _without_dust(value: float) -> float:
     return value if abs(value) >= _SMALLEST else 0.0
 
 
-def _telling(letter: str, axis: str, seen: Frame) -> Any:
+def _formatter(letter: str, axis: str, seen: Frame) -> Any:
     """Return what writes the text of a dot."""
 
-    def told(point: tuple[int, float]) -> str:
+    def label_of(point: tuple[int, float]) -> str:
         return f"{letter}, {axis} {point[0]:,}: {number(seen.value(point[1]))}"
 
-    return told
+    return label_of
 
 
 def _markup(root: Element, classes: Sequence[str], label: str) -> str:

@@ -34,8 +34,8 @@ class Figure:
 
     name: str
     svg: str
-    parted: int | None
-    said: str
+    divergence: int | None
+    sentence: str
     last: tuple[tuple[int, str, str], ...]
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -44,7 +44,7 @@ class Figure:
     @property
     def marked(self) -> bool:
         """Whether the drawing shows where runs part."""
-        return self.parted is not None and bool(self.svg)
+        return self.divergence is not None and bool(self.svg)
 
 
 def figures(runs: Sequence[Run]) -> tuple[list[Figure], list[str]]:
@@ -59,24 +59,24 @@ def figures(runs: Sequence[Run]) -> tuple[list[Figure], list[str]]:
 def _figure(name: str, runs: Sequence[Run], *, judged: bool) -> Figure:
     """Describe a metric. One that measures the clock is not judged: it differs between any two runs."""
     series = {place: _points(run.record, name) for place, run in enumerate(runs) if name in run.record.metrics}
-    parted = _parted(series) if judged else None
+    divergence = _first_divergence(series) if judged else None
     axis = "epoch" if all(_of_epochs(runs[place].record, name) for place in series) else "step"
     curves = [
         chart.Curve(place=place, letter=LETTERS[place], points=chart.thinned(points))
         for place, points in series.items()
     ]
-    said = _said(series, parted, axis, judged=judged)
-    label = f"{name}: {said} " + " ".join(
+    sentence = _sentence(series, divergence, axis, judged=judged)
+    label = f"{name}: {sentence} " + " ".join(
         f"{LETTERS[place]} goes from {number(points[0][1])} to {number(points[-1][1])}."
         for place, points in series.items()
         if points
     )
-    rows, whole = _rows(series, parted)
+    rows, whole = _rows(series, divergence)
     return Figure(
         name=name,
-        svg=chart.draw(curves, label, axis=axis, mark=parted),
-        parted=parted,
-        said=said,
+        svg=chart.draw(curves, label, axis=axis, mark=divergence),
+        divergence=divergence,
+        sentence=sentence,
         last=tuple((place, LETTERS[place], number(points[-1][1])) for place, points in series.items() if points),
         head=(axis, *(LETTERS[place] for place in series)),
         rows=tuple(rows),
@@ -94,7 +94,7 @@ def _of_epochs(record: Record, name: str) -> bool:
     return record.metric_sources.get(name) == "keras"
 
 
-def _parted(series: dict[int, Points]) -> int | None:
+def _first_divergence(series: dict[int, Points]) -> int | None:
     """Return the first step at which a run's value differs from the first run's, bit by bit."""
     places = sorted(series)
     if not places or places[0] != 0:
@@ -113,26 +113,26 @@ def _first_difference(one: Points, other: Points) -> int | None:
     return None
 
 
-def _said(series: dict[int, Points], parted: int | None, axis: str, *, judged: bool) -> str:
+def _sentence(series: dict[int, Points], divergence: int | None, axis: str, *, judged: bool) -> str:
     """Say what a drawing shows."""
-    said = []
+    sentence = []
     missing = [LETTERS[place] for place, points in series.items() if not points]
     lengths = {place: points[-1][0] for place, points in series.items() if points}
-    if parted is not None:
-        said.append(f"Runs differ from {axis} {parted:,} on.")
+    if divergence is not None:
+        sentence.append(f"Runs differ from {axis} {divergence:,} on.")
     elif judged and len(series) > 1:
-        said.append("Equal as far as both go.")
+        sentence.append("Equal as far as both go.")
     elif len(series) > 1 and len({tuple(map(repr, points)) for points in series.values()}) == 1:
-        said.append("Equal to the last bit.")
+        sentence.append("Equal to the last bit.")
     if len(set(lengths.values())) > 1:
-        said.append(f"The last {axis} is {_ends(lengths)}.")
+        sentence.append(f"The last {axis} is {_ends(lengths)}.")
     for place, points in series.items():
         odd = next((step for step, value in points if not math.isfinite(value)), None)
         if odd is not None:
-            said.append(f"{LETTERS[place]} is not finite at {axis} {odd:,}.")
+            sentence.append(f"{LETTERS[place]} is not finite at {axis} {odd:,}.")
     if missing:
-        said.append(f"{letters(missing)} measured nothing.")
-    return " ".join(said)
+        sentence.append(f"{letters(missing)} measured nothing.")
+    return " ".join(sentence)
 
 
 def _ends(lengths: dict[int, int]) -> str:
@@ -141,14 +141,14 @@ def _ends(lengths: dict[int, int]) -> str:
     return ", ".join(f"{last:,} of {letters(names)}" for last, names in ends.items())
 
 
-def _rows(series: dict[int, Points], parted: int | None) -> tuple[list[tuple[str, ...]], bool]:
+def _rows(series: dict[int, Points], divergence: int | None) -> tuple[list[tuple[str, ...]], bool]:
     """Return the rows of a table of about a dozen steps, the ends and the place of parting among them."""
     tables = [dict(points) for points in series.values()]
     steps = sorted({step for table in tables for step in table})
     whole = len(steps) <= 2 * _ROWS
     if not whole:
         kept = {steps[round(part * (len(steps) - 1) / (_ROWS - 1))] for part in range(_ROWS)}
-        steps = sorted(kept | ({parted} if parted is not None else set()))
+        steps = sorted(kept | ({divergence} if divergence is not None else set()))
     return [(f"{step:,}", *(_cell(table, step) for table in tables)) for step in steps], whole
 
 

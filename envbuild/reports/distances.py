@@ -27,7 +27,7 @@ class Band:
     x: int
     width: int
     level: int
-    said: str
+    message: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ class Strips:
 
     place: int
     letter: str
-    said: str
+    message: str
     unit: str
     steps: str
     columns: int
@@ -81,7 +81,7 @@ def _strips(place: int, distance: Distance) -> Strips:
     return Strips(
         place=place,
         letter=LETTERS[place],
-        said=distance.sentence or ("" if differing or not tensors else "All tensors are equal at every step."),
+        message=distance.sentence or ("" if differing or not tensors else "All tensors are equal at every step."),
         unit=distance.unit,
         steps=f"{steps[0]:,} to {steps[-1]:,}" if steps else "",
         columns=len(stretches),
@@ -124,8 +124,8 @@ def _strip(
             one, two = stretches[start][0], stretches[place - 1][1]
             where = f"step {one:,}" if one == two else f"steps {one:,} to {two:,}"
             most = max((x for x in worst[start:place] if x is not None and math.isfinite(x)), default=math.nan)
-            told = "differs, by how much is not known" if math.isnan(most) else f"up to {number(most, _DIGITS)}"
-            bands.append(Band(x=start, width=place - start, level=levels[start], said=f"{where}: {told}"))
+            amount = "differs, by how much is not known" if math.isnan(most) else f"up to {number(most, _DIGITS)}"
+            bands.append(Band(x=start, width=place - start, level=levels[start], message=f"{where}: {amount}"))
         start = place
     last = points[-1][1] if points else 0.0
     text = "equal again" if last == 0 else "unknown" if math.isnan(last) else number(last, _DIGITS)

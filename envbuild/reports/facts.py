@@ -113,8 +113,8 @@ def _row(label: str, cells: Sequence[str], code: bool = False) -> Row | None:
 
 
 def _guard(record: Record) -> str:
-    if said := doubt(record):
-        return said
+    if sentence := doubt(record):
+        return sentence
     return {"yes": "the host matches the lock", "refused": "refused"}.get(record.verified, "")
 
 
@@ -188,7 +188,7 @@ _HOST: dict[str, Callable[[Record], str]] = {
 def _environment(runs: Sequence[Run]) -> Iterator[Row]:
     """Yield what the programs ran in: from the record, and more of it where the lock was kept."""
     records = [run.record for run in runs]
-    told: dict[str, list[str]] = {
+    table: dict[str, list[str]] = {
         "Lock": [f"{record.lock.file} · {_digest(record.lock.sha256)}" for record in records],
         "Image": [_digest(record.image) for record in records],
         "Engine": [" ".join(record.engine.get(key, "") for key in ("name", "version")).strip() for record in records],
@@ -197,9 +197,9 @@ def _environment(runs: Sequence[Run]) -> Iterator[Row]:
     found = [_frameworks(record) for record in records]
     for facts in (locked, found):
         for label in dict.fromkeys(label for each in facts for label in each):
-            told.setdefault(label, [each.get(label, "") for each in facts])
-    told["Seed"] = [", ".join(_seeds(record)) for record in records]
-    for label, cells in told.items():
+            table.setdefault(label, [each.get(label, "") for each in facts])
+    table["Seed"] = [", ".join(_seeds(record)) for record in records]
+    for label, cells in table.items():
         row = _row(label, cells, code=label in ("Lock", "Image"))
         if row:
             yield row

@@ -42,7 +42,7 @@ class File:
 
     path: str
     state: State
-    said: str
+    sentence: str
     cells: tuple[str, ...]
     unread: str
     tensors: tuple[TensorRow, ...]
@@ -69,11 +69,11 @@ def deleted(runs: Sequence[Run]) -> list[tuple[str, str]]:
 def _file(path: str, outputs: Sequence[Output | None]) -> File:
     there = [output for output in outputs if output]
     tensors = _tensors(outputs)
-    state, said = _state(outputs)
+    state, sentence = _state(outputs)
     return File(
         path=path,
         state=state,
-        said=said,
+        sentence=sentence,
         cells=tuple(_cell(output) for output in outputs),
         unread="; ".join(dict.fromkeys(output.unread for output in there if output.unread)),
         tensors=tuple(tensors[:ROWS]),

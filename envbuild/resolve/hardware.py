@@ -98,18 +98,18 @@ class _Join:
             nothing: what stands for unknown.
             host: what the host description has, perhaps ``nothing``.
         """
-        said = self.wanted.fields.get(name, Requirement())
-        if said.policy:
-            self.policies[name] = said.policy
-        if said.value is not None:
-            return said.value
+        printed = self.wanted.fields.get(name, Requirement())
+        if printed.policy:
+            self.policies[name] = printed.policy
+        if printed.value is not None:
+            return printed.value
         if self.known is not None and name in self.known.lost:
-            if said.policy != "any":
+            if printed.policy != "any":
                 self.problem(name, "was in the spec when this lock was made, so what the host has there is not known")
             return nothing
         if self.known is None or host == nothing:
-            if said.policy not in ("", "any"):
-                self.problem(name, f"{quote(said.policy)} takes the host's value, but {self.why_unknown(name)}")
+            if printed.policy not in ("", "any"):
+                self.problem(name, f"{quote(printed.policy)} takes the host's value, but {self.why_unknown(name)}")
             return nothing
         return host
 
@@ -162,21 +162,23 @@ class _Join:
     def by_hand(self) -> tuple[GpuDevice, ...]:
         """Return the kinds of GPU that the spec lists."""
         for device in self.wanted.devices:
-            self.policies |= {name: said.policy for name, said in device.items() if said.policy}
+            self.policies |= {name: printed.policy for name, printed in device.items() if printed.policy}
         return values.grouped(
-            GpuDevice(**_attributes({name: said.value for name, said in device.items()}))
+            GpuDevice(**_attributes({name: printed.value for name, printed in device.items()}))
             for device in self.wanted.devices
         )
 
     def kinds(self, found: tuple[GpuDevice, ...]) -> tuple[GpuDevice, ...]:
         """Return the host's kinds of GPU that the spec means, with what it says about them."""
-        said = {name: one.value for name, one in self.wanted.fields.items() if one.value is not None}
+        printed = {name: one.value for name, one in self.wanted.fields.items() if one.value is not None}
         meant = found
         for name in _IDENTITY:
-            if name in said and found:
-                meant = tuple(kind for kind in meant if getattr(kind, _attribute(name)) in ("", said[name]))
+            if name in printed and found:
+                meant = tuple(kind for kind in meant if getattr(kind, _attribute(name)) in ("", printed[name]))
                 if not meant:
-                    self.problem(name, f"is {quote(str(said[name]))}, but the host described has {_has(found, name)}")
+                    self.problem(
+                        name, f"is {quote(str(printed[name]))}, but the host described has {_has(found, name)}"
+                    )
                     meant = found
         fields = [f"gpu.{key}" for key in GPU_FIELDS if key != "count"]
         kinds = values.grouped(
@@ -184,7 +186,7 @@ class _Join:
             for kind in meant or (GpuDevice(),)
         )
         count = self.take("gpu.count", 0, sum(kind.count for kind in meant))
-        if self.known is not None and self.known.closed and "gpu.count" not in said:
+        if self.known is not None and self.known.closed and "gpu.count" not in printed:
             # It has no facts; whether it counts, only a person can say.
             them = ", ".join(self.known.closed)
             self.problem("gpu.count", f"is left to the host, but a GPU there cannot be opened: {them}")
@@ -201,7 +203,7 @@ class _Join:
 
 def _by_hand(wanted: HardwareRequirements, known: HostValues, gpu: Gpu | None) -> tuple[str, ...]:
     """Name the fields that the host did not decide; ``gpu``: it has none, so nothing about GPUs is its."""
-    names = {name for name, said in wanted.fields.items() if said.value is not None}
+    names = {name for name, printed in wanted.fields.items() if printed.value is not None}
     names |= {"kernel"} if wanted.kernel else set()
     names |= {"gpu.devices"} if wanted.devices else set()
     if gpu and not known.devices and "gpu.devices" not in known.lost:
@@ -209,7 +211,7 @@ def _by_hand(wanted: HardwareRequirements, known: HostValues, gpu: Gpu | None) -
     return tuple(sorted(names))
 
 
-def _policies(hardware: Hardware, said: Mapping[str, str]) -> dict[str, Policy]:
+def _policies(hardware: Hardware, printed: Mapping[str, str]) -> dict[str, Policy]:
     """Return the policies that are not the default, of fields that have a value."""
     have = {"cpu": hardware.cpu != "any", "cpu.flags": bool(hardware.cpu_flags)}
     if hardware.gpu:
@@ -217,7 +219,7 @@ def _policies(hardware: Hardware, said: Mapping[str, str]) -> dict[str, Policy]:
         for name in POLICIES.keys() - have.keys():
             nothing = getattr(GpuDevice(), _attribute(name))
             have[name] = any(getattr(kind, _attribute(name)) != nothing for kind in hardware.gpu.devices)
-    return {name: word for name, word in sorted(said.items()) if have.get(name) and word != POLICIES[name]}
+    return {name: word for name, word in sorted(printed.items()) if have.get(name) and word != POLICIES[name]}
 
 
 def _checked(hardware: Hardware, source: str) -> Hardware:

@@ -67,7 +67,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     container = container_run(request, record, command, folder, owner, gpus, tap.feed, around.look_inside)
     around.targets = tuple(mount.target for mount in container.mounts)
     _make_folders(request.project, folder, owner)
-    fingerprint.hand_over(request.lock_path, request.lock, folder)
+    fingerprint.pass_to_container(request.lock_path, request.lock, folder)
     history.save(request.project, record)
     sources.keep_lock(request.project, request.lock_path)
     sources.keep_sources(request.project, record)

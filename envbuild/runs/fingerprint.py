@@ -96,7 +96,7 @@ def load(lock_path: Path, lock: Lock) -> Fingerprint | None:
     return found if found.format == FORMAT and found.basis == basis(lock) else None
 
 
-def hand_over(lock_path: Path, lock: Lock, folder: Path) -> bool:
+def pass_to_container(lock_path: Path, lock: Lock, folder: Path) -> bool:
     """Put the recorded fingerprint into a run's folder for the guard; False if there is none or none is wanted.
 
     Args:

@@ -164,7 +164,7 @@ def make_copy(plan: Plan, target: Path, inputs: Collection[str], aging: Aging | 
             os.symlink(os.readlink(plan.project / path), target / path)  # noqa: PTH115, PTH211 - the name as it is
             _like(plan.project / path, target / path)
     for path in inputs:
-        _make_place(plan.project / path, target / path)
+        _make_parents(plan.project / path, target / path)
     for path in reversed(plan.folders):  # last: a folder's time changes with what is put into it
         _like(plan.project / path, target / path)
     if aging is not None and aging.seconds:
@@ -193,7 +193,7 @@ def _copy_file(source: Path, target: Path) -> None:
     _like(source, target)
 
 
-def _make_place(source: Path, target: Path) -> None:
+def _make_parents(source: Path, target: Path) -> None:
     """Make the file or folder that an input is mounted at."""
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)

@@ -147,8 +147,8 @@ class Cosign:
         if not who.key:
             return ["--yes", *self._registry]
         # From 3.0 on cosign asks the network which services to use, unless told not to.
-        told = "--use-signing-config" in self._run([command, "--help"], secrets=False).stdout
-        offline = ["--use-signing-config=false"] if told else []
+        reported = "--use-signing-config" in self._run([command, "--help"], secrets=False).stdout
+        offline = ["--use-signing-config=false"] if reported else []
         return ["--yes", "--key", who.key, "--tlog-upload=false", *offline, *self._registry]
 
     def _make(self, arguments: Sequence[str], who: Signer, doing: str) -> None:
@@ -225,6 +225,6 @@ def _predicates(text: str, digest: str) -> Iterator[Mapping[str, Any]]:
 def _words(text: str | None) -> str:
     """Return the one line in which cosign says why, without control characters and what looks like a secret."""
     lines = [line.removeprefix("Error: ") for line in (text or "").splitlines() if line.startswith("Error: ")]
-    said = lines[0] if lines else (text or "").strip().rpartition("\n")[2]
-    said = one_line(mask_text(said))
-    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]} …"
+    sentence = lines[0] if lines else (text or "").strip().rpartition("\n")[2]
+    sentence = one_line(mask_text(sentence))
+    return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]} …"

@@ -89,7 +89,7 @@ _MAX_FILES, _MAX_DEPTH, _MAX_BYTES, _MAX_SHOWN = 500, 5, 1 << 20, 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Guess:
+class DetectedProject:
     """What was found, and in words where."""
 
     name: str
@@ -103,7 +103,7 @@ class Guess:
     data: tuple[str, ...]
 
 
-def detect_project(folder: Path) -> Guess:
+def detect_project(folder: Path) -> DetectedProject:
     """Guess what the project in ``folder`` needs; unreadable and malformed files are passed over.
 
     Raises:
@@ -117,7 +117,7 @@ def detect_project(folder: Path) -> Guess:
     project = _project(folder)
     release, python, python_reason = _python(folder, project)
     requirements, reason, unknown = _requirements(folder, project)
-    return Guess(
+    return DetectedProject(
         name=_name(str(project.get("name", "")) or folder.name),
         release=release,
         python=python,

@@ -6,25 +6,25 @@ import json
 import re
 from collections.abc import Sequence
 
-from envbuild.spec.detect import Guess
+from envbuild.spec.detect import DetectedProject
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._<>=!~*+-]*(\[[A-Za-z0-9._-]+\][A-Za-z0-9._<>=!~*+-]*)?")
 
 
-def starter_text(guess: Guess) -> str:
+def starter_text(detected: DetectedProject) -> str:
     """Return the text of a spec for what was found in a project; ``parse_spec`` accepts it."""
     parts = [
         "# What this project needs. envbuild lock pins all of it to the byte; envbuild schema lists every key.",
-        f"name: {guess.name}",
+        f"name: {detected.name}",
         "",
-        _system(guess),
+        _system(detected),
         "",
-        _requirements(guess),
+        _requirements(detected),
         "",
         "# Debian packages that your code needs; libraries that wheels need are found and added.",
         "# packages: [git, ffmpeg]",
         "",
-        _inputs(guess.data),
+        _inputs(detected.data),
         "",
         "# Seeds and deterministic operations are set for every run; these are the defaults.",
         "determinism:",
@@ -52,23 +52,23 @@ def starter_text(guess: Guess) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _system(guess: Guess) -> str:
-    lines = [f"os: {guess.release}"]
-    comment = f"    # {guess.python_reason}" if guess.python_reason else ""
-    lines.append(f'python: "{guess.python}"{comment}')
+def _system(detected: DetectedProject) -> str:
+    lines = [f"os: {detected.release}"]
+    comment = f"    # {detected.python_reason}" if detected.python_reason else ""
+    lines.append(f'python: "{detected.python}"{comment}')
     return "\n".join(lines)
 
 
-def _requirements(guess: Guess) -> str:
-    lines = [f"# {guess.requirements_reason}"]
-    if guess.requirements:
-        lines += ["requirements:", *(f"  - {_scalar(line)}" for line in guess.requirements)]
+def _requirements(detected: DetectedProject) -> str:
+    lines = [f"# {detected.requirements_reason}"]
+    if detected.requirements:
+        lines += ["requirements:", *(f"  - {_scalar(line)}" for line in detected.requirements)]
     else:
         lines += ["requirements: []"]
-    if guess.unknown:
+    if detected.unknown:
         lines.append("# Imported too; what are they called on the package index?")
-        lines += [f"#  - {name}" for name in guess.unknown]
-    lines += [f"# {note}" for note in guess.notes]
+        lines += [f"#  - {name}" for name in detected.unknown]
+    lines += [f"# {note}" for note in detected.notes]
     return "\n".join(lines)
 
 

@@ -33,7 +33,7 @@ _ENTRY_BEING_WRITTEN = re.compile(r"\.[0-9a-f]{64}\.json\.[a-z0-9_]{8}\.tmp")
 """Names that envbuild itself gives: nothing else is ever removed."""
 _BATCH = 256
 """Entries moved away while others wait; moving takes microseconds each, whatever the size."""
-_NOTED = frozenset({"notes", "indexes", "parts"})
+_NOTES = frozenset({"notes", "indexes", "parts"})
 """Kinds that no lock holds and no lease names."""
 
 
@@ -64,8 +64,8 @@ def chosen(entries: Collection[StoreEntry], rules: Rules) -> list[StoreEntry]:
     left = sum(entry.size for entry in entries)
     going = []
     for entry in idle:
-        noted = entry.kind in _NOTED
-        if noted and (entry.used >= day or _about(entry) in rules.needed):
+        is_note = entry.kind in _NOTES
+        if is_note and (entry.used >= day or _about(entry) in rules.needed):
             continue
         # A part grown by no one for a day belongs to a command that was killed.
         old = entry.used < rules.oldest or entry.kind == "parts"

@@ -139,11 +139,11 @@ def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
 
 def _of_processes(evidence: Evidence) -> Iterator[Finding]:
     """Yield what the hook found in the processes."""
-    said: set[str] = set()
+    sentence: set[str] = set()
     for process in (*evidence.a.processes, *evidence.b.processes):
         for cause in _of_process(process, controlled=evidence.a.options.controls):
-            if cause.what not in said:
-                said.add(cause.what)
+            if cause.what not in sentence:
+                sentence.add(cause.what)
                 yield cause
 
 
@@ -187,7 +187,7 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
         for call in calls(source):
             row = _row(call)
             # What is printed and nothing else makes no parameter another one.
-            if row is not None and not (call.use == "told" and evidence.divergence is not None):
+            if row is not None and not (call.use == "printed" and evidence.divergence is not None):
                 key = (call.name, call.use if row["kind"] in ("time", "identity") else "")
                 rows[key] = row
                 found.setdefault(key, []).append(f"{path}:{call.line}")

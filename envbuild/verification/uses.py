@@ -9,7 +9,7 @@ import ast
 from collections.abc import Mapping
 from typing import Literal
 
-Use = Literal["", "told", "seed"]
+Use = Literal["", "printed", "seed"]
 
 _SEEDING = frozenset(
     [
@@ -19,7 +19,7 @@ _SEEDING = frozenset(
     ]
 )
 """Functions, by the last part of their name, whose argument is a seed."""
-_TELLING = frozenset(
+_PRINTING = frozenset(
     ["print", "debug", "info", "warning", "error", "log", "write", "set_postfix", "set_description", "strftime"]
 )
 """Functions, by the last part of their name, whose arguments are shown to somebody."""
@@ -47,7 +47,7 @@ class Uses:
         """Return what becomes of the value of a call: empty for anything that is neither told nor a seed alone."""
         if self._seeds(call, set()):
             return "seed"
-        return "told" if self._told(call, set()) else ""
+        return "printed" if self._only_printed(call, set()) else ""
 
     def _seeds(self, node: ast.AST, seen: set[str]) -> bool:
         """Whether a value reaches a seed, through names of the file too."""
@@ -58,7 +58,7 @@ class Uses:
             child, parent = parent, self._parents.get(parent)
         return any(self._seeds(load, seen | {name}) for name in _bound(parent, seen) for load in self._loads_of(name))
 
-    def _told(self, node: ast.AST, seen: set[str]) -> bool:
+    def _only_printed(self, node: ast.AST, seen: set[str]) -> bool:
         """Whether a value is told and does nothing else."""
         child, parent = node, self._parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt):
@@ -67,7 +67,7 @@ class Uses:
             if isinstance(parent, ast.Call):
                 if child is parent.func:
                     pass  # a method of it: (a - b).total_seconds()
-                elif _last(parent) in _TELLING:
+                elif _last(parent) in _PRINTING:
                     return True
                 elif _last(parent) not in _THROUGH:
                     return False
@@ -75,7 +75,7 @@ class Uses:
                 return False
             child, parent = parent, self._parents.get(parent)
         loads = [(load, name) for name in _bound(parent, seen) for load in self._loads_of(name)]
-        return bool(loads) and all(self._told(load, seen | {name}) for load, name in loads)
+        return bool(loads) and all(self._only_printed(load, seen | {name}) for load, name in loads)
 
     def _loads_of(self, name: str) -> list[ast.Name]:
         return self._loads.get(name, [])

@@ -18,7 +18,7 @@ from envbuild.errors import EnvbuildError, UsageError
 from envbuild.image.record import image_tag
 from scripts.pipeline import publishing, signatures, steps
 from scripts.pipeline.builders import NAMES, Builder
-from scripts.pipeline.console import holds_image, say
+from scripts.pipeline.console import holds_image, report
 from scripts.pipeline.subject import SMALL, Subject, all_names, names_to_build, subjects
 
 _SIMPLE: dict[str, Callable[[Subject], object]] = {
@@ -121,10 +121,10 @@ def _run(options: argparse.Namespace) -> int:
         with publishing.a_registry(options.registry, Path(folder)) as registry:
             for subject in chosen:
                 _whole(options, subject, registry, signer)
-        say("done", f"{len(chosen)} image{'s' * (len(chosen) != 1)}  {time.monotonic() - began:.0f} s")
+        report("done", f"{len(chosen)} image{'s' * (len(chosen) != 1)}  {time.monotonic() - began:.0f} s")
         for subject in chosen:
             digests = [subject.built(name).config for name in NAMES]
-            say("image", f"{subject.name}  sha256:{digests[0]}  sha256:{digests[1]}  equal")
+            report("image", f"{subject.name}  sha256:{digests[0]}  sha256:{digests[1]}  equal")
     return 0
 
 

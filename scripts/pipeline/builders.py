@@ -19,7 +19,7 @@ from typing import Any
 
 from envbuild import __version__
 from envbuild.errors import UsageError
-from scripts.pipeline.console import envbuild_json, say
+from scripts.pipeline.console import envbuild_json, report
 from scripts.pipeline.subject import ROOT, Subject
 from tests.reproducibility.variations import CLOCK_AHEAD, VARIATIONS
 
@@ -58,16 +58,16 @@ class Builder:
         if self.engine == "none":
             words += ["--output", f"oci:{folder / 'layout'}"]
         environ = self.environ(folder)
-        told = _surroundings(self, environ)
-        facts = ", ".join(f"{key} {value}" for key, value in told.items() if key != "builder")
-        say("build", f"{subject.name}  {self.name}: {facts}")
+        environment = _build_environment(self, environ)
+        facts = ", ".join(f"{key} {value}" for key, value in environment.items() if key != "builder")
+        report("build", f"{subject.name}  {self.name}: {facts}")
         umask = -1 if self.name == "here" else _TOGETHER.umask
         began = time.monotonic()
         identity = envbuild_json(
             *words, subject.path.name, cwd=project, environ=environ, umask=umask, prefix=self._program()
         )
-        say("built", f"{subject.name}  {self.name}: sha256:{identity['config']}  {time.monotonic() - began:.1f} s")
-        return {**identity, "built": told}
+        report("built", f"{subject.name}  {self.name}: sha256:{identity['config']}  {time.monotonic() - began:.1f} s")
+        return {**identity, "built": environment}
 
     def environ(self, folder: Path) -> dict[str, str]:
         """Return the variables of the builder's commands."""
@@ -102,7 +102,7 @@ def _library(folder: Path) -> Path:
     return library
 
 
-def _surroundings(builder: Builder, environ: dict[str, str]) -> dict[str, str]:
+def _build_environment(builder: Builder, environ: dict[str, str]) -> dict[str, str]:
     """Say what a builder is, for people and for the statement of provenance."""
     ahead = CLOCK_AHEAD if builder.name == "elsewhere" else 0
     return {

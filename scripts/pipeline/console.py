@@ -21,7 +21,7 @@ class StepFailedError(EnvbuildError):
         self.exit_code = code if code > 0 else 1
 
 
-def say(step: str, text: str) -> None:
+def report(step: str, text: str) -> None:
     """Tell what is done, or what came of it."""
     print(f"{step:<10}{text}", flush=True)
 

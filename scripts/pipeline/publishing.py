@@ -13,7 +13,7 @@ from typing import Any
 
 from envbuild.errors import NotReproducibleError, UsageError
 from envbuild.image.record import write_image_record
-from scripts.pipeline.console import envbuild_json, forget_image, say
+from scripts.pipeline.console import envbuild_json, forget_image, report
 from scripts.pipeline.signatures import use_cosign
 from scripts.pipeline.subject import ROOT, Subject
 
@@ -28,7 +28,7 @@ def a_registry(registry: str, work: Path) -> Iterator[str]:
 
     with running_registry(work / "registry", secure=True) as running:
         os.environ["DOCKER_CONFIG"] = str(running.docker_config(work / "docker"))
-        say("registry", f"docker-registry at {running.host}, with TLS and a password")
+        report("registry", f"docker-registry at {running.host}, with TLS and a password")
         yield f"{running.host}/images"
 
 
@@ -59,7 +59,7 @@ def login(registry: str) -> None:
     descriptor = os.open(Path(folder) / "config.json", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         json.dump({"auths": {registry.partition("/")[0]: entry}}, file)
-    say("login", f"{registry.partition('/')[0]} as {user}")
+    report("login", f"{registry.partition('/')[0]} as {user}")
 
 
 def push(subject: Subject, registry: str) -> str:
@@ -84,7 +84,7 @@ def push(subject: Subject, registry: str) -> str:
         with open(summary, "a") as file:
             file.write(f"- {subject.name}: `{pushed['reference']}`, config `sha256:{pushed['config']}`\n")
     blobs = ", ".join(f"{count} {what}" for what, count in pushed["blobs"].items())
-    say("push", f"{subject.name}  {pushed['reference']}  {pushed['bytes'] / 1e6:.0f} MB, blobs: {blobs}")
+    report("push", f"{subject.name}  {pushed['reference']}  {pushed['bytes'] / 1e6:.0f} MB, blobs: {blobs}")
     return str(pushed["reference"])
 
 
@@ -100,13 +100,13 @@ def receive(subject: Subject) -> None:
     environ = {**os.environ, "ENVBUILD_STORE": str(project / "store"), "PYTHONPATH": str(ROOT)}
     seen = envbuild_json("inspect", reference, cwd=project, environ=environ)
     demand = _demanded(subject)
-    say("inspect", f"{subject.name}  config sha256:{seen['config']}, attached: {_attached(seen)}")
+    report("inspect", f"{subject.name}  config sha256:{seen['config']}, attached: {_attached(seen)}")
     forget_image(compared.reference)
     pulled = envbuild_json("pull", reference, *demand, cwd=project, environ=environ)
     if not seen["config"] == pulled["config"] == compared.config:
         raise NotReproducibleError(f"{subject.name}: what was pulled is not what was compared")
     signed = ", signature checked" if demand else ""
-    say("pull", f"{subject.name}  sha256:{pulled['config']}, on an empty store{signed}")
+    report("pull", f"{subject.name}  sha256:{pulled['config']}, on an empty store{signed}")
 
 
 def _demanded(subject: Subject) -> tuple[str, ...]:

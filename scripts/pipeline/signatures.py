@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.errors import UsageError
-from scripts.pipeline.console import envbuild_json, say
+from scripts.pipeline.console import envbuild_json, report
 from scripts.pipeline.subject import ROOT, Subject
 
 _ISSUER = "https://token.actions.githubusercontent.com"
@@ -64,4 +64,4 @@ def sign(subject: Subject, signer: Signer) -> None:
     environ = {**os.environ, "ENVBUILD_STORE": str(subject.note("here") / "store"), "PYTHONPATH": str(ROOT)}
     envbuild_json("sign", reference, *signer.words, cwd=subject.note("pushed"), environ=environ)
     subject.keep("signed.json", {"required": signer.required, "reference": reference})
-    say("sign", f"{subject.name}  {reference.rpartition('@')[2]}, with provenance and bills")
+    report("sign", f"{subject.name}  {reference.rpartition('@')[2]}, with provenance and bills")

@@ -15,7 +15,7 @@ from envbuild.image.record import ImageRecord, check_reproduced, image_tag, read
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.model import Lock
 from scripts.pipeline.builders import NAMES, Builder
-from scripts.pipeline.console import envbuild, forget_image, say
+from scripts.pipeline.console import envbuild, forget_image, report
 from scripts.pipeline.subject import ROOT, Subject
 
 _HELLO = "print('the locked program runs')\n"
@@ -26,7 +26,7 @@ _NO_HOST = ">=99"
 def fresh(subject: Subject) -> None:
     """Refuse a lock that is not what its spec asks for (exit 11)."""
     envbuild("lock", "--check", "spec.yaml", cwd=subject.folder)
-    say("fresh", f"{subject.name}  {subject.path.name} is what spec.yaml asks for")
+    report("fresh", f"{subject.name}  {subject.path.name} is what spec.yaml asks for")
 
 
 def fetch(subject: Subject) -> None:
@@ -36,7 +36,7 @@ def fetch(subject: Subject) -> None:
     vendor.parent.mkdir(parents=True, exist_ok=True)
     envbuild("fetch", "--vendor", vendor, subject.path, cwd=subject.folder)
     files = [path for path in vendor.rglob("*") if path.is_file()]
-    say("fetch", f"{subject.name}  {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB")
+    report("fetch", f"{subject.name}  {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB")
 
 
 def build(subject: Subject, builder: Builder) -> None:
@@ -54,13 +54,13 @@ def compare(subject: Subject) -> None:
     equal = (here.config, here.manifest) == (elsewhere.config, elsewhere.manifest)
     equal = equal and here.lock == elsewhere.lock == locks.lock_digest(subject.lock)
     for name, made in zip(NAMES, (here, elsewhere), strict=True):
-        say("compare", f"{subject.name}  {name:<9}  config sha256:{made.config}  manifest sha256:{made.manifest}")
+        report("compare", f"{subject.name}  {name:<9}  config sha256:{made.config}  manifest sha256:{made.manifest}")
     if not equal:
         raise NotReproducibleError(
             "\n".join([f"{subject.name}: the two builders made different images", *_where(here, elsewhere)]),
             f"see the path and field: envbuild build --verify {subject.path.name}",
         )
-    say("compare", f"{subject.name}  equal")
+    report("compare", f"{subject.name}  equal")
     _compare_recorded(subject, here)
 
 
@@ -74,10 +74,10 @@ def _compare_recorded(subject: Subject, made: ImageRecord) -> None:
     if recorded is None:
         return
     if recorded.recipe != made.recipe:
-        say("recorded", f"{subject.name}  sha256:{recorded.config}  by another state of envbuild: not comparable")
+        report("recorded", f"{subject.name}  sha256:{recorded.config}  by another state of envbuild: not comparable")
         return
     check_reproduced(subject.path, recorded, made)
-    say("recorded", f"{subject.name}  sha256:{recorded.config}  equal")
+    report("recorded", f"{subject.name}  sha256:{recorded.config}  equal")
 
 
 def _where(here: ImageRecord, elsewhere: ImageRecord) -> list[str]:
@@ -100,29 +100,29 @@ def guard(subject: Subject) -> None:
     expected = HostMismatchError.exit_code if refuses else 0
     envbuild("check", subject.path, cwd=subject.folder, expected=expected)
     project = _project(subject, subject.lock, "guard")
-    said = envbuild("run", "hello.py", cwd=project, environ=_here(subject), expected=expected)
+    text = envbuild("run", "hello.py", cwd=project, environ=_here(subject), expected=expected)
     if refuses:
-        _refused(said, "gpu")
-        say("guard", f"{subject.name}  refused this host, which has no such GPU; nothing was run")
+        _refused(text, "gpu")
+        report("guard", f"{subject.name}  refused this host, which has no such GPU; nothing was run")
         return
-    say("guard", f"{subject.name}  accepted this host: {said.strip()}")
+    report("guard", f"{subject.name}  accepted this host: {text.strip()}")
     hardware = msgspec.structs.replace(subject.lock.hardware, kernel=_NO_HOST)
     lock = msgspec.structs.replace(subject.lock, name=f"{subject.name}-nohost", hardware=hardware)
     project = _project(subject, lock, "nohost")
     try:
         envbuild("build", "--offline", "--from", subject.note("vendor"), cwd=project, environ=_here(subject))
-        said = envbuild("run", "hello.py", cwd=project, environ=_here(subject), expected=HostMismatchError.exit_code)
+        text = envbuild("run", "hello.py", cwd=project, environ=_here(subject), expected=HostMismatchError.exit_code)
     finally:
         forget_image(image_tag(lock))
-    _refused(said, "kernel")
-    say("guard", f"{subject.name}  refused a host whose kernel is not {_NO_HOST}; nothing was run")
+    _refused(text, "kernel")
+    report("guard", f"{subject.name}  refused a host whose kernel is not {_NO_HOST}; nothing was run")
 
 
 def example(subject: Subject) -> None:
     """Run the example that belongs to a lock twice, where there is one: equal bits, or exit 16."""
     source = ROOT / "examples" / subject.folder.name
     if not (source / "train.py").is_file():
-        say("example", f"{subject.name}  none")
+        report("example", f"{subject.name}  none")
         return
     project = subject.note("example")
     shutil.rmtree(project, ignore_errors=True)
@@ -130,7 +130,7 @@ def example(subject: Subject) -> None:
     for path in (subject.path, subject.folder / "Dockerfile"):
         shutil.copy(path, project)
     envbuild("verify", "-n", "2", "train.py", cwd=project, environ=_here(subject))
-    say("example", f"{subject.name}  examples/{source.name}/train.py: two runs, the same bits")
+    report("example", f"{subject.name}  examples/{source.name}/train.py: two runs, the same bits")
 
 
 def bills(subject: Subject) -> None:
@@ -148,7 +148,7 @@ def bills(subject: Subject) -> None:
     variables = {**os.environ, "PYTHONPATH": str(environment("scanners"))}
     program = Path(__file__).with_name("valid_bills.py")
     subprocess.run([sys.executable, program, *written], env=variables, check=True)
-    say("sbom", f"{subject.name}  {written[0].name} (CycloneDX 1.6) and {written[1].name} (SPDX 2.3), both valid")
+    report("sbom", f"{subject.name}  {written[0].name} (CycloneDX 1.6) and {written[1].name} (SPDX 2.3), both valid")
 
 
 def _here(subject: Subject) -> dict[str, str]:
@@ -170,7 +170,7 @@ def _has_gpu() -> bool:
     return Path("/proc/driver/nvidia/version").exists()
 
 
-def _refused(said: str, field: str) -> None:
+def _refused(text: str, field: str) -> None:
     """Make sure that the guard named the field and the program did not run."""
-    if "does not match" not in said or field not in said or "the locked program runs" in said:
-        raise NotReproducibleError(f"the guard did not refuse this host for its {field}:\n{said}")
+    if "does not match" not in text or field not in text or "the locked program runs" in text:
+        raise NotReproducibleError(f"the guard did not refuse this host for its {field}:\n{text}")

@@ -152,10 +152,12 @@ def test_libraries_as_loaded(facts: dict[str, Any], figure: Figure) -> None:
     site = Path(str(spec.origin)).parents[1]
     wanted = wheels()
     found: list[Any] = execute(LOADED, str(Path(__file__).parents[2]), json.dumps(wanted), str(site))
-    told = {libraries._stem(entry["path"]): entry for entry in found}
-    figure("libraries", ", ".join(f"{entry['name']} {entry['version']}" for entry in told.values() if entry["version"]))
-    assert told
+    reported = {libraries._stem(entry["path"]): entry for entry in found}
+    figure(
+        "libraries", ", ".join(f"{entry['name']} {entry['version']}" for entry in reported.values() if entry["version"])
+    )
+    assert reported
     for stem, key in libraries.KINDS.items():
-        if stem in told and key in wanted:
-            assert told[stem]["problem"] == "", told[stem]
-            assert told[stem]["version"]
+        if stem in reported and key in wanted:
+            assert reported[stem]["problem"] == "", reported[stem]
+            assert reported[stem]["version"]

@@ -331,8 +331,8 @@ def test_a_private_index(project: Project, server: FileServer, tmp_path: Path) -
     assert _pins(project) == {"alpha": "2.0", "beta": "2.0"}
     sent = base64.b64encode(b"user:s3cret").decode()
     assert any(request.headers.get("Authorization") == f"Basic {sent}" for request in server.requests)
-    told = done.out + done.err + "".join(data.decode() for data in _files(project).values())
-    assert "s3cret" not in told
+    reported = done.out + done.err + "".join(data.decode() for data in _files(project).values())
+    assert "s3cret" not in reported
     assert host not in (project.folder / "pylock.t.toml").read_text()
     done = _refused(project, 12, "--upgrade", PIP_NO_INDEX="", PIP_INDEX_URL=address.replace("s3cret", "wr0ng"))
     assert "wr0ng" not in done.err

@@ -163,15 +163,17 @@ def test_another_image_is_not_run(
     other.must("lock")
     made = other.must("push", f"{registry.host}/team/train:other", "--json").json
     forget_images(f"envbuild/{NAME}")
-    said = refused(second("run", "--image", made["reference"], "train.py"), 16)
-    lines = said.splitlines()
+    sentence = refused(second("run", "--image", made["reference"], "train.py"), 16)
+    lines = sentence.splitlines()
     assert lines[0] == f"envbuild: {made['reference']} is not the image of pylock.{NAME}.toml — nothing was pulled"
     assert [line.split()[0] for line in lines[1:3]] == ["this", "image's"]
     recorded = json.loads(lock_file(second, "image.json").read_bytes())
     recorded["config"] = "0" * 64
     lock_file(second, "image.json").write_text(json.dumps(recorded))
-    said = refused(second("run", "--image", pushed["reference"], "train.py"), 16)
-    assert f"{pushed['reference']} is not the image recorded in pylock.{NAME}.image.json — nothing was pulled" in said
+    sentence = refused(second("run", "--image", pushed["reference"], "train.py"), 16)
+    assert (
+        f"{pushed['reference']} is not the image recorded in pylock.{NAME}.image.json — nothing was pulled" in sentence
+    )
     client = docker.from_env()
     assert not client.images.list(name=f"envbuild/{NAME}")
     client.close()

@@ -218,13 +218,13 @@ def test_check_of_a_good_host(project: Project) -> None:
         (["../outside.py"], "outside"),
     ],
 )
-def test_options_that_cannot_be_meant(project: Project, arguments: list[str], told: str) -> None:
+def test_options_that_cannot_be_meant(project: Project, arguments: list[str], reported: str) -> None:
     """Exit 2 names the word; nothing was run and nothing recorded."""
     (project.folder.parent / "outside.py").write_text("")
-    extra = ["--lock", "pylock.clitest.toml"] if "outside" in told else []
+    extra = ["--lock", "pylock.clitest.toml"] if "outside" in reported else []
     done = project("run", *extra, *arguments)
     assert (done.code, done.out) == (2, ""), done.err
-    assert told in done.err
+    assert reported in done.err
     assert project.must("runs", "--json").json == []
 
 

@@ -160,8 +160,8 @@ def test_apt_would_install_the_same(
     except ResolveError:
         ours = None
     # apt has to be told of our one deviation: usr-is-merged instead of usrmerge.
-    told = [*roots, "usr-is-merged"] if ours and "usr-is-merged" in ours else roots
-    assert ours == system.apt.install(told)
+    reported = [*roots, "usr-is-merged"] if ours and "usr-is-merged" in ours else roots
+    assert ours == system.apt.install(reported)
     assert (ours is None) == (names in IMPOSSIBLE)
 
 

@@ -92,14 +92,14 @@ def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_
     assert fingerprint.record_first(path, lock, found, "run-1") == ()
 
     second.mkdir()
-    assert fingerprint.hand_over(path, lock, second)
+    assert fingerprint.pass_to_container(path, lock, second)
     assert start(second, "sh", "-c", "echo ran") == (0, "ran\n", "")
     (check,) = (check for check in verdict(second)["checks"] if check["field"].startswith("fingerprint"))
     assert (check["locked"], check["found"], check["ok"]) == ("2 parts", "as recorded", True)
     assert list(second.glob("process-*.json")) == []
 
     other.mkdir()
-    fingerprint.hand_over(path, lock, other)
+    fingerprint.pass_to_container(path, lock, other)
     variables = {**OTHER_LIBM, "ENVBUILD_ALLOW": "environment.GLIBC_TUNABLES"}
     code, out, err = start(other, "sh", "-c", "echo ran", environment=variables)
     assert (code, out) == (78, "")
@@ -110,7 +110,7 @@ def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_
     assert "delete pylock.digits.fingerprint.json and run again" in err
 
     allowed.mkdir()
-    fingerprint.hand_over(path, lock, allowed)
+    fingerprint.pass_to_container(path, lock, allowed)
     variables["ENVBUILD_ALLOW"] += ",fingerprint.libm"
     code, out, err = start(allowed, "sh", "-c", "echo ran", environment=variables)
     assert (code, out, verdict(allowed)["verified"]) == (0, "ran\n", "overridden")

@@ -125,8 +125,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     box = Box(client, tag, ["sleep", "3600"], entrypoint=[], binds=binds, init=True)
     made = Machine(box, root, gpus.build_standin(tmp_path_factory.mktemp("standin")))
     folders = [files.LIBRARY, files.site_packages(image_lock()), f"{Path(json.__file__).parents[1]}/ctypes"]
-    code, said = box.execute(str(EXECUTABLE), "-S", "-m", "compileall", "-q", *folders)
-    assert code == 0, said
+    code, sentence = box.execute(str(EXECUTABLE), "-S", "-m", "compileall", "-q", *folders)
+    assert code == 0, sentence
     yield made
     client.remove_container(box.identity, force=True)
     client.remove_image(tag, force=True)
@@ -136,25 +136,25 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 def test_mismatch_is_refused(machine: Machine, case: Case) -> None:
     """Exit 78, the fields in the verdict, the field and its meaning on the terminal, nothing of the script run."""
     machine.become(case)
-    code, said = machine.start("python", "-c", SCRIPT, **case.variables)
+    code, sentence = machine.start("python", "-c", SCRIPT, **case.variables)
     verdict = machine.verdict()
     failed = [check for check in verdict["checks"] if not check["ok"] and check["severity"] == "hard"]
-    assert (code, machine.ran, verdict["ok"], verdict["verified"]) == (78, False, False, "no"), said
+    assert (code, machine.ran, verdict["ok"], verdict["verified"]) == (78, False, False, "no"), sentence
     assert tuple(check["field"] for check in failed) == case.fields
-    assert "Error" not in said.replace("Unknown Error", "")
-    assert said.startswith("envbuild: this host does not match pylock.digits.toml — nothing was run\n")
+    assert "Error" not in sentence.replace("Unknown Error", "")
+    assert sentence.startswith("envbuild: this host does not match pylock.digits.toml — nothing was run\n")
     lead = next(check for check in failed if "because" not in check)
-    assert f"  {lead['field']}   " in said
+    assert f"  {lead['field']}   " in sentence
     assert case.says in f"{failed[0]['found']} {failed[0]['meaning']}"
-    assert "envbuild run --allow" in said.splitlines()[-1]
+    assert "envbuild run --allow" in sentence.splitlines()[-1]
 
 
 @pytest.mark.parametrize("case", MATCHES.values(), ids=MATCHES)
 def test_match_is_accepted(machine: Machine, case: Case) -> None:
     """The script runs, and the verdict holds what the probe found."""
     machine.become(case)
-    code, said = machine.start("python", "-c", SCRIPT, **case.variables)
-    assert (code, machine.ran) == (0, True), said
+    code, sentence = machine.start("python", "-c", SCRIPT, **case.variables)
+    assert (code, machine.ran) == (0, True), sentence
     verdict = machine.verdict()
     assert (verdict["ok"], verdict["verified"]) == (True, "yes")
     assert verdict["gpu"]["driver"] == case.machine.driver
@@ -164,12 +164,12 @@ def test_match_is_accepted(machine: Machine, case: Case) -> None:
 def test_second_gate(machine: Machine, flags: tuple[str, ...]) -> None:
     """Without the entry point (``docker exec``, Kubernetes ``command:``) each Python makes the same checks itself."""
     machine.become(MISMATCHES["older driver"])
-    code, said = machine.start(ENV_PYTHON, *flags, "-c", SCRIPT, guard=False)
-    assert (code, machine.ran, machine.verdict()["gate"]) == (78, False, "startup"), said
-    assert "gpu.driver" in said
+    code, sentence = machine.start(ENV_PYTHON, *flags, "-c", SCRIPT, guard=False)
+    assert (code, machine.ran, machine.verdict()["gate"]) == (78, False, "startup"), sentence
+    assert "gpu.driver" in sentence
     machine.become(MATCHES["h200"])
-    code, said = machine.start(ENV_PYTHON, *flags, "-c", SCRIPT, guard=False)
-    assert (code, machine.ran) == (0, True), said
+    code, sentence = machine.start(ENV_PYTHON, *flags, "-c", SCRIPT, guard=False)
+    assert (code, machine.ran) == (0, True), sentence
 
 
 def test_replaced_entry_point(machine: Machine) -> None:
@@ -209,8 +209,8 @@ def test_children_are_not_probed_again(machine: Machine, guard: bool) -> None:
     """fork, spawn, forkserver, subprocess, -I and -E: one probe for the whole process tree, whichever gate made it."""
     machine.become(Case(machine=ONE))
     (machine.root / "lib" / "family.py").write_text(FAMILY)
-    code, said = machine.start(ENV_PYTHON, f"{gpus.HWCAPS}/family.py", guard=guard)
-    assert (code, said.splitlines()[-1:]) == (0, ["done"]), said
+    code, sentence = machine.start(ENV_PYTHON, f"{gpus.HWCAPS}/family.py", guard=guard)
+    assert (code, sentence.splitlines()[-1:]) == (0, ["done"]), sentence
     gates = [json.loads(path.read_text())["gate"] for path in (machine.root / "run").glob("verdict*.json")]
     assert gates == ["entrypoint" if guard else "startup"]
 
@@ -246,9 +246,9 @@ def test_gpu_that_vanishes_between_gates(machine: Machine) -> None:
     machine.become(Case(machine=TWO))
     assert machine.start("python", "-c", SCRIPT)[0] == 0
     (machine.root / "lib" / "standin.conf").write_text(ONE.text())
-    code, said = machine.box.execute(ENV_PYTHON, "-c", SCRIPT)
+    code, sentence = machine.box.execute(ENV_PYTHON, "-c", SCRIPT)
     assert code == 78
-    assert "gpu.count" in said
+    assert "gpu.count" in sentence
     verdicts = {path.name: json.loads(path.read_text()) for path in (machine.root / "run").glob("verdict*.json")}
     assert verdicts.pop("verdict.json")["ok"] is True
     assert [verdict["ok"] for verdict in verdicts.values()] == [False]
@@ -262,10 +262,12 @@ def test_override(machine: Machine) -> None:
     """Named fields are accepted, said loudly and in the verdict; the process tree of the run is not refused again."""
     machine.become(MISMATCHES["a100 for h200"])
     fields = "gpu.model,gpu.compute-capability,gpu.sms"
-    code, said = machine.start("sh", "-c", f'python -c "{SCRIPT}" && python -I -c "print(1)"', ENVBUILD_ALLOW=fields)
-    assert (code, machine.ran) == (0, True), said
-    assert "envbuild: ALLOWED by this run: gpu.model: locked NVIDIA H200, found NVIDIA A100-SXM4-40GB: " in said
-    assert said.count("ALLOWED") == 3
+    code, sentence = machine.start(
+        "sh", "-c", f'python -c "{SCRIPT}" && python -I -c "print(1)"', ENVBUILD_ALLOW=fields
+    )
+    assert (code, machine.ran) == (0, True), sentence
+    assert "envbuild: ALLOWED by this run: gpu.model: locked NVIDIA H200, found NVIDIA A100-SXM4-40GB: " in sentence
+    assert sentence.count("ALLOWED") == 3
     verdict = machine.verdict()
     assert (verdict["ok"], verdict["verified"], allowed(verdict)) == (True, "overridden", fields.split(","))
 
@@ -273,27 +275,27 @@ def test_override(machine: Machine) -> None:
 def test_override_of_too_little_or_of_nothing(machine: Machine) -> None:
     """Other fields still refuse; a name that is no field, or the runtime's, refuses too."""
     machine.become(MISMATCHES["a100 for h200"])
-    code, said = machine.start("python", "-c", SCRIPT, ENVBUILD_ALLOW="gpu.model")
+    code, sentence = machine.start("python", "-c", SCRIPT, ENVBUILD_ALLOW="gpu.model")
     assert (code, machine.ran, allowed(machine.verdict())) == (78, False, ["gpu.model"])
-    assert said.splitlines()[-1].endswith("envbuild run --allow gpu.compute-capability --allow gpu.sms")
+    assert sentence.splitlines()[-1].endswith("envbuild run --allow gpu.compute-capability --allow gpu.sms")
     machine.become(MISMATCHES["older driver"])
     for name, words in {
         "gpu.drivr": "there is no field gpu.drivr — perhaps you meant gpu.driver",
         "runtime": "runtime cannot be allowed: an altered guard proves nothing",
     }.items():
-        code, said = machine.start("python", "-c", SCRIPT, ENVBUILD_ALLOW=f"gpu.driver,{name}")
+        code, sentence = machine.start("python", "-c", SCRIPT, ENVBUILD_ALLOW=f"gpu.driver,{name}")
         assert (code, machine.ran) == (78, False)
-        assert words in said
+        assert words in sentence
 
 
 def test_marker_of_an_overridden_run(machine: Machine) -> None:
     """Its marker is worth nothing elsewhere: another container, whose gate nobody told to allow anything, refuses."""
     machine.become(MISMATCHES["older driver"])
-    code, said = machine.start(
+    code, sentence = machine.start(
         "python", "-c", "import os; print(os.environ['ENVBUILD_GUARD'])", ENVBUILD_ALLOW="gpu.driver"
     )
     assert code == 0
-    marker = said.splitlines()[-1]
+    marker = sentence.splitlines()[-1]
     assert machine.start(ENV_PYTHON, "-c", SCRIPT, guard=False, ENVBUILD_GUARD=marker)[0] == 0
     moved = marker.rpartition("/")[0] + "/1"
     assert machine.start(ENV_PYTHON, "-c", SCRIPT, guard=False, ENVBUILD_GUARD=moved)[0] == 78
@@ -305,9 +307,9 @@ def test_deliberate_bypass(machine: Machine, guard: bool) -> None:
     """``ENVBUILD_GUARD=off``: the program starts, one loud line for the whole tree, and a verdict that says no."""
     machine.become(MISMATCHES["NVML 18"])
     program = f"import subprocess, sys; {SCRIPT}; subprocess.run([sys.executable, '-c', 'pass'])"
-    code, said = machine.start(ENV_PYTHON, "-c", program, guard=guard, ENVBUILD_GUARD="off")
+    code, sentence = machine.start(ENV_PYTHON, "-c", program, guard=guard, ENVBUILD_GUARD="off")
     assert (code, machine.ran) == (0, True)
-    assert said == (
+    assert sentence == (
         "envbuild: the guard is OFF (ENVBUILD_GUARD=off): nothing was compared with pylock.digits.toml; not verified\n"
     )
     verdict = machine.verdict()
@@ -320,20 +322,22 @@ def test_damaged_expectations(machine: Machine) -> None:
     path = machine.root / "expect.json"
     path.write_text(path.read_text().replace('"sms": 132', '"sms": 131'))
     for variables in ({}, {"ENVBUILD_ALLOW": "gpu.sms"}, {"ENVBUILD_GUARD": "off"}):
-        code, said = machine.start("python", "-c", SCRIPT, **variables)
+        code, sentence = machine.start("python", "-c", SCRIPT, **variables)
         assert (code, machine.ran) == (78, False)
-        assert "expect.json was altered after the build" in said
+        assert "expect.json was altered after the build" in sentence
 
 
 def test_variables_of_nvidia(machine: Machine) -> None:
     """A variable by which the driver compiles kernels anew is refused, one that serialises them warns."""
     machine.become(Case(machine=ONE, gpu=gpu_of(ONE)))
-    code, said = machine.start("python", "-c", SCRIPT, CUDA_FORCE_PTX_JIT="1")
+    code, sentence = machine.start("python", "-c", SCRIPT, CUDA_FORCE_PTX_JIT="1")
     assert (code, machine.ran) == (78, False)
-    assert "environment.CUDA_FORCE_PTX_JIT" in said
-    code, said = machine.start("python", "-c", SCRIPT, CUDA_LAUNCH_BLOCKING="1")
+    assert "environment.CUDA_FORCE_PTX_JIT" in sentence
+    code, sentence = machine.start("python", "-c", SCRIPT, CUDA_LAUNCH_BLOCKING="1")
     assert (code, machine.ran) == (0, True)
-    assert said.startswith("envbuild: warning: environment.CUDA_LAUNCH_BLOCKING: locked (not set), found 1: one kernel")
+    assert sentence.startswith(
+        "envbuild: warning: environment.CUDA_LAUNCH_BLOCKING: locked (not set), found 1: one kernel"
+    )
 
 
 TIMES = """
@@ -358,12 +362,12 @@ def test_cost(machine: Machine) -> None:
     """
     machine.become(MATCHES["8xh200"])
     command = (ENV_PYTHON, "-c", TIMES, str(EXECUTABLE), files.ENTRY)
-    code, said = machine.start(*command)
-    assert code == 0, said
-    machine_with_eight = float(said)
+    code, sentence = machine.start(*command)
+    assert code == 0, sentence
+    machine_with_eight = float(sentence)
     (machine.root / "expect.json").write_bytes(files.runtime_files(image_lock())[layout.EXPECT_PATH].data)
-    code, said = machine.start(*command)
-    assert code == 0, said
-    print(f"guard: {machine_with_eight:.1f} ms with 8 GPUs, {float(said):.1f} ms without")
+    code, sentence = machine.start(*command)
+    assert code == 0, sentence
+    print(f"guard: {machine_with_eight:.1f} ms with 8 GPUs, {float(sentence):.1f} ms without")
     assert machine_with_eight < 100
-    assert float(said) < 60
+    assert float(sentence) < 60

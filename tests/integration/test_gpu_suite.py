@@ -49,11 +49,11 @@ def write_smi(folder: Path, scenario: gpus.Scenario) -> None:
 
 
 def run_suite(
-    libraries: Path, folder: Path, scenario: gpus.Scenario, said: gpus.Scenario
+    libraries: Path, folder: Path, scenario: gpus.Scenario, sentence: gpus.Scenario
 ) -> tuple[dict[str, int], str]:
     """Run tests/gpu/test_host.py on a machine whose nvidia-smi says this; return outcomes, and what was printed."""
     standin = gpus.install(libraries, folder / "machine", scenario)
-    write_smi(folder / "bin", said)
+    write_smi(folder / "bin", sentence)
     environment = {**os.environ, **standin.environment, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={folder / 'tests'}"]
     command += ["tests/gpu/test_host.py"]

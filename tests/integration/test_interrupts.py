@@ -56,9 +56,9 @@ def test_a_command_ends_soon_wherever_a_signal_comes(own: Project, command: str)
             (own.folder / "pylock.clitest.image.json").unlink(missing_ok=True)
             # The first tenth of a second is the interpreter's, which has no handlers yet.
             delay = 0.4 + 3.0 * (at + spread.random()) / MOMENTS
-            found, said, seconds = _interrupted(own, [*words, *output], number, delay)
-            assert found in (0, code, -number), said  # the last one: the interpreter has just begun
-            assert "Traceback" not in said
+            found, sentence, seconds = _interrupted(own, [*words, *output], number, delay)
+            assert found in (0, code, -number), sentence  # the last one: the interpreter has just begun
+            assert "Traceback" not in sentence
             slowest = max(slowest, seconds)
     print(f"{command}: the slowest end took {slowest:.2f} s")
     own.must(*words, *output)

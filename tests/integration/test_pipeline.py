@@ -60,12 +60,12 @@ def _whole(folder: Path) -> str:
 
 def test_an_image_is_built_twice_published_and_received(whole: str) -> None:
     """Two builders, one digest, told twice; guard both ways; bills valid; pushed, signed and pulled by that digest."""
-    told = re.findall(rf"^(\w+) +{NAME}  (.*)$", whole, re.M)
-    assert [step for step, _ in told] == [
+    reported = re.findall(rf"^(\w+) +{NAME}  (.*)$", whole, re.M)
+    assert [step for step, _ in reported] == [
         *("fresh", "fetch", "build", "built", "build", "built", "compare", "compare", "compare"),
         *("guard", "guard", "example", "sbom", "push", "sign", "inspect", "pull", "image"),
     ]
-    (here, elsewhere) = (text for step, text in told if step == "build")
+    (here, elsewhere) = (text for step, text in reported if step == "build")
     assert "engine own" in here
     assert "engine none, date 20" in elsewhere
     assert "locale tr_TR.UTF-8, zone Pacific/Kiritimati" in elsewhere

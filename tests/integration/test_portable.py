@@ -73,8 +73,8 @@ def results(tree: Tree, cpus: list[str]) -> dict[str, dict[str, str]]:
         before = [] if cpu == NATIVE else [program, "-cpu", cpu]
         command = [*before, tree.python, tree.root / "script.py"]
         done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900, check=False)
-        told = [line for line in done.stderr.splitlines() if "TCG doesn't support requested feature" not in line]
-        assert (done.returncode, told) == (0, []), done.stderr
+        reported = [line for line in done.stderr.splitlines() if "TCG doesn't support requested feature" not in line]
+        assert (done.returncode, reported) == (0, []), done.stderr
         return dict(json.loads(done.stdout))
 
     with ThreadPoolExecutor(2) as pool:

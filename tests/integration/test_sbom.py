@@ -194,8 +194,8 @@ def test_each_is_in_the_layer_that_the_bill_names(project: Project, tmp_path: Pa
     for packages, kind in ((lock.os.packages, 0), (lock.packages, 1)):
         for package in packages:
             ref = f"/{package.name}@{package.version}"
-            (said,) = [digest for digest, refs in held.items() if any(unquote(one).endswith(ref) for one in refs)]
-            assert package.name in found[said][kind], (package.name, said)
+            (sentence,) = [digest for digest, refs in held.items() if any(unquote(one).endswith(ref) for one in refs)]
+            assert package.name in found[sentence][kind], (package.name, sentence)
 
 
 @pytest.mark.engine

@@ -131,9 +131,9 @@ def test_signed_and_attested_with_tls_and_password(builder: Project, keys: KeyPa
     assert named == {package.sha256 for package in held.os.packages} | {one.wheel.sha256 for one in held.packages}
     products = {item["name"]: item["digest"]["sha256"] for item in predicate["runDetails"]["byproducts"]}
     assert products["config"] == table["config"]
-    said = "".join(part.out + part.err for part in (done, shown, ran))
-    assert PASSWORD not in said
-    assert LOGIN not in said
+    message = "".join(part.out + part.err for part in (done, shown, ran))
+    assert PASSWORD not in message
+    assert LOGIN not in message
 
 
 def attested(program: str, reference: str, keys: KeyPair, registry: Registry, config: Path) -> dict[str, Any]:
@@ -155,17 +155,17 @@ def test_nobody_or_somebody_else_signed(builder: Project, registry: Registry, ke
     refused(builder("pull", reference, *demand), f"envbuild: {reference} is not signed\n")
     others = make_keys(tmp_path, "other")
     builder.must("sign", reference, "--key", others.private, "--signature-only")
-    told = f"envbuild: {reference} has no good signature by {keys.public}\n  cosign  no matching signatures"
-    refused(builder("run", "--image", reference, *demand, "train.py"), told)
-    refused(builder("pull", reference, *demand), told)
+    reported = f"envbuild: {reference} has no good signature by {keys.public}\n  cosign  no matching signatures"
+    refused(builder("run", "--image", reference, *demand, "train.py"), reported)
+    refused(builder("pull", reference, *demand), reported)
     shown = builder("inspect", reference, *demand)
-    refused(shown, told)
+    refused(shown, reported)
     assert f"checked   not signed by {keys.public}\n" in shown.out
     assert builder("inspect", reference, "--lock", *demand).out == ""
     # It is there, and it is this lock's: only the signature is missing.
     builder.must("pull", reference)
-    told = f"has no good signature by {keys.public}"
-    assert told in builder("run", "--image", reference, *demand, "train.py").err
+    reported = f"has no good signature by {keys.public}"
+    assert reported in builder("run", "--image", reference, *demand, "train.py").err
     builder.must("sign", reference, "--key", keys.private, "--signature-only")
     assert builder.must("run", "--image", reference, *demand, "train.py").out == "ran\n"
 
@@ -295,16 +295,16 @@ def test_a_workflow_signed(builder: Project, registry: Registry, tmp_path: Path,
     environ, digest = {**sigstore.environ, "ENVBUILD_COSIGN": cosign_program(suite)}, reference.rpartition(":")[2]
     demand = ("--image", reference, "--require-signature", f"{IDENTITY}@{ISSUER}", "train.py")
     with repository(reference) as target:
-        told = f"{reference} has no good signature by {IDENTITY} ({ISSUER})\n  cosign  no matching signatures: "
+        reported = f"{reference} has no good signature by {IDENTITY} ({ISSUER})\n  cosign  no matching signatures: "
         sigstore.sign(target, digest, IDENTITY, ISSUER, recorded=False)
         done = builder("run", *demand, **environ)
         assert (done.code in (13, 17), done.out) == (True, "")  # cosign asks the public log, if it can be reached
         sigstore.sign(target, digest, f"{IDENTITY}x", ISSUER)
-        refused(builder("run", *demand, **environ), told + "none of the expected identities matched")
+        refused(builder("run", *demand, **environ), reported + "none of the expected identities matched")
         sigstore.sign(target, digest, IDENTITY, f"{ISSUER}.example")
-        refused(builder("run", *demand, **environ), told + "none of the expected identities matched")
+        refused(builder("run", *demand, **environ), reported + "none of the expected identities matched")
         Sigstore(tmp_path / "another").sign(target, digest, IDENTITY, ISSUER)
-        refused(builder("run", *demand, **environ), told)
+        refused(builder("run", *demand, **environ), reported)
         sigstore.sign(target, digest, IDENTITY, ISSUER)
     done = builder.must("run", *demand, **environ)
     assert done.out == "ran\n"

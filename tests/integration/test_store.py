@@ -139,8 +139,8 @@ def test_what_locks_need_stays(own: Project) -> None:
     files, layers = _files(own.store), _layers(own.store)
     extra = Store(own.store).add_bytes(b"nobody needs this")
     leases.end(own.store)  # this process asked for it
-    said = own.must("store", "gc", "--older-than", "0", "--max-size", "0", "--json").json
-    assert [thing["id"] for thing in said["removed"] if "/" not in thing["id"]] == [extra]
+    text = own.must("store", "gc", "--older-than", "0", "--max-size", "0", "--json").json
+    assert [thing["id"] for thing in text["removed"] if "/" not in thing["id"]] == [extra]
     assert (_files(own.store), _layers(own.store)) == (files, layers)
     (path,) = own.folder.glob("pylock.*.toml")
     path.rename(other)
@@ -149,8 +149,8 @@ def test_what_locks_need_stays(own: Project) -> None:
     dry = own.must("store", "gc", "--older-than", "0", "--dry-run", "--json").json
     assert _files(own.store) == files
     done = own.must("store", "gc", "--older-than", "0", "--verbose")
-    said = r"^removed +2 wheels +[\d.]+ kB\n +\d+ os packages +\d+ MB\n +4 layers +\d+ MB\n +\d bytecode +\d+ kB\n"
-    assert re.search(said, done.out, re.M), done.out
+    text = r"^removed +2 wheels +[\d.]+ kB\n +\d+ os packages +\d+ MB\n +4 layers +\d+ MB\n +\d bytecode +\d+ kB\n"
+    assert re.search(text, done.out, re.M), done.out
     assert re.search(r"^gc +\d+ MB freed  [\d.]+ [kM]?B left, 0 B of it needed by locks +[\d.]+ s$", done.out, re.M), (
         done.out
     )

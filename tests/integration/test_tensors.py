@@ -158,8 +158,8 @@ def saved(folder: Path, name: str, script: str) -> tuple[dict[str, Any], dict[st
     command = [sys.executable, "-c", script, str(environment(name))]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    said, more = json.loads(done.stdout.splitlines()[-1])
-    return said, more
+    sentence, more = json.loads(done.stdout.splitlines()[-1])
+    return sentence, more
 
 
 def read(folder: Path, name: str, files: list[str]) -> dict[str, Any]:
@@ -177,9 +177,9 @@ def tensors(found: dict[str, Any]) -> dict[str, Any]:
 
 def test_numpy(tmp_path: Path) -> None:
     """Arrays in any order, whole, cut, empty and compressed, with NumPy in the reader."""
-    said, low = saved(tmp_path, "torch", NUMPY)
-    found = read(tmp_path, "torch", list(said))
-    assert {file: tensors(each) for file, each in found.items()} == said
+    sentence, low = saved(tmp_path, "torch", NUMPY)
+    found = read(tmp_path, "torch", list(sentence))
+    assert {file: tensors(each) for file, each in found.items()} == sentence
     first = found["c.npy"]["tensors"]["array"]
     assert {key: first[key] for key in ("low", "high")} == {key: low[key] for key in ("low", "high")}
     assert first["norm"] == pytest.approx(low["norm"], rel=1e-12)
@@ -187,14 +187,14 @@ def test_numpy(tmp_path: Path) -> None:
 
 def test_pytorch_and_safetensors(tmp_path: Path) -> None:
     """State dictionaries, nested checkpoints, whole modules and TorchScript; views, shared storages, all types."""
-    said, _ = saved(tmp_path, "torch", TORCH)
-    found = read(tmp_path, "torch", [*said, "old.pth"])
+    sentence, _ = saved(tmp_path, "torch", TORCH)
+    found = read(tmp_path, "torch", [*sentence, "old.pth"])
     old = found.pop("old.pth")
     assert old == {"unread": "PyTorch's format from before 1.6 is not read: save it without the old format"}
-    assert {file: tensors(each) for file, each in found.items()} == said
+    assert {file: tensors(each) for file, each in found.items()} == sentence
     assert found["state.pt"]["tensors"]["0.weight"]["norm"] > 0
-    without = read(tmp_path, "arguments", list(said))  # an environment without NumPy
-    assert {file: tensors(each) for file, each in without.items()} == said
+    without = read(tmp_path, "arguments", list(sentence))  # an environment without NumPy
+    assert {file: tensors(each) for file, each in without.items()} == sentence
     assert {file: each["content"] for file, each in without.items()} == {
         file: each["content"] for file, each in found.items()
     }
@@ -202,10 +202,10 @@ def test_pytorch_and_safetensors(tmp_path: Path) -> None:
 
 def test_keras_and_hdf5(tmp_path: Path) -> None:
     """Weights and optimiser by the library's paths; links, other files, bombs and damage; TensorFlow's event files."""
-    said, _ = saved(tmp_path, "tensorflow", KERAS)
+    sentence, _ = saved(tmp_path, "tensorflow", KERAS)
     hostile = ["outside.h5", "virtual.h5", "bomb.h5", "cut.h5"]
-    found = read(tmp_path, "tensorflow", [*said, *hostile])
-    assert {file: tensors(found[file]) for file in said} == said
+    found = read(tmp_path, "tensorflow", [*sentence, *hostile])
+    assert {file: tensors(found[file]) for file in sentence} == sentence
     why = {file: found[file]["unread"] for file in hostile}
     assert why.pop("cut.h5").startswith("h5py cannot read it: ")
     assert why == {

@@ -31,7 +31,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="envbuild-reproducibility-") as folder:
         subject = prepare(Path(folder), f"repro-{secrets.token_hex(4)}", CLOCK_AHEAD)
         with started([name for name in options.engines.split(",") if name]) as (columns, missing):
-            matrix = Matrix(subject, leak=options.leak, told=_progress)
+            matrix = Matrix(subject, leak=options.leak, reported=_progress)
             table = matrix.run(columns, rows, options.jobs)
             reference = table[0][0]
             print("\n".join([*_table(table), *missing]))

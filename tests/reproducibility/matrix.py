@@ -72,11 +72,11 @@ class Matrix:
         *,
         leak: bool = False,
         earlier: Path | None = None,
-        told: Callable[[Cell], None] = lambda cell: None,
+        reported: Callable[[Cell], None] = lambda cell: None,
     ) -> None:
         self.subject = subject
         self._leak = leak
-        self._told = told
+        self._told = reported
         self._earlier = earlier
 
     def run(self, columns: Sequence[Column], rows: Sequence[Variation], jobs: int = 2) -> list[list[Cell]]:

@@ -44,7 +44,7 @@ def gpu_of(scenario: Scenario, **changes: Any) -> Gpu:
 def _kinds(device: Device) -> list[GpuDevice]:
     """Return a GPU as locked, or its slices."""
 
-    def told(function: str, value: Any, absent: Any) -> Any:
+    def reported(function: str, value: Any, absent: Any) -> Any:
         return absent if f"nvmlDeviceGet{function}" in device.returns else value
 
     whole = GpuDevice(
@@ -53,9 +53,9 @@ def _kinds(device: Device) -> list[GpuDevice]:
         sms=device.sms,
         mig="none",
         memory=device.memory,
-        ecc=told("EccMode", bool(device.ecc), None),
+        ecc=reported("EccMode", bool(device.ecc), None),
         vbios=device.vbios,
-        board=told("BoardPartNumber", device.board, ""),
+        board=reported("BoardPartNumber", device.board, ""),
     )
     if not device.mig:
         return [whole]

@@ -17,7 +17,7 @@ import pytest
 from envbuild.core.progress import Silent
 from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
-from envbuild.image import runtime_layer as topmost
+from envbuild.image import runtime_layer as runtime_layer_module
 from envbuild.image.assemble import Built, Objects, assemble
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.plan.model import plan
@@ -233,8 +233,8 @@ def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -
     runtime's own files are left out, as they follow the interpreter and the guard's code.
     """
     monkeypatch.setattr(module, "pack_bytecode", _no_bytecode(module.pack_bytecode))
-    monkeypatch.setattr(topmost.runtime, "runtime_files", lambda lock: {})
-    monkeypatch.setattr(topmost, "read_archive", lambda archive: {})
+    monkeypatch.setattr(runtime_layer_module.runtime, "runtime_files", lambda lock: {})
+    monkeypatch.setattr(runtime_layer_module, "read_archive", lambda archive: {})
     monkeypatch.setattr("envbuild.image.plan.model.lock_digest", lambda lock: "0" * 64)
     built, _ = build(tmp_path, lock={"layout": version})
     found = {

@@ -75,7 +75,7 @@ def test_every_error_becomes_its_exit_code(
 def test_what_the_system_refuses_is_no_bug(
     fault: BaseException,
     code: int,
-    told: str,
+    reported: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -86,7 +86,7 @@ def test_what_the_system_refuses_is_no_bug(
 
     monkeypatch.setattr(app, "invoke", fail)
     assert cli.main([]) == code
-    assert capsys.readouterr().err == told
+    assert capsys.readouterr().err == reported
 
 
 def test_a_working_directory_that_is_gone_is_said_so(
@@ -118,11 +118,11 @@ def test_an_unexpected_fault_asks_for_a_report(
 
     monkeypatch.setattr(app, "invoke", fail)
     assert cli.main([]) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("Traceback (most recent call last):\n")
-    assert f"\nenvbuild: unexpected fault: {type(fault).__name__}: {fault}\n" in told
-    assert f"  This is a bug in envbuild {__version__} (Python 3." in told
-    assert told.endswith("  → report it with the lines above and the command you typed\n")
+    reported = capsys.readouterr().err
+    assert reported.startswith("Traceback (most recent call last):\n")
+    assert f"\nenvbuild: unexpected fault: {type(fault).__name__}: {fault}\n" in reported
+    assert f"  This is a bug in envbuild {__version__} (Python 3." in reported
+    assert reported.endswith("  → report it with the lines above and the command you typed\n")
 
 
 @pytest.mark.subprocess
@@ -139,8 +139,8 @@ def test_a_reader_that_goes_away_is_no_fault(command: list[str], tmp_path: Path)
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None
-    _, told = process.communicate(b"\n", timeout=300)
-    assert (process.returncode, told) == (141, b"")
+    _, reported = process.communicate(b"\n", timeout=300)
+    assert (process.returncode, reported) == (141, b"")
 
 
 @pytest.mark.subprocess
@@ -250,13 +250,13 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
     ],
 )
 def test_what_cannot_be_meant_is_exit_2(
-    typed: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: list[str], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A slip on the command line is exit 2 and says which word it is; nothing else happens."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(typed) == 2
     out, err = capsys.readouterr()
-    assert (out, told in err) == ("", True), err
+    assert (out, reported in err) == ("", True), err
 
 
 @pytest.mark.parametrize(
@@ -317,8 +317,8 @@ def test_init_says_that_data_is_not_pinned(tmp_path: Path, capsys: pytest.Captur
     """A folder of data that it found is only a comment in the spec: the reader is told what to do about it."""
     (tmp_path / "data").mkdir()
     assert cli.main(["init", str(tmp_path)]) == 0
-    told = "next      data is not pinned: uncomment inputs\nnext      read it, then: envbuild lock spec.yaml\n"
-    assert capsys.readouterr().out.endswith(told)
+    reported = "next      data is not pinned: uncomment inputs\nnext      read it, then: envbuild lock spec.yaml\n"
+    assert capsys.readouterr().out.endswith(reported)
 
 
 def test_schema_prints_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,15 +89,15 @@ def test_two_more_runs_that_say_otherwise(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_diagnosing_run_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it shows joins the causes; its record goes, since nothing is to be compared with it."""
     evidence = parted(tmp_path)
-    spoilt = ran(tmp_path, 5, float("nan"), processes=(process(),), exit_code=1)
-    session, asked = further(monkeypatch, tmp_path, [spoilt])
+    damaged = ran(tmp_path, 5, float("nan"), processes=(process(),), exit_code=1)
+    session, asked = further(monkeypatch, tmp_path, [damaged])
     found, notes = divergence.with_diagnosis(session, evidence, ENGINE, Silent())
     assert asked == [(1, {"ENVBUILD_TRACE": "1", "ENVBUILD_DIAGNOSE": "1"})]
     assert [cause.what for cause in found.found] == [
         "memory that nothing wrote is read: filled with NaN, it shows in w after step 3"
     ]
     assert notes == ["a run with memory filled, to diagnose, ended with exit 1"]
-    assert not history.run_folder(tmp_path, spoilt.id).exists()
+    assert not history.run_folder(tmp_path, damaged.id).exists()
 
 
 def test_the_variables_that_ask_for_a_trace() -> None:

@@ -150,8 +150,8 @@ def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[
     assert out.startswith("this host matches pylock.t.toml\n")
     assert out.endswith("  input    data: as locked, 2 files, 8 B\n")
     assert cli.main(["check", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["ok"], told["verified"], told["inputs"]) == (True, "yes", [])
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["ok"], reported["verified"], reported["inputs"]) == (True, "yes", [])
     (project / "data" / "b").unlink()
     assert cli.main(["check"]) == 78
     out, err = capsys.readouterr()
@@ -166,9 +166,13 @@ def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[
     assert cli.main(["check", "--json"]) == 78
     whole = json.loads(capsys.readouterr().out)
     assert (whole["ok"], whole["verified"]) == (False, "no")
-    (told,) = whole["inputs"]
-    assert (told["path"], told["message"], told["found"]["files"]) == ("data", "data: 1 file missing (4 bytes)", 1)
-    assert told["changes"]["removed"] == {"files": 1, "folders": 0, "bytes": 4, "names": ["b"]}
+    (reported,) = whole["inputs"]
+    assert (reported["path"], reported["message"], reported["found"]["files"]) == (
+        "data",
+        "data: 1 file missing (4 bytes)",
+        1,
+    )
+    assert reported["changes"]["removed"] == {"files": 1, "folders": 0, "bytes": 4, "names": ["b"]}
 
 
 def test_moved_inputs_of_a_plain_lock(project: Path) -> None:

@@ -34,13 +34,13 @@ from tests.support.runtime import make_lock
     ],
 )
 def test_the_next_command_is_that_of_the_verb(
-    typed: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: list[str], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``verify`` hints at ``verify``, with a script that is there; a misspelt option or script has its near name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fit.py").touch()
     assert cli.main(typed) == 2
-    assert capsys.readouterr().err.startswith(f"envbuild: {told}")
+    assert capsys.readouterr().err.startswith(f"envbuild: {reported}")
 
 
 def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
@@ -68,20 +68,20 @@ def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_behind_the_script(
-    command: tuple[str, ...], changes: dict[str, Any], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: tuple[str, ...], changes: dict[str, Any], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It went to the script: said if the script seems not to know it, never of options that a parser took."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "argv.py").write_text("import sys\nprint(sys.argv)\n")
-    said = misplaced(command, record(**changes), "verify")
-    assert said == (f"{told}: envbuild's own options come before the script" if told else "")
+    text = misplaced(command, record(**changes), "verify")
+    assert text == (f"{reported}: envbuild's own options come before the script" if reported else "")
 
 
 def test_a_package_that_is_missing() -> None:
     """A program that ends for want of a module gets the way out before the general advice; others do not."""
-    said = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
-    assert _missing_module(said) == ("if pandas is a package, add it to requirements in the spec and lock again; else ")
-    assert _missing_module(f"{said}OSError: gone\n") == ""
+    text = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
+    assert _missing_module(text) == ("if pandas is a package, add it to requirements in the spec and lock again; else ")
+    assert _missing_module(f"{text}OSError: gone\n") == ""
 
 
 def test_a_network_that_the_engine_does_not_know() -> None:

@@ -107,11 +107,11 @@ def test_traces_become_strips() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    typed: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    typed: list[str], reported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is written, and the next command is named."""
     assert cli.main(["report", *typed]) == 2
-    assert capsys.readouterr().err == f"envbuild: {told.format(tmp_path)}\n"
+    assert capsys.readouterr().err == f"envbuild: {reported.format(tmp_path)}\n"
     assert not Path("report.html").exists()
 
 

@@ -110,8 +110,8 @@ def test_no_lock_at_all_is_told_in_json_too(project: Path, capsys: pytest.Captur
     """``--check --json`` prints an object whatever the answer is: a lock that is not there is not fresh."""
     (project / "pylock.t.toml").unlink()
     assert cli.main(["lock", "--check", "--json"]) == 11
-    told = json.loads(capsys.readouterr().out)
-    assert (told["fresh"], told["reasons"]) == (
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["fresh"], reported["reasons"]) == (
         False,
         ["cannot read the lock pylock.t.toml: No such file or directory"],
     )
@@ -234,13 +234,13 @@ def test_harmful_variables_are_refused_when_locking(project: Path, capsys: pytes
     ],
 )
 def test_a_damaged_lock_is_refused(
-    damage: Callable[[bytes], bytes], told: str, project: Path, capsys: pytest.CaptureFixture[str]
+    damage: Callable[[bytes], bytes], reported: str, project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A lock that was cut off or altered is exit 11."""
     lock = project / "pylock.t.toml"
     lock.write_bytes(damage(lock.read_bytes()))
     assert cli.main(["build"]) == 11
-    assert capsys.readouterr().err.startswith(told)
+    assert capsys.readouterr().err.startswith(reported)
 
 
 def test_stale_inputs_are_changed_new_or_gone() -> None:

@@ -47,12 +47,12 @@ from tests.support.runtime import make_lock
     ],
 )
 def test_what_cannot_be_meant_is_exit_2(
-    typed: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: list[str], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Options that exclude each other and numbers out of range are said before anything is done."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(typed) == 2
-    assert capsys.readouterr().err.startswith(f"envbuild: {told}\n")
+    assert capsys.readouterr().err.startswith(f"envbuild: {reported}\n")
 
 
 def test_the_programs_arguments_are_untouched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,12 +158,12 @@ def test_a_strict_check_asks_for_a_strict_proof(proved: LoadedLock) -> None:
         ),
     ],
 )
-def test_what_has_changed_makes_it_stale(proved: LoadedLock, change: Any, told: str) -> None:
+def test_what_has_changed_makes_it_stale(proved: LoadedLock, change: Any, reported: str) -> None:
     """Exit 11, what has changed, and the command that proves it anew."""
     change(proved.folder)
     with pytest.raises(LockError) as error:
         check(proved)
-    assert error.value.message == f"pylock.digits.verified.json is stale\n  {told}"
+    assert error.value.message == f"pylock.digits.verified.json is stale\n  {reported}"
     assert error.value.hint == "verify again: envbuild verify train.py -x"
 
 
@@ -178,8 +178,12 @@ def test_a_stale_proof_is_told_in_json_too(
     assert json.loads(capsys.readouterr().out) == {"fresh": False, "reasons": ["code: lib/model.py has changed"]}
     (proved.folder / "lib/model.py").write_text("x = 1")
     assert cli.main(command) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["fresh"], told["reasons"], told["attestation"]) == (True, [], "pylock.digits.verified.json")
+    reported = json.loads(capsys.readouterr().out)
+    assert (reported["fresh"], reported["reasons"], reported["attestation"]) == (
+        True,
+        [],
+        "pylock.digits.verified.json",
+    )
     attestation.path_of(proved.path).unlink()
     assert cli.main(command) == 11
     assert json.loads(capsys.readouterr().out)["fresh"] is False

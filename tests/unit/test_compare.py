@@ -62,12 +62,12 @@ def layer(path: Path, *entries: tuple[Entry, bytes]) -> Path:
     ],
 )
 def test_a_layers_difference_is_told_by_path_and_field(
-    tmp_path: Path, entry: Entry, data: bytes, told: list[str]
+    tmp_path: Path, entry: Entry, data: bytes, reported: list[str]
 ) -> None:
     """Each field that differs is a line with both values."""
     old = layer(tmp_path / "old", (FOLDER, b""), (FILE, b"hello"), (LINK, b""))
     new = layer(tmp_path / "new", (FOLDER, b""), (entry, data), (LINK, b""))
-    assert [str(item) for item in layer_differences(old, new)] == told
+    assert [str(item) for item in layer_differences(old, new)] == reported
     assert list(layer_differences(old, old)) == []
 
 

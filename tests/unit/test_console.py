@@ -86,12 +86,12 @@ def test_streams(capsys: pytest.CaptureFixture[str]) -> None:
         speaker.detail("detail")
         speaker.note("note")
         speaker.result({"ü": 1, "a": [2]})
-        said = capsys.readouterr()
-        told = "" if speaker.quiet else "envbuild: note\n"
+        sentence = capsys.readouterr()
+        reported = "" if speaker.quiet else "envbuild: note\n"
         line = "" if speaker.quiet else "a         b\n"
         result = '{\n  "a": [\n    2\n  ],\n  "ü": 1\n}\n'
-        assert said.out == (result if speaker.as_json else line)
-        assert said.err == (line if speaker.as_json else "") + told
+        assert sentence.out == (result if speaker.as_json else line)
+        assert sentence.err == (line if speaker.as_json else "") + reported
     Console(verbose=True).detail("detail")
     assert capsys.readouterr() == ("", "          detail\n")
 

@@ -258,9 +258,9 @@ def test_files_of_other_commits() -> None:
         (Tree(), "0 files changed since A"),
     ],
 )
-def test_files_are_counted_by_what_became_of_them(tree: Tree, told: str) -> None:
+def test_files_are_counted_by_what_became_of_them(tree: Tree, reported: str) -> None:
     """No count of nothing but "0 changed" beside files that came."""
-    assert sentences(record(), record(B, inputs={"data": sha("e")}), trees={"data": tree}) == [f"data/: {told}"]
+    assert sentences(record(), record(B, inputs={"data": sha("e")}), trees={"data": tree}) == [f"data/: {reported}"]
 
 
 def test_a_clock_is_no_result() -> None:
@@ -507,11 +507,11 @@ def test_a_checkpoint_that_one_run_found() -> None:
     """Where nothing else is reason enough, files are told that were there before one run and not before the other."""
     (output,) = other_results().outputs
     found = (msgspec.structs.replace(output, change="changed"),)
-    told = (
+    reported = (
         "model.npz at the start: (not there) → there before "
         "(an earlier run left it: the program may have gone on from there)"
     )
-    assert sentences(record(), other_results(outputs=found)) == [told]
+    assert sentences(record(), other_results(outputs=found)) == [reported]
     assert (
         sentences(record(), record(B, outputs=(msgspec.structs.replace(record().outputs[0], change="changed"),))) == []
     )

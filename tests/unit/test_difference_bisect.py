@@ -37,15 +37,15 @@ def run_of(name: str, program: Callable[[Setting], str] = made, **changes: Any) 
     return msgspec.structs.replace(started, metrics={found: ((0, 1.0),)})
 
 
-def planned(a: Record, b: Record, at_hand: set[str] = ALL, **known: Any) -> Plan:
-    return plan(a, b, Context(**{"lock_a": LOCK, "lock_b": LOCK, **known}), at_hand, ["train.py", "lr"])
+def planned(a: Record, b: Record, available: set[str] = ALL, **known: Any) -> Plan:
+    return plan(a, b, Context(**{"lock_a": LOCK, "lock_b": LOCK, **known}), available, ["train.py", "lr"])
 
 
 def found(
-    a: Record, b: Record, program: Callable[[Setting], str] = made, at_hand: set[str] = ALL
+    a: Record, b: Record, program: Callable[[Setting], str] = made, available: set[str] = ALL
 ) -> tuple[Answer, list[str]]:
     """Search with a program; returns the answer and the names of all runs."""
-    steps = search(planned(a, b, at_hand), a, b)
+    steps = search(planned(a, b, available), a, b)
     names = []
     step = next(steps)
     while True:
@@ -152,16 +152,18 @@ def test_a_lock_is_toggled_with_its_image_unless_only_data_differs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "at_hand", "lock", "why"),
+    ("changes", "available", "lock", "why"),
     [
         ({}, ALL - {sha("7")}, LOCK, "lib/model.py is not at hand as A read it"),
         ({"command": ("python", "train.py", "--token", "***")}, ALL, LOCK, "its command has a masked argument"),
         ({}, ALL, None, "its lock was not kept"),
     ],
 )
-def test_what_keeps_a_run_from_being_run_again(changes: dict[str, Any], at_hand: set[str], lock: Any, why: str) -> None:
+def test_what_keeps_a_run_from_being_run_again(
+    changes: dict[str, Any], available: set[str], lock: Any, why: str
+) -> None:
     """Before anything is run."""
-    assert planned(record(A, **changes), record(B), at_hand, lock_a=lock).impossible == why
+    assert planned(record(A, **changes), record(B), available, lock_a=lock).impossible == why
 
 
 @pytest.mark.parametrize(

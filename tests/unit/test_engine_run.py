@@ -81,27 +81,27 @@ def test_a_tap_sees_standard_output_after_it_was_written(tty: bool, monkeypatch:
 
 def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """If nobody reads standard output any more, as with ``| head``, the program is told once; errors still arrive."""
-    said: list[bytes] = []
+    text: list[bytes] = []
 
     def write(number: int, part: memoryview) -> int:
         if number == 1:
             raise BrokenPipeError
-        said.append(bytes(part))
+        text.append(bytes(part))
         return len(part)
 
     monkeypatch.setattr(attach.os, "write", write)
     hung_up: list[bool] = []
     copy_output(Stream([frame(1, b"a"), frame(1, b"b"), frame(2, b"c")]), False, lambda: hung_up.append(True))
     assert hung_up == [True]
-    assert said == [b"c"]
+    assert text == [b"c"]
 
 
 def test_a_terminal_has_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a terminal there are no frames."""
-    said: list[tuple[int, bytes]] = []
-    monkeypatch.setattr(attach.os, "write", lambda number, part: said.append((number, bytes(part))) or len(part))
+    text: list[tuple[int, bytes]] = []
+    monkeypatch.setattr(attach.os, "write", lambda number, part: text.append((number, bytes(part))) or len(part))
     copy_output(Stream([b"\x01\x00", b"x"]), True, lambda: None)
-    assert said == [(1, b"\x01\x00"), (1, b"x")]
+    assert text == [(1, b"\x01\x00"), (1, b"x")]
 
 
 def test_signals_are_kept_until_the_program_runs() -> None:

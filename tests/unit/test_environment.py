@@ -22,10 +22,10 @@ SITE = "opt/env/lib/python3.11/site-packages"
 
 def pack(*paths: Path, executable: str = "") -> tuple[Layer, Contents, dict[str, tuple[int, bytes | str]], list[int]]:
     """Pack wheels; returns the layer, its contents, what is in the tar, and what progress was told."""
-    output, told = io.BytesIO(), [0]
+    output, reported = io.BytesIO(), [0]
     wheels = [WheelFile(name=path.name, path=path) for path in paths]
-    layer, contents = pack_wheels(output, wheels, "3.11", executable=executable, advance=told.append)
-    return layer, contents, members(output.getvalue()), told
+    layer, contents = pack_wheels(output, wheels, "3.11", executable=executable, advance=reported.append)
+    return layer, contents, members(output.getvalue()), reported
 
 
 def members(data: bytes) -> dict[str, tuple[int, bytes | str]]:
@@ -74,9 +74,9 @@ def test_an_empty_environment() -> None:
 def test_progress_ends_at_the_packed_size(tmp_path: Path) -> None:
     """Progress is told no more than the archive's bytes, with large members in steps."""
     path = make_wheel(tmp_path, "a", files={"big.bin": os.urandom(5 << 20), "small.py": "x"})
-    told = pack(path)[3]
-    assert (5 << 20) < sum(told) <= path.stat().st_size
-    assert max(told) <= (1 << 20) + 1024
+    reported = pack(path)[3]
+    assert (5 << 20) < sum(reported) <= path.stat().st_size
+    assert max(reported) <= (1 << 20) + 1024
 
 
 def test_the_later_wheel_wins(tmp_path: Path) -> None:

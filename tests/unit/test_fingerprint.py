@@ -54,11 +54,11 @@ def test_nonsense_is_not_recorded(path: Path, found: dict[str, Any]) -> None:
 
 def test_handed_over_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
     """The guard gets the recorded parts, unless nothing is recorded or the lock does not ask for them."""
-    assert fingerprint.hand_over(path, LOCK, tmp_path) is False
+    assert fingerprint.pass_to_container(path, LOCK, tmp_path) is False
     fingerprint.record_first(path, LOCK, FOUND)
-    assert fingerprint.hand_over(path, make_lock(), tmp_path) is False
+    assert fingerprint.pass_to_container(path, make_lock(), tmp_path) is False
     assert not (tmp_path / fingerprint.EXPECTED).exists()
-    assert fingerprint.hand_over(path, LOCK, tmp_path) is True
+    assert fingerprint.pass_to_container(path, LOCK, tmp_path) is True
     assert json.loads((tmp_path / fingerprint.EXPECTED).read_bytes())["parts"] == FOUND["parts"]
 
 
@@ -90,7 +90,7 @@ def test_damaged(path: Path, text: str) -> None:
     file = fingerprint.path_of(path)
     file.write_text(text)
     with pytest.raises(LockError, match=f"the fingerprint {file} cannot be read: ") as raised:
-        fingerprint.hand_over(path, LOCK, path.parent)
+        fingerprint.pass_to_container(path, LOCK, path.parent)
     assert raised.value.hint == (
         f"restore it from version control, or delete it: the next run records it anew: rm {file}"
     )

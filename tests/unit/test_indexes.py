@@ -126,6 +126,6 @@ def test_transport_is_translated_unless_uv_knows(tmp_path: Path) -> None:
         "UV_INSECURE_HOST": "a.invalid b.invalid:81",
         "UV_PRERELEASE": "allow",
     }
-    told = {"SSL_CERT_FILE": "/uv.pem", "UV_HTTP_TIMEOUT": "3", "https_proxy": "http://other.invalid"}
-    found = configured({**environ, **told}, tmp_path).environment
+    reported = {"SSL_CERT_FILE": "/uv.pem", "UV_HTTP_TIMEOUT": "3", "https_proxy": "http://other.invalid"}
+    found = configured({**environ, **reported}, tmp_path).environment
     assert not {"SSL_CERT_FILE", "UV_HTTP_TIMEOUT", "HTTPS_PROXY"} & set(found)

@@ -38,7 +38,7 @@ ROOT = folder(b"")
 OLD = (ROOT, file(b"a"), folder(b"d"), file(b"d/x"), folder(b"d-"), link(b"l", b"a"))
 
 
-def told(old: Iterable[Entry], new: Iterable[Entry]) -> tuple[str, list[str]]:
+def reported(old: Iterable[Entry], new: Iterable[Entry]) -> tuple[str, list[str]]:
     """Compare; return the summary, and the named with the word for what happened to them."""
     found = compare_trees(manifest(*old), manifest(*new))
     return found.summary("missing"), found.lines("missing")
@@ -92,12 +92,12 @@ KINDS = {
 def test_each_kind_of_change_is_named(kind: str) -> None:
     """What happened is counted and named, each thing once."""
     new, expected = KINDS[kind]
-    assert told(OLD, new) == expected
+    assert reported(OLD, new) == expected
 
 
 def test_an_input_that_changed_its_kind() -> None:
     """A folder that is a file now: the input itself has changed, and what was in it is missing."""
-    summary, lines = told(OLD, [file(b"", B, 3)])
+    summary, lines = reported(OLD, [file(b"", B, 3)])
     assert summary == "1 file changed, 3 files and 1 empty folder missing (20 bytes)"
     assert lines == [
         "changed  the input itself (was a folder, is a file)",

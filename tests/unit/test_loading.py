@@ -171,8 +171,8 @@ def test_what_the_engine_refused_is_told_by_its_cause(tmp_path: Path) -> None:
             made[1].path.write_bytes(b"x" * made[1].size)
         with pytest.raises(BuildError if damaged else EngineError) as caught, begin(engine) as load:
             load.finish(layout.image(plan(), made))
-        said = f"{made[1].path} is not as it was made: expected sha256 {made[1].digest}"
-        assert caught.value.message == (said if damaged else "cannot pull: digest mismatch")
+        text = f"{made[1].path} is not as it was made: expected sha256 {made[1].digest}"
+        assert caught.value.message == (text if damaged else "cannot pull: digest mismatch")
 
 
 class FakeCache:

@@ -179,19 +179,19 @@ def test_the_way_to_choose_a_lock_is_the_commands_own(folder: Path, capsys: pyte
     ways |= dict.fromkeys(commands, "pylock.a.toml as the last argument")
     for command, way in ways.items():
         assert cli.main([*command]) == 2
-        told = f"envbuild: {folder} holds 2 locks: pylock.a.toml, pylock.b.toml\n  → choose one: {way}\n"
-        assert capsys.readouterr().err == told
+        reported = f"envbuild: {folder} holds 2 locks: pylock.a.toml, pylock.b.toml\n  → choose one: {way}\n"
+        assert capsys.readouterr().err == reported
 
 
 def test_a_spec_where_a_lock_is_wanted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is told as what it is, with the lock that it has or how to get one."""
     _write()
-    told = "envbuild: spec.yaml is a spec; its lock is pylock.t.toml\n  → "
+    reported = "envbuild: spec.yaml is a spec; its lock is pylock.t.toml\n  → "
     assert cli.main(["build", "spec.yaml"]) == 2
-    assert capsys.readouterr().err == f"{told}lock it first: envbuild lock spec.yaml\n"
+    assert capsys.readouterr().err == f"{reported}lock it first: envbuild lock spec.yaml\n"
     assert cli.main(["lock", "--quiet"]) == 0
     assert cli.main(["build", "spec.yaml"]) == 2
-    assert capsys.readouterr().err == f"{told}name that: pylock.t.toml\n"
+    assert capsys.readouterr().err == f"{reported}name that: pylock.t.toml\n"
     (folder / "o.yaml").write_text("x: y\n")
     assert cli.main(["build", "o.yaml"]) == 2
     assert capsys.readouterr().err.startswith("envbuild: o.yaml is no lock\n")

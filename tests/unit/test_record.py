@@ -108,8 +108,8 @@ def test_equal_content_is_told_apart_from_equal_bytes() -> None:
     assert (compare(one, two), same_tensors(one, two)) == (("b",), ("a",))
     other = saved("a", "cc", "z", w="11", v="33", u="44")
     assert different_tensors(one.outputs[0], other) == ("v", "u")
-    said = summary(msgspec.structs.replace(one, same_bits_as=one.id, same_tensors_in=("a",)))
-    assert said.endswith(" · same tensors as run 01JD000000 · other bytes in: a")
+    text = summary(msgspec.structs.replace(one, same_bits_as=one.id, same_tensors_in=("a",)))
+    assert text.endswith(" · same tensors as run 01JD000000 · other bytes in: a")
 
 
 @pytest.mark.parametrize(
@@ -189,9 +189,9 @@ def test_which_gpus_are_named_is_no_choice() -> None:
         ("interrupted", None, ""),
     ],
 )
-def test_what_a_verdict_means(state: Any, found: GuardVerdict | None, said: str) -> None:
+def test_what_a_verdict_means(state: Any, found: GuardVerdict | None, text: str) -> None:
     """What ran without a verdict, or past a guard that was off, is not verified; what did not run is neither."""
-    assert verified(state, found) == said
+    assert verified(state, found) == text
 
 
 def test_comparison_names_every_file_that_differs() -> None:

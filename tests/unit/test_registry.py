@@ -106,7 +106,7 @@ def test_challenges() -> None:
     assert parse_challenge("Negotiate abc") == parse_challenge("") == {}
 
 
-class Asked:
+class Requests:
     """A token server that keeps what it was asked."""
 
     def __init__(self, answer: bytes = b'{"token": "t"}') -> None:
@@ -124,7 +124,7 @@ SCOPE = "repository:a/b:pull,push"
 
 def test_a_token_for_a_password() -> None:
     """The token server gets user and password, and what the token is for; the token is asked for once."""
-    ask = Asked()
+    ask = Requests()
     found = Authorization(HOST, lambda: Credentials(username="u", password="p"), ask, plain=False)
     assert found.header(SCOPE) == ""
     assert found.refused(BEARER, SCOPE, "")
@@ -137,7 +137,7 @@ def test_a_token_for_a_password() -> None:
 
 def test_a_token_for_a_token() -> None:
     """An identity token is exchanged as OAuth2 has it: in the body, never in the address."""
-    ask = Asked(b'{"access_token": "t"}')
+    ask = Requests(b'{"access_token": "t"}')
     found = Authorization(HOST, lambda: Credentials(token="refresh"), ask, plain=False)
     assert found.refused(BEARER, SCOPE, "")
     ((method, url, _, data),) = ask.calls
@@ -147,7 +147,7 @@ def test_a_token_for_a_token() -> None:
 
 def test_a_password_is_not_sent_in_the_clear() -> None:
     """A token server without TLS gets nothing."""
-    ask = Asked()
+    ask = Requests()
     found = Authorization(HOST, lambda: Credentials(username="u", password="p"), ask, plain=False)
     with pytest.raises(RegistryError) as caught:
         found.refused(BEARER.replace("https", "http"), SCOPE, "")
@@ -159,10 +159,10 @@ def test_a_password_is_not_sent_in_the_clear() -> None:
 
 def test_a_refused_password_is_not_tried_again() -> None:
     """The same header twice is of no use."""
-    found = Authorization(HOST, lambda: Credentials(username="u", password="p"), Asked(), plain=False)
+    found = Authorization(HOST, lambda: Credentials(username="u", password="p"), Requests(), plain=False)
     assert found.refused('Basic realm="x"', SCOPE, "")
     assert not found.refused('Basic realm="x"', SCOPE, found.header(SCOPE))
-    nobody = Authorization(HOST, lambda: None, Asked(), plain=False)
+    nobody = Authorization(HOST, lambda: None, Requests(), plain=False)
     assert not nobody.refused('Basic realm="x"', SCOPE, "")
     assert not nobody.known
 
@@ -187,9 +187,9 @@ def test_error_answers() -> None:
     body = json.dumps({"errors": [{"code": "DENIED", "message": "no\x1b[31m", "detail": "ghp_" + "a" * 30}]}).encode()
     error = answer_error(403, "Forbidden", body, "")
     assert (error.codes, error.reason) == (("DENIED",), "403 Forbidden (no [31m: ***)")
-    said = refused("push x", HOST, error, known=True)
-    assert said.message == f"cannot push x: {HOST} answered 403 Forbidden (no [31m: ***)"
-    assert said.hint.endswith(f"docker login {HOST}")
+    sentence = refused("push x", HOST, error, known=True)
+    assert sentence.message == f"cannot push x: {HOST} answered 403 Forbidden (no [31m: ***)"
+    assert sentence.hint.endswith(f"docker login {HOST}")
     assert answer_error(500, "", b"<html>", "").reason == "500"
     assert answer_error(429, "", b"[]", "7").delay == 7.0
     assert answer_error(503, "", b"", "").transient
@@ -235,14 +235,14 @@ def test_gzip_is_unpacked_within_limits() -> None:
     for step in (1, 7, len(packed)):
         chunks = (packed[start : start + step] for start in range(0, len(packed), step))
         assert b"".join(unpacked(chunks, len(data), "x")) == data
-    for wrong, limit, said in (
+    for wrong, limit, sentence in (
         (packed[:-3], 1 << 20, "x ends too early"),
         (b"no gzip at all", 1 << 20, "x cannot be decompressed"),
         (gzip.compress(bytes(1 << 20)), 1000, "x holds more than 1000 bytes"),
     ):
         with pytest.raises(IntegrityError) as caught:
             list(unpacked(iter((wrong,)), limit, "x"))
-        assert caught.value.message.startswith(said)
+        assert caught.value.message.startswith(sentence)
 
 
 def test_where_an_image_was_published(tmp_path: Path) -> None:

@@ -300,18 +300,18 @@ def test_interrupted_programs_are_told(project: Path) -> None:
     begun = threading.Event()
 
     def work(request: ContainerRun, folder: Path) -> int:
-        told = threading.Event()
+        reported = threading.Event()
 
         def send(name: str) -> None:
             signals.append(name)
-            told.set()
+            reported.set()
 
         assert request.watcher is not None
         request.watcher.started(send)
         if len(engine.asked) == 1:
             return 0
         begun.set()
-        assert told.wait(60)
+        assert reported.wait(60)
         return 130
 
     engine = Engine(work)

@@ -348,11 +348,11 @@ def test_outputs_are_compared_down_to_the_tensor() -> None:
         two, outputs=(*two.outputs, kept, other, msgspec.structs.replace(bytes_only, sha256=sha("e")))
     )
     read = page(one, two)
-    for said in (
+    for printed in (
         "model.npz differs", "log.txt equal bytes", "new.npz only in B", "z.npz equal tensors, other bytes",
         "1 tensor, 1 differs", "kernel float32 3 bbbbbbbbbbbb cccccccccccc",
     ):  # fmt: skip
-        assert said in read.text, said
+        assert printed in read.text, printed
     order = [text for name, text in read.texts if name == "code" and text.endswith((".npz", ".txt"))]
     assert order == ["model.npz", "new.npz", "z.npz", "log.txt"]
 

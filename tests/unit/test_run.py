@@ -335,7 +335,7 @@ def test_gpus_are_handed_over_as_locked(
     driver: bool,
     support: GpuSupport,
     asked: Gpus | None,
-    said: str,
+    text: str,
 ) -> None:
     """As many as locked, all if the lock sets no number, none if it wants none, and what the caller names instead.
 
@@ -346,7 +346,7 @@ def test_gpus_are_handed_over_as_locked(
     engine = Engine(support=support)
     record = run(a_request(project, "train.py", **changes), engine)
     assert engine.asked[0].gpus == asked
-    assert record.gpus == said
+    assert record.gpus == text
 
 
 def test_an_engine_elsewhere_is_asked_as_locked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +390,7 @@ def test_overrides_reach_the_guard_and_the_record(project: Path) -> None:
     ],
 )
 def test_the_record_says_whether_the_host_was_verified(
-    project: Path, verdict: dict[str, Any] | None, said: str
+    project: Path, verdict: dict[str, Any] | None, text: str
 ) -> None:
     """A run past the guard is known by its record: not verified."""
 
@@ -400,7 +400,7 @@ def test_the_record_says_whether_the_host_was_verified(
             (folder / "verdict.json").write_text(json.dumps(whole))
         return 0
 
-    assert run(a_request(project, "train.py"), Engine(action)).verified == said
+    assert run(a_request(project, "train.py"), Engine(action)).verified == text
 
 
 def test_the_fingerprint_is_kept_and_handed_on(project: Path) -> None:

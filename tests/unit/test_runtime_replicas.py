@@ -55,7 +55,7 @@ def test_examples_for_ranks() -> None:
     assert [replicas.uneven_examples(*case) for case in ((61, 1, False), (62, 2, True), (0, 2, False))] == [""] * 3
 
 
-class Told:
+class Process:
     """Stands for the process: keeps what it is told."""
 
     def __init__(self) -> None:
@@ -84,14 +84,14 @@ def test_data_parallel() -> None:
             """Scatter."""
             return "scattered"
 
-    told: Any = Told()
-    for_replicas.set_up_data_parallel(SimpleNamespace(DataParallel=DataParallel), told)
+    reported: Any = Process()
+    for_replicas.set_up_data_parallel(SimpleNamespace(DataParallel=DataParallel), reported)
     batch = SimpleNamespace(shape=(7, 3), chunk=None)
     assert DataParallel().scatter((batch,), {}, [0]) == "scattered"
-    assert told.warnings == []
+    assert reported.warnings == []
     for _ in range(2):
         assert DataParallel().scatter((), {"x": batch, "flag": True}, [0, 1]) == "scattered"
-    assert [text[:52] for text in told.aloud] == ["DataParallel: a batch of 7 does not divide evenly ov"]
+    assert [text[:52] for text in reported.aloud] == ["DataParallel: a batch of 7 does not divide evenly ov"]
     assert DataParallel.scatter.__doc__ == "Scatter."
 
 
@@ -102,11 +102,11 @@ def test_only_the_first_rank_speaks() -> None:
         def __init__(self, dataset: Any, rank: int) -> None:
             self.dataset, self.num_replicas, self.rank, self.drop_last = dataset, 2, rank, False
 
-    first, second = Told(), Told()
+    first, second = Process(), Process()
     original = DistributedSampler.__init__
-    for told, rank in ((first, 0), (second, 1)):
+    for reported, rank in ((first, 0), (second, 1)):
         DistributedSampler.__init__ = original  # type: ignore[method-assign]
-        for_replicas.set_up_sampler(SimpleNamespace(DistributedSampler=DistributedSampler), told)  # type: ignore[arg-type]
+        for_replicas.set_up_sampler(SimpleNamespace(DistributedSampler=DistributedSampler), reported)  # type: ignore[arg-type]
         DistributedSampler([1, 2, 3], rank)
     assert (len(first.warnings), len(first.aloud)) == (1, 1)
     assert (len(second.warnings), len(second.aloud)) == (1, 0)
@@ -114,7 +114,7 @@ def test_only_the_first_rank_speaks() -> None:
 
 def test_keras_2() -> None:
     """Keras 2 tells batch size and tail by methods, Keras 3 by attributes, and neither always knows."""
-    told: Any = Told()
+    reported: Any = Process()
     two = SimpleNamespace(num_replicas_in_sync=2)
     for adapter in (
         SimpleNamespace(batch_size=lambda: 8, partial_batch_size=lambda: 3),
@@ -122,6 +122,6 @@ def test_keras_2() -> None:
         SimpleNamespace(batch_size=None, partial_batch_size=None),
         SimpleNamespace(),
     ):
-        for_replicas._adapted(told, two, adapter)
-    for_replicas._adapted(told, SimpleNamespace(num_replicas_in_sync=1), SimpleNamespace(batch_size=7))
-    assert [text[:40] for text in told.warnings] == ["tf.distribute: the last batch of each ep"]
+        for_replicas._adapted(reported, two, adapter)
+    for_replicas._adapted(reported, SimpleNamespace(num_replicas_in_sync=1), SimpleNamespace(batch_size=7))
+    assert [text[:40] for text in reported.warnings] == ["tf.distribute: the last batch of each ep"]

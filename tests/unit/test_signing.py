@@ -187,7 +187,7 @@ def test_whose_signature_counts(tmp_path: Path) -> None:
     assert trust("awskms:///alias/images") == Trust(key="awskms:///alias/images")
     assert trust(f"{WORKFLOW}@{ISSUER}") == Trust(identity=WORKFLOW, issuer=ISSUER)
     assert trust(f"a@b.example@{ISSUER}") == Trust(identity="a@b.example", issuer=ISSUER)
-    for text, told in (
+    for text, reported in (
         (str(private), f"--require-signature {private}: this is a private key"),
         (str(other), f"--require-signature {other}: this is not a public key"),
         ("nowhere.pub", "--require-signature nowhere.pub: No such file or directory"),
@@ -196,7 +196,7 @@ def test_whose_signature_counts(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError) as caught:
             trust(text)
-        assert caught.value.message == told
+        assert caught.value.message == reported
 
 
 def test_who_signs(tmp_path: Path) -> None:

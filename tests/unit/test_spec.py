@@ -385,13 +385,13 @@ def test_a_slip_in_a_specs_path_starts_no_second_project(tmp_path: Path, monkeyp
     (tmp_path / "spec.yaml").write_text("name: x\n")
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path / "src")
-    told = {}
+    reported = {}
     for path in ("spec.yaml", "../nodir/spec.yaml", "../foo.yaml", "..", "."):
         with pytest.raises(SpecError) as caught:
             load_spec(Path(path))
-        told[path] = caught.value.hint
+        reported[path] = caught.value.hint
     there = "name the spec that is there: ../spec.yaml"
-    assert told == {
+    assert reported == {
         "spec.yaml": there,
         "../nodir/spec.yaml": there,
         "../foo.yaml": there,
@@ -407,13 +407,13 @@ def test_a_slip_in_a_specs_path_starts_no_second_project(tmp_path: Path, monkeyp
 def test_a_package_alone_is_no_file(tmp_path: Path) -> None:
     """``requirements: numpy`` means a package where no such file is; a file's name stays a file's."""
     spec = tmp_path / "spec.yaml"
-    told = []
+    reported = []
     for text in ("numpy>=2", "requirements.txt", "-r x"):
         spec.write_text(f"name: x\nrequirements: {text}\n")
         with pytest.raises(SpecError) as caught:
             load_spec(spec)
-        told.append(caught.value.problems[0].message)
-    assert told == [
+        reported.append(caught.value.problems[0].message)
+    assert reported == [
         'no file "numpy>=2" in the spec\'s folder — for a package, write a list: [numpy>=2]',
         'no file "requirements.txt" in the spec\'s folder',
         'no file "-r x" in the spec\'s folder',

@@ -57,8 +57,8 @@ def test_every_commented_key_works_when_uncommented(tmp_path: Path) -> None:
     assert len(chosen) == len(keys)
     spec = parse_spec("\n".join(line[2:] if line in chosen else line for line in lines))
     assert (spec.hardware.kernel, spec.cuda, spec.run.network) == (">=5.10", "auto", "bridge")
-    said = {name: requirement.value for name, requirement in spec.hardware.fields.items()}
-    assert said == {"cpu": "x86-64-v3", "gpu.model": "NVIDIA H200", "gpu.count": 1}
+    sentence = {name: requirement.value for name, requirement in spec.hardware.fields.items()}
+    assert sentence == {"cpu": "x86-64-v3", "gpu.model": "NVIDIA H200", "gpu.count": 1}
     assert (spec.env, spec.inputs) == ({"KERAS_BACKEND": "tensorflow"}, ("data",))
 
 

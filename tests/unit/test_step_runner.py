@@ -33,8 +33,8 @@ def test_without_an_engine_namespaces_take_its_place(
     """Where none answers and none was asked for, steps run without one, and that is said."""
     monkeypatch.setenv("ENVBUILD_ENGINE", chosen)
     assert isinstance(step_runner(Store(tmp_path), Console()), NamespaceSteps)
-    said = " ".join(capsys.readouterr().out.split())
-    assert said == "engine none answers build steps run in namespaces of this kernel"
+    text = " ".join(capsys.readouterr().out.split())
+    assert text == "engine none answers build steps run in namespaces of this kernel"
 
 
 def test_none_asks_no_engine(

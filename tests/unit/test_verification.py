@@ -44,7 +44,7 @@ def ran(*outputs: Output, **changes: Any) -> Ran:
     return Ran(record=record(**{"outputs": outputs, "metrics": {}, **changes}), **own)
 
 
-def said(sign: str, lines: int, **masked: int) -> Printed:
+def text(sign: str, lines: int, **masked: int) -> Printed:
     """What a stream came to."""
     return Printed(lines=lines, sha256=sign, unordered=sign, masked=masked)
 
@@ -55,7 +55,7 @@ def said(sign: str, lines: int, **masked: int) -> Printed:
 def test_equal_runs_are_identical_and_say_what_was_compared() -> None:
     """Files, steps, metrics and what is printed count."""
     runs = [
-        ran(output(), trace="t", steps=1240, tensors=8, metrics={"loss": ((1, 0.5),)}, stdout=said("a", 9, times=2))
+        ran(output(), trace="t", steps=1240, tensors=8, metrics={"loss": ((1, 0.5),)}, stdout=text("a", 9, times=2))
         for number in range(3)
     ]
     verdict = judge(runs, 3)
@@ -70,7 +70,7 @@ def test_equal_runs_are_identical_and_say_what_was_compared() -> None:
 def test_what_is_printed_counts_always(stream: str) -> None:
     """A constant file does not hide that runs print other results."""
     name = {"stdout": "standard output", "stderr": "standard error"}[stream]
-    runs = [ran(output(), **{stream: said(sign, 2)}) for sign in "aab"]
+    runs = [ran(output(), **{stream: text(sign, 2)}) for sign in "aab"]
     verdict = judge(runs, 3)
     assert (verdict.outcome, verdict.groups, verdict.differs) == ("different", ((0, 1), (2,)), (name,))
     assert judge(runs[:2], 2).compared == ("1 file", f"2 lines of {name}")
@@ -90,7 +90,7 @@ def test_lines_of_several_processes_come_in_any_order() -> None:
 
 def test_what_is_masked_is_said() -> None:
     """By stream the lines, and the metrics that are measurements."""
-    runs = [ran(stdout=said("a", 9, times=2), metrics={"loss": ((1, 0.5),), "fps": ((1, 9.0),)})] * 2
+    runs = [ran(stdout=text("a", 9, times=2), metrics={"loss": ((1, 0.5),), "fps": ((1, 9.0),)})] * 2
     assert judge(runs, 2).masked == ("metrics: fps", "standard output: 2 lines with times")
 
 

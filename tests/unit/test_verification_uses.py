@@ -197,8 +197,8 @@ def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
     assert (cause.where, cause.weight) == ("t.py:2", 94)
     assert diagnosed(known, record(), plain, plain) == ()
     assert diagnosed(known, record(), nan, nan) == ()
-    spoilt = record(metrics={"loss": ((0, float("nan")),)})
-    assert diagnosed(known, spoilt)[0].what.endswith("it shows in what it measured")
+    damaged = record(metrics={"loss": ((0, float("nan")),)})
+    assert diagnosed(known, damaged)[0].what.endswith("it shows in what it measured")
 
 
 def test_a_diagnosing_run_is_made_where_it_may_tell_more() -> None:

@@ -118,9 +118,9 @@ def test_what_users_get_is_pinned_alike() -> None:
     assert document["permissions"] == {}
     assert {name for name, job in jobs(path) if "write" in job["permissions"].values()} == {"publish"}
     script = (ROOT / "templates" / "ci" / "envbuild.sh").read_text()
-    told = [step["run"] for step in steps(path) if "run" in step]
-    told += [line for job in _gitlab_jobs() for line in job["script"]]
-    for command in told:
+    reported = [step["run"] for step in steps(path) if "run" in step]
+    reported += [line for job in _gitlab_jobs() for line in job["script"]]
+    for command in reported:
         program, name, step, *_ = command.split()
         assert (program, name) == ("sh", "ci/envbuild.sh")
         assert f"\n{step}() {{" in script
@@ -204,7 +204,7 @@ def test_what_is_built_follows_what_changed(tmp_path: Path, monkeypatch: pytest.
     ],
 )
 def test_actionlint_runs_where_it_can_be_had(
-    tmp_path: Path, tool: str, variables: dict[str, str], code: int, said: str
+    tmp_path: Path, tool: str, variables: dict[str, str], code: int, sentence: str
 ) -> None:
     """The one on PATH, else its pinned release by Go; without either it is said, and on GitHub an error."""
     (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
@@ -220,4 +220,4 @@ def test_actionlint_runs_where_it_can_be_had(
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout.strip().removeprefix("actionlint: ")) == (code, said)
+    assert (done.returncode, done.stdout.strip().removeprefix("actionlint: ")) == (code, sentence)

@@ -141,8 +141,8 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import verify
 
-    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
-    prepared = prepare(shared, beside)
+    stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
+    prepared = prepare(shared, stderr_only)
     request, engine = prepared.request, prepared.engine
     with prefer_guard_error(request.lock, shared, engine):
         result = verify(request, engine, options, console)
@@ -176,8 +176,8 @@ def _measure(shared: RunOptions, options: VerifyOptions, console: Console) -> in
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import measure
 
-    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
-    prepared = prepare(shared, beside)
+    stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
+    prepared = prepare(shared, stderr_only)
     with prefer_guard_error(prepared.request.lock, shared, prepared.engine):
         result = measure(prepared.request, prepared.engine, options, console)
     if result.outcome != "measured":
@@ -234,10 +234,10 @@ def _bisect(result: DiffResult, console: Console, *, offline: bool) -> Answer:
     from envbuild.operations import build as operation
     from envbuild.operations.bisect import bisect
 
-    beside = Console(quiet=console.quiet, verbose=console.verbose, beside=True)
+    stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
 
     def build(path: Path) -> ImageRecord:
-        return operation.build(path, beside, offline=offline).record
+        return operation.build(path, stderr_only, offline=offline).record
 
     return bisect(result, connect=connect, build=build, events=console)
 

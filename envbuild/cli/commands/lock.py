@@ -94,7 +94,7 @@ def lock(
     from envbuild.cli.render import lock as render
     from envbuild.operations import lock as operation
 
-    console = Console(quiet=quiet, verbose=verbose, as_json=as_json, beside=summary is not None)
+    console = Console(quiet=quiet, verbose=verbose, as_json=as_json, stderr_only=summary is not None)
     _refuse_contradictions(check=check, update_inputs=update_inputs, host=host, summary=summary, as_json=as_json)
     if update_inputs:
         updated = operation.update_inputs(spec, console)

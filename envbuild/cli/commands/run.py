@@ -80,7 +80,7 @@ def run(
         memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors, trace=trace, guard=guard,
         offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
-    console = Console(quiet=quiet, verbose=verbose, beside=True)
+    console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
     record = operation.run(options, console).record
     console.note(summary(record))
     if note := misplaced(options.command, record, "run"):

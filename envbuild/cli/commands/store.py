@@ -124,13 +124,15 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * _SIZES[match[2]])
 
 
-Place = Annotated[str, typer.Argument(metavar="DIR|oci://HOST/REPO", help="A folder, or a registry's repository.")]
+RemoteArgument = Annotated[
+    str, typer.Argument(metavar="DIR|oci://HOST/REPO", help="A folder, or a registry's repository.")
+]
 Everything = Annotated[bool, typer.Option("--all", "-a", help="All locks instead of some.")]
 
 
 @store.command()
 def push(
-    place: Place,
+    place: RemoteArgument,
     locks: Locks = None,
     everything: Everything = False,
     layers: Annotated[bool, typer.Option("--layers", help="Copy the layers made of them, too.")] = False,
@@ -151,7 +153,7 @@ def push(
 
 @store.command()
 def pull(
-    place: Place,
+    place: RemoteArgument,
     locks: Locks = None,
     everything: Everything = False,
     layers: Annotated[

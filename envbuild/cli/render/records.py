@@ -58,7 +58,7 @@ def lines(record: Record) -> Iterator[tuple[str, ...]]:
         yield "problem", record.problem
     yield "options", *_options(record.options)
     if record.gpus:
-        yield "gpus", record.gpus, *_handed_over(record.verdict)
+        yield "gpus", record.gpus, *_visible_gpus(record.verdict)
     yield "lock", record.lock.file, _digest(record.lock.sha256)
     yield "image", _digest(record.image)
     if record.script:
@@ -113,7 +113,7 @@ def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
             yield "", f"{allowed}{plain(check.field)}: locked {plain(check.locked)}, found {plain(check.found)}"
 
 
-def _handed_over(verdict: GuardVerdict | None) -> Iterator[str]:
+def _visible_gpus(verdict: GuardVerdict | None) -> Iterator[str]:
     """Yield the GPUs that the guard saw in the container."""
     for device in verdict.gpu.devices if verdict and verdict.gpu else ():
         yield plain(" ".join((device.name, device.mig, device.uuid)).replace(" none ", " "))

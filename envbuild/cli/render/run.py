@@ -12,8 +12,8 @@ def summary(record: Record) -> str:
     parts = [f"run {record.id[:10]} {'refused' if record.state == 'refused' else 'recorded'}"]
     if record.verdict is not None:
         parts.append(f"guard {record.verdict.duration_ms:.0f} ms")
-    if said := doubt(record):
-        parts.append(said)
+    if sentence := doubt(record):
+        parts.append(sentence)
     if record.out_of_memory:
         parts.append("ended for want of memory")
     count = len(record.outputs)

@@ -79,8 +79,8 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     """Return message and hint about a program that did not run to a good end."""
     record, runs = result.runs[0].record, len(result.runs)
     if result.verdict.outcome == "refused":
-        said = result.last_words.rstrip("\n")
-        return f"the guard refused to start the program; nothing was compared\n{said}", ""
+        message = result.last_words.rstrip("\n")
+        return f"the guard refused to start the program; nothing was compared\n{message}", ""
     ended = "ended for want of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
     shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-_LAST_LINES:])

@@ -67,7 +67,7 @@ def deliver(
     skip = _lowest_held(last, held() or ())
     new = {layer.digest: layer.size for layer in last.layers if layer.digest not in skip}
     with progress.phase("load", sum(new.values())) as advance:
-        load(_told(last.archive(skip), advance))
+        load(_reporting(last.archive(skip), advance))
     return Delivered(how="load", sent=frozenset(new), why=why)
 
 
@@ -170,14 +170,14 @@ class _Meter:
         if name not in self._sizes:
             return
         size, detail = self._sizes[name], event.get("progressDetail") or {}
-        told = 0 if "units" in detail else min(int(detail.get("current") or 0), size)
+        done = 0 if "units" in detail else min(int(detail.get("current") or 0), size)
         match status:
             case "Downloading":
-                now = told // 2
+                now = done // 2
             case "Download complete" | "Verifying Checksum":
                 now = size // 2
             case "Extracting":
-                now = size // 2 + told // 2
+                now = size // 2 + done // 2
             case "Already exists" | "Pull complete":
                 now = size
             case _:
@@ -201,7 +201,7 @@ def _lowest_held(parcel: Parcel, chains: Collection[tuple[str, ...]]) -> frozens
     return frozenset(names[: next(counts, 0)])
 
 
-def _told(archive: Iterator[bytes], advance: Advance) -> Iterator[bytes]:
+def _reporting(archive: Iterator[bytes], advance: Advance) -> Iterator[bytes]:
     """Count the bytes of an archive on their way."""
     for chunk in archive:
         yield chunk

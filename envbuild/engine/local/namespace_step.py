@@ -69,7 +69,7 @@ def main() -> None:
     try:
         if request["unshare"]:
             _call("make a user namespace", _LIBC.unshare, _CLONE_NEWUSER)
-            _say(map=True)
+            _send(map=True)
             sys.stdin.buffer.readline()
         _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         if remove := request.get("remove"):
@@ -77,9 +77,9 @@ def main() -> None:
             return
         _run(request)
     except _RefusedError as refused:
-        _say(failed=refused.args[0], reason=refused.args[1])
+        _send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
-        _say(failed=error.strerror or str(error), reason=error.errno or 0)
+        _send(failed=error.strerror or str(error), reason=error.errno or 0)
 
 
 def _run(request: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ def _run(request: dict[str, Any]) -> None:
             _unpack(tar, strict=request["owners"])
     code, output = command.run()
     missing = not os.path.lexists(request["result"])
-    _say(code=code, output=output, missing=missing)
+    _send(code=code, output=output, missing=missing)
     if code == 0 and not missing:
         with open(1, "wb", buffering=1 << 20, closefd=False) as stream:
             _pack(request["result"], stream)
@@ -227,9 +227,9 @@ class _Command:
         self._check(os.read(self._fault, 1 << 12))
         return (code if code >= 0 else 128 - code), tail.decode(errors="replace")
 
-    def _check(self, told: bytes) -> None:
-        if told.strip():
-            raise _RefusedError(*json.loads(told))
+    def _check(self, message: bytes) -> None:
+        if message.strip():
+            raise _RefusedError(*json.loads(message))
 
 
 def _mount_proc(place: str) -> None:
@@ -317,7 +317,7 @@ def _call(what: str, function: Any, *arguments: Any) -> None:
         raise _RefusedError(what, ctypes.get_errno())
 
 
-def _say(**fields: Any) -> None:
+def _send(**fields: Any) -> None:
     os.write(_STATUS, json.dumps(fields).encode() + b"\n")
 
 

@@ -134,17 +134,17 @@ def _judge(step: Step, process: subprocess.Popen[bytes]) -> None:
     for line in process.stderr:
         if not line.startswith(b"{"):
             raise _broken(line + process.stderr.read())
-        told = json.loads(line)
-        if told.get("map"):
+        answer = json.loads(line)
+        if answer.get("map"):
             assert process.stdin is not None  # noqa: S101 - a pipe
             _map(process.pid, owners=step.result == "/")
             process.stdin.write(b"\n")
             process.stdin.flush()
-        elif "failed" in told:
-            raise _refused(told)
-        elif told["code"] != 0:
-            raise _failed(step, int(told["code"]), str(told["output"]))
-        elif told["missing"]:
+        elif "failed" in answer:
+            raise _refused(answer)
+        elif answer["code"] != 0:
+            raise _failed(step, int(answer["code"]), str(answer["output"]))
+        elif answer["missing"]:
             raise BuildError(f"{' '.join(step.command[:3])} left no {step.result}")
         else:
             return
@@ -245,12 +245,12 @@ def _failed(step: Step, code: int, output: str) -> BuildError | EngineError:
     return BuildError(f"{' '.join(step.command[:3])} failed with exit code {code}; the end of its output:\n{shown}")
 
 
-def _refused(told: Mapping[str, Any]) -> EngineError:
+def _refused(answer: Mapping[str, Any]) -> EngineError:
     """Say what the kernel refused."""
-    reason = int(told["reason"])
-    if reason == errno.ENOSPC and "namespace" not in told["failed"]:
-        return _no_space(told["failed"])
-    message = f"cannot run a build step without a container engine: cannot {told['failed']}: {os.strerror(reason)}"
+    reason = int(answer["reason"])
+    if reason == errno.ENOSPC and "namespace" not in answer["failed"]:
+        return _no_space(answer["failed"])
+    message = f"cannot run a build step without a container engine: cannot {answer['failed']}: {os.strerror(reason)}"
     return EngineError(message, _ALLOW if reason in _FORBIDDEN else "")
 
 
@@ -269,5 +269,7 @@ def _no_space(text: str) -> EngineError:
 
 def _broken(text: bytes) -> EngineError:
     """Say that the script ended as it never should."""
-    said = text.decode(errors="replace").strip().splitlines()
-    return EngineError(f"a build step's process ended early{': ' + said[-1] if said else ''}", "run the command again")
+    sentence = text.decode(errors="replace").strip().splitlines()
+    return EngineError(
+        f"a build step's process ended early{': ' + sentence[-1] if sentence else ''}", "run the command again"
+    )

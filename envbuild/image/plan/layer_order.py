@@ -48,7 +48,7 @@ class LayerSpec:
 
 def layers(lock: Lock) -> tuple[LayerSpec, ...]:
     """Return an image's layers, bottom first, in the order of the lock's layout version."""
-    return _ORDERS[lock.layout](lock)
+    return _BY_LAYOUT[lock.layout](lock)
 
 
 def interpreter(lock: Lock) -> str:
@@ -166,5 +166,5 @@ def _code(folders: tuple[str, ...]) -> str:
     return sha256_json([[name, sha256_bytes(path.read_bytes())] for name, path in files])
 
 
-_ORDERS: Mapping[int, Callable[[Lock], tuple[LayerSpec, ...]]] = {1: _layers_1, 2: _layers_2}
+_BY_LAYOUT: Mapping[int, Callable[[Lock], tuple[LayerSpec, ...]]] = {1: _layers_1, 2: _layers_2}
 """By layout version. A published one stays as it is: locks keep theirs."""

@@ -26,10 +26,10 @@ def clean(stderr: str) -> tuple[str, list[str]]:
     lines = [line for line in text.splitlines() if not line.startswith(("warning:", "Resolved ", "Using "))]
     blocks = re.split(r"(?m)^\s*hint:", "\n".join(lines))
     body = re.sub(r"(?m)^\s*(?:error:|cause:|Caused by:|[×╰─▶├│]+)", " ", blocks[0])
-    said = " ".join(body.split())
-    said = said.replace("No solution found when resolving dependencies: ", "")
-    said = said.replace("No solution found when resolving dependencies ", "")
-    return said, [" ".join(block.split()) for block in blocks[1:]]
+    sentence = " ".join(body.split())
+    sentence = sentence.replace("No solution found when resolving dependencies: ", "")
+    sentence = sentence.replace("No solution found when resolving dependencies ", "")
+    return sentence, [" ".join(block.split()) for block in blocks[1:]]
 
 
 def failure(stderr: str, target: Target) -> EnvbuildError:
@@ -39,31 +39,31 @@ def failure(stderr: str, target: Target) -> EnvbuildError:
         stderr: what it said.
         target: what it resolved for.
     """
-    said, hints = clean(stderr)
-    if unknown := _UNKNOWN.search(said):
-        return _unknown(unknown[1], said)
-    if _NETWORK.search(said) and "unsatisfiable" not in said:
+    sentence, hints = clean(stderr)
+    if unknown := _UNKNOWN.search(sentence):
+        return _unknown(unknown[1], sentence)
+    if _NETWORK.search(sentence) and "unsatisfiable" not in sentence:
         hint = "check the index, its certificate and your proxy in uv's or pip's configuration, then lock again"
-        if _AUTH.search(said):
+        if _AUTH.search(sentence):
             hint = "put the user name and password into the index address or ~/.netrc, then lock again"
-        return IntegrityError(f"a package index cannot be read: {said}", hint)
-    if lacking := sorted({match[1] or match[2] for match in _NO_WHEEL.finditer(" ".join([said, *hints]))}):
+        return IntegrityError(f"a package index cannot be read: {sentence}", hint)
+    if lacking := sorted({match[1] or match[2] for match in _NO_WHEEL.finditer(" ".join([sentence, *hints]))}):
         found = "".join(f" ({hint})" for hint in hints if "only found wheels" in hint or "Wheels are available" in hint)
         return ResolveError(
-            f"no wheel for {target}: {', '.join(lacking)}: {said}{found}", BUILD_ONE.format(" ".join(lacking))
+            f"no wheel for {target}: {', '.join(lacking)}: {sentence}{found}", BUILD_ONE.format(" ".join(lacking))
         )
     hint = "loosen one of the requirements, or choose another python in the spec, then lock again"
     if any("dependency confusion" in text for text in hints):
         hint = "if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock"
-    return ResolveError(f"the Python requirements cannot be met: {said}", hint)
+    return ResolveError(f"the Python requirements cannot be met: {sentence}", hint)
 
 
-def _unknown(name: str, said: str) -> ResolveError:
+def _unknown(name: str, sentence: str) -> ResolveError:
     """Return the error for a name that no index knows."""
     popular = package_data.data("popular.txt").decode().split()
     near = nearest(name, popular)
     perhaps = f" — perhaps {near}" if near and near != name else ""
     return ResolveError(
-        f"{quote(name)} exists nowhere on the configured indexes{perhaps}: {said}",
+        f"{quote(name)} exists nowhere on the configured indexes{perhaps}: {sentence}",
         f"correct the name{f': {near}' if perhaps else ''}, or configure the index that has it for uv or pip",
     )

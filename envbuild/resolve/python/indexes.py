@@ -98,10 +98,10 @@ class _Places:
 
     def links(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return uv's variable for links, together with those that uv is told of already."""
-        told = [place for place in environ.get("UV_FIND_LINKS", "").split(",") if place]
+        reported = [place for place in environ.get("UV_FIND_LINKS", "").split(",") if place]
         if not self._links:
             return {}
-        return {"UV_FIND_LINKS": ",".join([*(place.replace(",", "%2C") for place in self._links), *told])}
+        return {"UV_FIND_LINKS": ",".join([*(place.replace(",", "%2C") for place in self._links), *reported])}
 
     def take(self, pip: Mapping[str, str], *, strategy: str) -> None:
         """Translate where pip looks; ``strategy`` is uv's for several indexes, or empty if the user chose one."""

@@ -181,5 +181,5 @@ def _arguments(question: Question, wheels: Sequence[Path], source: Path, output:
 def _complaint(stderr: str) -> str:
     """Return pip's explanation without Python's trace and without long lists of versions."""
     lines = stderr.split("Traceback (most recent call last)")[0].splitlines()
-    told = " ".join(line.strip().removeprefix("ERROR: ") for line in lines if not line.startswith("WARNING"))
-    return _VERSIONS.sub(r"(from versions: … \1)", told).split(" To fix this ")[0]
+    reported = " ".join(line.strip().removeprefix("ERROR: ") for line in lines if not line.startswith("WARNING"))
+    return _VERSIONS.sub(r"(from versions: … \1)", reported).split(" To fix this ")[0]

@@ -61,11 +61,11 @@ def with_tensors(outputs: Iterable[Output], found: Mapping[str, Any], asked: Seq
 
 def with_reasons(outputs: Sequence[Output]) -> tuple[Output, ...]:
     """Say of each checkpoint that nothing here reads what does: of TensorFlow's only with its data beside it."""
-    beside = {output.path.rpartition(".data-")[0] for output in outputs}
+    with_data = {output.path.rpartition(".data-")[0] for output in outputs}
 
     def reason(output: Output) -> str:
         stem, dot, suffix = output.path.rpartition(".")
-        return CHECKPOINTS.get(dot + suffix, "") if suffix != "index" or stem in beside else ""
+        return CHECKPOINTS.get(dot + suffix, "") if suffix != "index" or stem in with_data else ""
 
     return tuple(msgspec.structs.replace(each, unread=why) if (why := reason(each)) else each for each in outputs)
 
