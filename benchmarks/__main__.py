@@ -1,4 +1,4 @@
-"""Run benchmarks and print Markdown tables: all, or those named; ``peers`` stands for all that begin with peers-.
+"""Run benchmarks and print Markdown tables: all, or those named; ``peers`` represents all that begin with peers-.
 
 Every ratio is measured in one run on one machine, the contestants in turn. What is measured, how and against whom:
 docs/explanation/benchmarks.md.
@@ -21,12 +21,12 @@ ON_REQUEST = {**peers.ON_REQUEST, "image-cuda": BENCHMARKS.pop("image-cuda")}
 
 
 def text(benchmarks: dict[str, cases.Benchmark]) -> str:
-    """List names, and the first sentence of what each says of itself."""
+    """List names, and the first sentence of what each reports of itself."""
     return "\n".join(f"  {name:<18} {(run.__doc__ or '').splitlines()[0]}" for name, run in benchmarks.items())
 
 
 def chosen(names: Iterable[str]) -> list[str]:
-    """Return the benchmarks that names and groups stand for, in order. Raises ``ValueError`` for an unknown one."""
+    """Return the benchmarks that names and groups represent, in order. Raises ``ValueError`` for an unknown one."""
     found: list[str] = []
     for name in names:
         group = [each for each in BENCHMARKS if each.startswith(f"{name}-")]
@@ -55,7 +55,7 @@ try:
 except ValueError as unknown:
     parser.error(f"unknown: {unknown}")
 
-# A run that is told to end takes its engine and images away, as one that comes to its end.
+# A run that gets SIGTERM takes its engine and images away, as one that comes to its end.
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 for name in wanted:
     with tempfile.TemporaryDirectory(prefix=f"envbuild-bench-{name}-") as folder:

@@ -100,7 +100,7 @@ def _project(folder: Path, name: str, spec: str) -> Path:
 
 
 def _store(project: Path, root: Path) -> dict[str, str]:
-    """Fill a store of its own with a project's files, as hard links; returns the variable that names it."""
+    """Fill a separate store with a project's files, as hard links; returns the variable that names it."""
     shared, own = Store(), Store(root)
     (path,) = project.glob("pylock.*.toml")
     lock = locks.load(path)

@@ -283,7 +283,7 @@ def _peer(engine: NewEngine, context: Path, prepare: Callable[[], None], name: s
 
 
 def _buildah(folder: Path, shop: Workshop, project: Project, clean: Callable[[], None]) -> list[Case]:
-    """Return buildah with a storage of its own, if it is installed."""
+    """Return buildah with a separate storage, if it is installed."""
     if not shutil.which("buildah"):
         return []
     storage = shop.folder / "storage"

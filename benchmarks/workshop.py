@@ -1,7 +1,7 @@
-"""What the image benchmarks stand on: projects, the same wheels as build contexts for others, an engine of its own.
+"""What the image benchmarks are on: projects, the same wheels as build contexts for others, a separate engine.
 
 Nothing comes from a registry: the base image of all peers is a Debian that envbuild built, with pip, venv and uv in it.
-Everything lies in one temporary folder, the engine is one of ``scripts/second-engine.sh``; both go with the process.
+Everything is in one temporary folder, the engine is one of ``scripts/second-engine.sh``; both go with the process.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Project:
         return str(json.loads(file.read_text())["reference"])
 
     def forget(self) -> list[str]:
-        """Remove what a build recorded beside the lock; returns the image it named, if there was one."""
+        """Remove what a build recorded next to the lock; returns the image it named, if there was one."""
         recorded = list(self.folder.glob("pylock.*.json"))
         images = [self.reference()] if recorded else []
         for file in recorded:
@@ -80,7 +80,7 @@ class Project:
 
 
 class Workshop:
-    """Projects of one framework over a store of their own, filled with their files and nothing else."""
+    """Projects of one framework over a separate store, filled with their files and nothing else."""
 
     def __init__(self, name: str) -> None:
         self.requirement = FRAMEWORKS[name]

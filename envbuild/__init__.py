@@ -1,4 +1,4 @@
-"""envbuild: machine-learning training that repeats to the last bit, or refuses to start and says why.
+"""envbuild: machine-learning training that repeats to the last bit, or refuses to start and explains why.
 
 The verbs are functions of this package, described in ``envbuild.api``; nothing of it is loaded before it is used.
 """

@@ -166,7 +166,7 @@ def run(
         events: receives progress.
 
     Raises:
-        UsageError: the script or a mount does not exist, or lies outside the project.
+        UsageError: the script or a mount does not exist, or is outside the project.
         HostMismatchError: declared data is not as locked, or this machine plainly cannot run it.
         EngineError: the engine does not answer or could not run the container.
     """
@@ -190,7 +190,7 @@ def verify(
     offline: bool = False,
     events: Events | None = None,
 ) -> Verification:
-    """Run a program several times, compare everything it leaves, and say why runs differ if they do.
+    """Run a program several times, compare everything it leaves, and explain why runs differ if they do.
 
     ``result.verdict.outcome`` is ``identical``, ``different``, ``failed`` or ``refused``. Where runs are equal an
     attestation is written next to the lock.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Check the workflows with actionlint: the one on PATH or, with Go, its pinned release, which Go's checksum database vouches
-# for. Where there is neither, say so; on GitHub's runners, which have Go, it must run.
+# for. Where there is neither, report it; on GitHub's runners, which have Go, it must run.
 set -eu
 cd "$(dirname "$0")/.."
 release=github.com/rhysd/actionlint/cmd/actionlint@v1.7.12

@@ -2,7 +2,7 @@
 # Make sure that there is a C compiler (cc), which the tests' GPU stand-in is built with; run it as often as you like.
 # Usage: scripts/ensure-compiler.sh
 # A compiler that works is left as it is. Otherwise, as root on Debian and its kin, installs gcc and libc6-dev.
-# Exit status: 0 there is one; 1 there is none, and the message says what to install.
+# Exit status: 0 there is one; 1 there is none, and the message states what to install.
 set -eu
 
 say() { printf 'compiler  %s\n' "$*"; }

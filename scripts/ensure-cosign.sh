@@ -5,7 +5,7 @@
 # (signatures checked), with lists of its own, and unpacked into the cache: the machine's apt state stays as it is.
 # ENVBUILD_COSIGN_SUITE names a suite (default: trixie, which has 2.5.0; Debian 12 has none), and asks for that one
 # whatever is on PATH. Needs Debian or its kin, with a mirror in its apt configuration.
-# Exit status: 0 there is one; 1 there is none, and the message says what to install.
+# Exit status: 0 there is one; 1 there is none, and the message states what to install.
 set -eu
 suite=${ENVBUILD_COSIGN_SUITE:-trixie}
 base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild/cosign

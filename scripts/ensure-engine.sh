@@ -3,7 +3,7 @@
 # Usage: scripts/ensure-engine.sh
 # An engine that answers (DOCKER_HOST, docker context, the usual sockets) is left as it is. Otherwise, as root on Debian
 # and its kin, installs docker.io from the distribution and starts it: by systemd where that runs, else by hand.
-# Exit status: 0 an engine answers; 15 none does (envbuild's own code for that), and the message says what to do.
+# Exit status: 0 an engine answers; 15 none does (envbuild's own code for that), and the message states what to do.
 set -eu
 socket=/var/run/docker.sock
 log_dir=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild

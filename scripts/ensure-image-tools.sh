@@ -1,9 +1,9 @@
 #!/bin/sh
-# Make sure that there is what the tests need beside Docker: podman with its init program, uidmap, skopeo and umoci for
+# Make sure that there is what the tests need next to Docker: podman with its init program, uidmap, skopeo and umoci for
 # engines and exports, ssh-keygen for signed attestations; run it as often as you like.
 # Usage: scripts/ensure-image-tools.sh
 # What is there is left as it is. What is missing is installed, as root on Debian and its kin.
-# Exit status: 0 all are there; 1 some are not, and the message says what to install.
+# Exit status: 0 all are there; 1 some are not, and the message states what to install.
 set -eu
 
 say() { printf 'tools     %s\n' "$*"; }

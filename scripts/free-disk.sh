@@ -1,6 +1,6 @@
 #!/bin/sh
 # Make room on a runner of GitHub Actions: empty folders that it brings and that nobody needs here.
-# Usage: scripts/free-disk.sh FOLDER   (what lies in the folders below FOLDER is removed, the folders themselves stay)
+# Usage: scripts/free-disk.sh FOLDER   (what is in the folders below FOLDER is removed, the folders themselves stay)
 # Refuses to run anywhere else: it deletes.
 set -eu
 [ "${GITHUB_ACTIONS:-}" = true ] || {

@@ -4,7 +4,7 @@
     scripts/image-records.py [NAME…]    build what lacks a record, several GB for those with CUDA; then the table
     scripts/image-records.py --table    the table alone; asks no index, needs no envbuild and no engine
 
-A record of an earlier state of its lock says nothing about this one: it is removed.
+A record of an earlier state of its lock reports nothing about this one: it is removed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def row(name: str) -> str:
 
 
 def build(name: str) -> None:
-    """Build a lock's image into a folder that is thrown away; the record stays beside the lock."""
+    """Build a lock's image into a folder that is thrown away; the record stays next to the lock."""
     folder = ROOT / "lockfiles" / name
     environment = dict(os.environ)
     if "+cpu" not in (folder / "spec.yaml").read_text(encoding="utf-8"):  # as in lockfiles.sh

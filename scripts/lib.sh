@@ -15,7 +15,7 @@ print(json.loads(connection.getresponse().read())["Version"])
 PYTHON
 }
 
-# Wait for a process that was told to end: ended PID WHAT
+# Wait for a process that was signalled to end: ended PID WHAT
 ended() {
     waited=0
     while kill -0 "$1" 2>/dev/null; do

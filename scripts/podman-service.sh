@@ -6,7 +6,7 @@
 #   stop   ends it and removes its images and containers
 # As root it is podman of the system. Any other user gets podman of that user, which needs newuidmap and ranges of the user's
 # own in /etc/subuid and /etc/subgid.
-# Exit status: 0 it answers; 15 it cannot run here, and the message says why.
+# Exit status: 0 it answers; 15 it cannot run here, and the message states why.
 set -eu
 if [ "$(id -u)" = 0 ]; then
     run=/run/envbuild-podman data=/var/tmp/envbuild-podman

@@ -39,12 +39,12 @@ propose() {
     base=$(git rev-parse --abbrev-ref HEAD)
     git checkout --quiet -B "$branch"
     git apply "$folder/locks.patch"
-    # The digests of the images before say nothing about these locks; new ones: make records.
+    # The digests of the images before report nothing about these locks; new ones: make records.
     "${PYTHON:-python3}" scripts/image-records.py --table
     git add -- lockfiles
     git -c user.name="github-actions[bot]" -c user.email="41898282+github-actions[bot]@users.noreply.github.com" \
         commit --quiet -m "$title"
-    # The helper hands the token to git; it stands in no address, no file and no log.
+    # The helper hands the token to git; it is in no address, no file and no log.
     gh auth setup-git
     git push --quiet --force "${GITHUB_SERVER_URL:-https://github.com}/$GITHUB_REPOSITORY" "HEAD:refs/heads/$branch"
     if gh pr view "$branch" --json state --jq .state 2>/dev/null | grep -qx OPEN; then

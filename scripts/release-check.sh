@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compare what two systems built of a release, and take it if it is equal and what the tag says.
+# Compare what two systems built of a release, and take it if it is equal and what the tag reports.
 # Usage: scripts/release-check.sh ONE OTHER TARGET   (ONE and OTHER as scripts/wheel.sh left them; the tag is in GITHUB_REF_NAME)
 # Exit status: 0 the files, without SHA256SUMS, are in TARGET; 16 the two differ; 1 they are damaged or of another version.
 set -eu
@@ -18,7 +18,7 @@ cmp -s "$one/SHA256SUMS" "$other/SHA256SUMS" || {
 version=${GITHUB_REF_NAME#v}
 for file in "envbuild-$version-py3-none-any.whl" "envbuild-$version.tar.gz"; do
     [ -f "$one/$file" ] || {
-        say "the tag says $version, but there is no $file: raise the version in pyproject.toml first" >&2
+        say "the tag is $version, but there is no $file: raise the version in pyproject.toml first" >&2
         exit 1
     }
 done

@@ -17,7 +17,7 @@ profile=$(mktemp -d "${TMPDIR:-/tmp}/report-shots.XXXXXX")
 trap 'rm -rf "$profile"' EXIT
 trap 'exit 130' INT TERM
 
-shoot() { # shoot OPTION...: what the page says to the console (a refused style, say) is shown
+shoot() { # shoot OPTION...: what the page reports to the console (a refused style, say) is shown
     "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$profile" \
         --enable-logging=stderr "$@" "file://$page" 2>&1 | grep CONSOLE || true
 }

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Bring up a second, newer Docker engine beside the machine's own, for tests: Debian's packages of a later suite, unpacked
+# Bring up a second, newer Docker engine next to the machine's own, for tests: Debian's packages of a later suite, unpacked
 # into the cache; own data, own socket, no bridge and no firewall rules of its own.
 # Usage: scripts/second-engine.sh start|stop|clean [containerd|classic]
 #   start  prints DOCKER_HOST=unix://... on standard output; what is running already is used
 #   stop   ends it and removes its images and containers; the unpacked packages stay for the next time
 #   clean  stop both, and remove the packages too
 # The word is the image store: containerd's (default) or the classic one (overlay2). Both may run side by side.
-# ENVBUILD_SECOND_NAME=bench names one more engine of the kind, with data and a socket of its own.
+# ENVBUILD_SECOND_NAME=bench names one more engine of the kind, with its own data and socket.
 # Needs root and Debian with a mirror in its apt configuration. ENVBUILD_SECOND_SUITE names the suite (default: unstable).
-# With ENVBUILD_SECOND_MEMORY=1 images and containers lie in memory (tmpfs), which lists files in another order than a disk.
+# With ENVBUILD_SECOND_MEMORY=1 images and containers are in memory (tmpfs), which lists files in another order than a disk.
 set -eu
 suite=${ENVBUILD_SECOND_SUITE:-unstable}
 store=${2:-containerd}

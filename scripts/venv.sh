@@ -20,7 +20,7 @@ wanted=$(cat "$requirements" pyproject.toml | cksum)
 
 if [ ! -x "$directory/bin/python" ]; then
     say "virtual environment in $directory"
-    # Debian ships ensurepip in a package of its own: without it, venv fails half-way.
+    # Debian ships ensurepip in a separate package: without it, venv fails half-way.
     if ! "$python" -c 'import ensurepip' 2>/dev/null; then
         if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
             fail "Python's venv module is missing: sudo apt-get install python3-venv"

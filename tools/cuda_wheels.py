@@ -86,7 +86,7 @@ def _feature(index: Index, framework: str, files: list[File], plugins: Mapping[i
 def _row(
     framework: str, files: list[File], same: list[File], extra: str, asked: list[Requirement], index: Index
 ) -> Release | None:
-    """Join what one wheel says to a row; None if it asks for no CUDA runtime."""
+    """Join what one wheel reports to a row; None if it asks for no CUDA runtime."""
     chosen = {"tensorflow": "and-cuda", "jax": "with-cuda", "torch": ""}[framework]
     specifiers = {r.name.lower().replace("_", "-"): str(r.specifier) for r in asked if _applies(r, chosen)}
     toolkit = specifiers.get("cuda-toolkit", "")
@@ -113,7 +113,7 @@ def _row(
 
 
 def _applies(requirement: Requirement, extra: str) -> bool:
-    """Tell whether a requirement counts on x86-64 Linux with an extra."""
+    """Return whether a requirement counts on x86-64 Linux with an extra."""
     environment = {
         "platform_system": "Linux",
         "sys_platform": "linux",

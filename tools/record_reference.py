@@ -45,7 +45,7 @@ def _section(name: str, table: dict[str, Any]) -> str:
 
 
 def _described(docstring: str) -> tuple[str, dict[str, str]]:
-    """Return a docstring's text, and what it says of each attribute."""
+    """Return a docstring's text, and what it reports of each attribute."""
     head, _, rest = inspect.cleandoc(docstring).partition("Attributes:\n")
     meanings: dict[str, str] = {}
     names: list[str] = []

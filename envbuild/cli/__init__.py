@@ -65,7 +65,7 @@ def _invoked(arguments: Sequence[str], ended: list[int]) -> int:
 
         with ended_by_signals(ended):
             code = invoke(arguments)
-        if not ended:  # typer turns the interrupt into a code of its own and says nothing
+        if not ended:  # typer turns the interrupt into a separate code and prints nothing
             sys.stdout.flush()
         return code
     except EnvbuildError as error:
@@ -115,7 +115,7 @@ def _refused(error: OSError) -> int:
 
 
 def _directory_exists() -> bool:
-    """Tell whether the working directory still exists."""
+    """Return whether the working directory still exists."""
     try:
         os.getcwd()  # noqa: PTH109 - pathlib is not loaded yet
     except OSError:

@@ -29,17 +29,17 @@ _BOLD, _DIM, _RED, _RESET = "\033[1m", "\033[2m", "\033[31m", "\033[0m"
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Tell whether ``stream`` takes colour: a terminal, and neither ``NO_COLOR`` nor ``TERM=dumb`` is set."""
+    """Return whether ``stream`` takes colour: a terminal, and neither ``NO_COLOR`` nor ``TERM=dumb`` is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def wants_plain_lines() -> bool:
-    """Tell whether a continuous-integration service runs this, whose log is read by people later."""
+    """Return whether a continuous-integration service runs this, whose log is read by people later."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
 def describe(done: int, total: int | None, unit: str, seconds: float) -> str:
-    """Say how far a phase is: ``120 MB of 380 MB  31 MB/s`` or ``7 of 83 packages``.
+    """Describe how far a phase is: ``120 MB of 380 MB  31 MB/s`` or ``7 of 83 packages``.
 
     Args:
         done: units done.
@@ -63,7 +63,7 @@ class _Plain:
         self._lock = threading.Lock()
 
     def advance(self, amount: int) -> None:
-        """Count, and say so now and then."""
+        """Count, and report it now and then."""
         with self._lock:
             self._done += amount
             if (now := time.monotonic()) - self._reported >= _EVERY:
@@ -71,7 +71,7 @@ class _Plain:
                 self._report_progress(self._total)
 
     def finish(self) -> None:
-        """Say what it came to, if it took long enough for anybody to wonder."""
+        """Print its duration and rate, if it took long enough for anybody to wonder."""
         if time.monotonic() - self._began >= _LONG:
             self._report_progress(None)
 
@@ -136,7 +136,7 @@ class Console:
                 self.line(line.label, *line.columns, elapsed=line.elapsed)
 
     def note(self, text: str) -> None:
-        """Print a line of envbuild's own beside a program's output: standard error, prefixed."""
+        """Print a line of envbuild's own next to a program's output: standard error, prefixed."""
         if not self.quiet:
             print(f"envbuild: {text}", file=sys.stderr, flush=True)
 

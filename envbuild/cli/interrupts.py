@@ -3,7 +3,7 @@
 The first SIGINT, SIGTERM or SIGHUP raises ``KeyboardInterrupt`` in the main thread, so that containers and temporary
 files go. Unwinding may wait for a thread that reads from a socket, or the main thread may be inside a library that
 hears no signal; so a thread that waits for nothing but signals ends the process after ``GRACE`` seconds. A second
-signal ends it at once. What is left then is removed by a process of its own, or by the next command.
+signal ends it at once. What is left then is removed by a separate process, or by the next command.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import typer
 
 app = typer.Typer(
     name="envbuild",
-    help="Machine-learning training that repeats to the last bit, or refuses to start and says why.\n\n"
+    help="Machine-learning training that repeats to the last bit, or refuses to start and explains why.\n\n"
     "Start with:  envbuild init  ·  envbuild lock spec.yaml  ·  envbuild run train.py",
     epilog="Exit codes are documented in docs/reference/exit-codes.md; the program's own code passes through `run`.",
     rich_markup_mode=None,
@@ -39,7 +39,7 @@ FromFolders = Annotated[
 
 # Those of a program that is run, for `run` and `verify`.
 PROGRAM_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""Context settings of a command whose last argument is a program with arguments of its own."""
+"""Context settings of a command whose last argument is a program with its own arguments."""
 Program = Annotated[
     list[str] | None,
     typer.Argument(metavar="SCRIPT.py|-m MODULE|COMMAND [ARGS]...", help="What to run; its arguments untouched."),
@@ -55,7 +55,8 @@ Mounts = Annotated[
 NetworkName = Annotated[str | None, typer.Option("--network", help="none, bridge, host or a network of the engine.")]
 Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")]
 GpuChoice = Annotated[
-    str | None, typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to hand over; as locked by default.")
+    str | None,
+    typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to pass to the program; as locked by default."),
 ]
 Allow = Annotated[
     list[str] | None,

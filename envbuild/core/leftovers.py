@@ -1,4 +1,4 @@
-"""What a command that ends without unwinding leaves behind, and a process of its own that removes it.
+"""What a command that ends without unwinding leaves behind, and a separate process that removes it.
 
 Containers carry the mark of the process that made them, so engines find them without help; folders are registered here.
 """

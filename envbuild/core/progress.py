@@ -1,4 +1,4 @@
-"""How stages tell what they are doing, without knowing who listens.
+"""How stages report what they are doing, without knowing who listens.
 
 A stage opens a phase and advances it; the command line draws it (a bar on a terminal, plain lines in CI,
 nothing with ``--quiet``). Phases of different threads may be open at once.

@@ -11,7 +11,7 @@ _SECRET_WORD = re.compile(
     r"password|passwd|passphrase|pgpass|secret|apikey|credential"
     r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd|token)(?![a-z0-9])"
 )
-"""Within a lower-case variable name. Short words must stand alone: HF_TOKEN is one, TOKENIZERS_PARALLELISM is none."""
+"""Within a lower-case variable name. Short words must be whole words: HF_TOKEN matches, TOKENIZERS_PARALLELISM not."""
 _SECRET_OPTION = re.compile(
     r"--?(?:[\w-]*[-_])?(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
 )
@@ -60,7 +60,7 @@ def mask_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def holds_secret(text: str, *, names: bool = False) -> bool:
-    """Tell whether a file's text has anything that looks like a secret.
+    """Return whether a file's text has anything that looks like a secret.
 
     Args:
         text: of a program or a configuration.

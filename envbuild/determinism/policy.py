@@ -162,7 +162,7 @@ def forbidden(env: Mapping[str, str], path: str = "environment") -> list[Problem
 
     Args:
         env: variables that a person asks for.
-        path: field path that the variables stand under.
+        path: field path that the variables are under.
     """
     return [
         Problem(path=f"{path}.{row.name}", message=f'"{env[row.name]}" {row.message}')
@@ -177,7 +177,7 @@ def explain() -> Sequence[Variable]:
 
 
 def _applies(row: Variable, frameworks: Mapping[str, str], level: str, architecture: str, cpu: str) -> bool:
-    """Tell whether all conditions of a row hold."""
+    """Return whether all conditions of a row hold."""
     if LEVELS.index(row.level) > LEVELS.index(level):
         return False
     if (row.architecture and architecture not in row.architecture) or (row.cpu and cpu not in row.cpu):
@@ -189,7 +189,7 @@ def _applies(row: Variable, frameworks: Mapping[str, str], level: str, architect
 
 
 def _within(version: str, versions: str) -> bool:
-    """Tell whether a version is in a range; a pre-release counts as the release it leads to."""
+    """Return whether a version is in a range; a pre-release counts as the release it leads to."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 

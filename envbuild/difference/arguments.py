@@ -10,7 +10,7 @@ _OPTION = re.compile(r"--?[A-Za-z_][^=]*")
 
 
 def chunks(command: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield name and words of each piece: first, named ``""``, the program and what stands before the first option.
+    """Yield name and words of each piece: first, named ``""``, the program and what is before the first option.
 
     Words after an option belong to it up to the next option, since how many it takes is not known. An option that is
     given twice is one piece. What follows ``--`` belongs to that.

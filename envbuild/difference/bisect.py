@@ -21,7 +21,7 @@ Ending = Literal["found", "elsewhere", "unstable", "none"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One run to make: ``name`` says what is other than in A."""
+    """One run to make: ``name`` states what is other than in A."""
 
     name: str
     setting: Setting
@@ -147,7 +147,7 @@ def _answer(
 def _sentence(
     ending: Ending, plan: Plan, flips: tuple[Toggle, ...], partial: tuple[Toggle, ...], *, drifted: bool
 ) -> str:
-    """Say what came out."""
+    """Describe what came out."""
     stuck = f"; not tried: {', '.join(plan.stuck)}" if plan.stuck else ""
     if ending == "found":
         names = " and ".join(map(str, flips))
@@ -158,7 +158,7 @@ def _sentence(
         what = ", ".join(plan.stuck) or "something that no record holds"
         return f"A, run again here and now, gives B's result: the cause is what cannot be brought back: {what}"
     if ending == "unstable":
-        return "A gives another result each time, so that nothing can be told by toggling: envbuild verify finds where"
+        return "A gives another result each time, so that toggling shows nothing: envbuild verify finds where"
     text = "nothing that was tried gives B's result"
     if drifted:
         text += ", and A does not give its own any more"

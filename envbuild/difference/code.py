@@ -43,7 +43,7 @@ def script(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
 
 
 def modules(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
-    """Compare what was imported of the project; a script that was read as it was at the start is told of as such."""
+    """Compare what was imported of the project; a script that was read as it was at the start is reported as such."""
     scripts = {each.script.path for each in (a, b) if each.script} if _as_started(a) and _as_started(b) else set()
     return _read("modules", a, b, _files(a.modules, scripts), _files(b.modules, scripts), texts)
 
@@ -75,7 +75,7 @@ def git(a: Record, b: Record, context: Context, *, code_known: bool, explained: 
     Args:
         a, b: the runs.
         context: what is known of their locks and commits.
-        code_known: script and modules were recorded in both, so that git only stands for files of other kinds.
+        code_known: script and modules were recorded in both, so that git only accounts for files of other kinds.
         explained: a file that was read differs, which a commit merely brought.
     """
     if a.git is None or b.git is None:
@@ -116,7 +116,7 @@ def _edited(a: Git, b: Git) -> list[str]:
 
 
 def _known_elsewhere(a: Record, b: Record, context: Context) -> set[str]:
-    """Name what is compared by itself, whatever git says of it: code, declared data, results, lock and spec."""
+    """Name what is compared by itself, whatever git reports of it: code, declared data, results, lock and spec."""
     read = {file.path for each in (a, b) for file in (*each.modules, *each.configs, *each.reads)}
     left = {path for each in (a, b) for path in (*each.deleted, *(output.path for output in each.outputs))}
     scripts = {each.script.path for each in (a, b) if each.script}
@@ -172,7 +172,7 @@ def _other(
     after: tuple[str | None, ...] | None,
     texts: Mapping[str, str],
 ) -> Finding:
-    """Describe one file: by its lines if both texts are at hand."""
+    """Describe one file: by its lines if both texts are available."""
     one, other = (NOWHERE if each is None else " and ".join(map(digest, each)) for each in (before, after))
     details: tuple[str, ...] = ()
     if before is None or after is None:

@@ -38,7 +38,7 @@ def compare(a: Record, b: Record, context: Context | None = None) -> Difference:
 
     Args:
         a, b: their records; sentences read from A to B.
-        context: what is known beside the records, such as the content of the locks; the more of it, the more is named.
+        context: what is known next to the records, such as the content of the locks; the more of it, the more is named.
     """
     known = context or Context()
     sections = _sections(a, b, known)
@@ -63,7 +63,7 @@ def compare(a: Record, b: Record, context: Context | None = None) -> Difference:
 
 
 def _following(finding: Finding, a: Record, b: Record) -> Finding:
-    """Say of what a finding is the mere consequence, if it is one and does not say so itself."""
+    """Return the area that a finding follows from, if it follows from one and does not name it itself."""
     follows = ""
     if a.options.controls != b.options.controls and _of_the_hook(finding):
         follows = "option controls"  # without controls the hook sets nothing, and notes no framework
@@ -71,7 +71,7 @@ def _following(finding: Finding, a: Record, b: Record) -> Finding:
         name = finding.what.removeprefix(_CHANGED).partition(" in ")[0]
         follows = name if a.environment.get(name) != b.environment.get(name) else ""
     elif finding.what in ("option allow", "verified") and a.options.allow != b.options.allow:
-        # What is let pass is told by itself: the variable, the GPU.
+        # What is allowed is reported by itself: the variable, the GPU.
         follows = "what differs from the lock" if finding.what == "option allow" else "option allow"
     return msgspec.structs.replace(finding, follows=follows) if follows and not finding.follows else finding
 

@@ -37,7 +37,7 @@ class Finding(_Value, frozen=True, kw_only=True):
         change: what became of it, as people read it.
         weight: 100 for what certainly changes a result, 0 for what cannot; more first.
         details: lines that go with it.
-        follows: what it is a mere consequence of; empty if it stands for itself.
+        follows: what it is a mere consequence of; empty if it is independent.
         where: file and line, or the like; empty if it has no place.
         attempt: the next thing to try, in the imperative; empty if there is none.
     """

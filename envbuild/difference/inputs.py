@@ -38,7 +38,7 @@ def _trees(a: Record, b: Record, context: Context) -> Iterator[Finding]:
 
 
 def _counts(tree: Tree) -> str:
-    """Say how many files came, changed and went; beside files that came "0 changed" tells much."""
+    """Describe how many files came, changed and went; next to added files "0 changed" is informative."""
     counts = {"added": tree.added, "changed": tree.changed, "removed": tree.removed}
     words = [word for word, count in counts.items() if count or (word == "changed" and tree.added)] or ["changed"]
     message = [
@@ -57,7 +57,7 @@ def _names(tree: Tree) -> tuple[str, ...]:
 
 
 def _sizes(path: str, context: Context) -> str:
-    """Say what the locks know of an input whose listings are not there."""
+    """Describe what the locks know of an input whose listings are not there."""
     before, after = _size(context.lock_a, path), _size(context.lock_b, path)
     if not before or not after:
         return "other content; no listing is kept of one of them, so no names"

@@ -66,7 +66,7 @@ def host(a: Record, b: Record) -> tuple[Section, Section]:
 
 
 def fingerprint(a: Mapping[str, str], b: Mapping[str, str]) -> Section:
-    """Compare what the machines computed before the program started; a part that only one computed says nothing."""
+    """Compare what the machines computed before the program started; a part that only one computed reports nothing."""
     both = [name for name in a if name in b]
     why = "the same computation gives other numbers"
     findings = [
@@ -138,7 +138,7 @@ def _gpus(a: GpuFacts, b: GpuFacts) -> Section:
 
 
 def _devices(a: tuple[HostGpu, ...], b: tuple[HostGpu, ...], unknown: dict[str, None]) -> list[Finding]:
-    """Compare GPU by GPU; what differs alike in several of them is told once."""
+    """Compare GPU by GPU; what differs alike in several of them is reported once."""
     found: dict[tuple[str, str, str], Finding] = {}
     for before, after in zip(a, b, strict=True):
         for name, one, other in pairs(_device(before), _device(after)):

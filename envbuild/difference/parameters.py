@@ -1,4 +1,4 @@
-"""What two programs were told: parameters with their defaults, and the command line."""
+"""What two programs were given: parameters with their defaults, and the command line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def command(a: Record, b: Record, *, explained: bool) -> Section:
 
 
 def _values(mine: dict[str, Parameter], theirs: dict[str, Parameter]) -> Iterator[Finding]:
-    """Yield parameters of other values; a value from elsewhere that is the same is told, and changes nothing."""
+    """Yield parameters of other values; a value from elsewhere that is the same is reported, and changes nothing."""
     for name in {**mine, **theirs}:
         one, other = mine.get(name), theirs.get(name)
         if one == other:

@@ -16,7 +16,7 @@ from envbuild.record.processes import ProcessRecord
 Table = Mapping[str, Any]
 
 _IGNORED = frozenset(("format", "pid", "parent", "arguments", "path", "left_out", "entropy"))
-"""Different in any two runs, or told of elsewhere."""
+"""Different in any two runs, or reported elsewhere."""
 _WEIGHTS: dict[str, tuple[Area, int]] = {
     "seed": ("seeds", 80),
     "generators": ("seeds", 79),

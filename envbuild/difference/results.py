@@ -31,7 +31,7 @@ _LEFT = 46
 
 
 def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
-    """Return files that one of the runs found in its place and the other one made: it may have gone on from them."""
+    """Return files that one of the runs found in its place and the other one made: it may have continued from them."""
     made, found = ({each.path: each.change for each in record.outputs} for record in (a, b))
     findings = []
     for path in sorted({*made} & {*found}):
@@ -43,7 +43,7 @@ def left_over(a: Record, b: Record) -> tuple[Finding, ...]:
 
 
 def outcome(a: Record, b: Record) -> Outcome:
-    """Tell whether two runs gave the same."""
+    """Return whether two runs gave the same."""
     if not (_ended(a) and _ended(b)):
         return "unknown"
     if results(a, b):
@@ -52,7 +52,7 @@ def outcome(a: Record, b: Record) -> Outcome:
 
 
 def verdict(a: Record, b: Record, *, causes: bool) -> str:
-    """Say in a sentence how the results compare, given whether there are possible causes."""
+    """Describe in a sentence how the results compare, given whether there are possible causes."""
     for side, record in (("A", a), ("B", b)):
         if not _ended(record):
             return f"{side} has no results: {_why(record)}"
@@ -77,7 +77,7 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
 
 
 def _nothing_differs(a: Record, b: Record) -> str:
-    """Say what is left where records are equal and results are not; what verify cannot show comes first."""
+    """Describe what is left where records are equal and results are not; what verify cannot show comes first."""
     if a.inputs or b.inputs:
         return "nothing recorded differs: a nondeterministic operation, or what no record holds, see envbuild verify"
     return (

@@ -1,4 +1,4 @@
-"""What was chosen for two runs beside the lock: environment, options, and what was let pass."""
+"""What was chosen for two runs next to the lock: environment, options, and what was allowed."""
 
 from __future__ import annotations
 
@@ -111,4 +111,4 @@ def _locked(lock: object) -> dict[str, str]:
 
 def _command_text(record: Record) -> str:
     names = ", ".join(plain(name) for name in allowed(record)) if record.verified == "overridden" else ""
-    return (record.verified or "not said") + (f": {names}" if names else "")
+    return (record.verified or "not recorded") + (f": {names}" if names else "")

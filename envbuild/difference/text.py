@@ -34,7 +34,7 @@ def value(found: Any) -> str:
 
 
 def numbers(before: float, after: float) -> tuple[str, str]:
-    """Write two numbers with as many digits as it takes to tell them apart, four at least."""
+    """Write two numbers with as many digits as it takes to distinguish them, four at least."""
     for digits in range(4, 18):
         one, other = f"{before:.{digits}g}", f"{after:.{digits}g}"
         if one != other:

@@ -32,7 +32,7 @@ class Setting:
 
     Attributes:
         lock, image: digests.
-        environment: variables beside the locked ones.
+        environment: variables next to the locked ones.
         files: digest of each file of the project that has to be as it was; None for one that has to be away.
     """
 
@@ -135,7 +135,7 @@ def _locks(a: Record, b: Record, known: Context, stuck: list[str]) -> list[Toggl
         stuck.append("lock (not kept)")
         return []
     if _decides(known.lock_a) == _decides(known.lock_b):
-        return []  # only the digests of data differ, which is said by itself
+        return []  # only the digests of data differ, which is reported by itself
     return [Toggle(kind="lock", name="")]
 
 
@@ -209,7 +209,7 @@ def _impossible(base: Setting, lock: Lock | None, available: Collection[str]) ->
         return "its command has a masked argument"
     for path, digest in base.files.items():
         if digest is None or digest not in available:
-            return f"{path} is not at hand as A read it"
+            return f"{path} is not available as A read it"
     return ""
 
 

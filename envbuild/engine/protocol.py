@@ -141,7 +141,7 @@ class ImageStore(ImageFinder, Protocol):
             parcels: ever longer lower parts of the image as they are made, or all of it while it is still being made,
                 then the whole image. Raises to give up; the engine then keeps nothing under any name.
             tag: ``name:tag``.
-            progress: told of bytes; what it raises ends the delivery too.
+            progress: receives bytes; what it raises ends the delivery too.
 
         Raises:
             EngineError: the engine refused or went away.
@@ -188,7 +188,7 @@ class Mount:
 
 
 GpuSupport = Literal["cdi", "nvidia", ""]
-"""How an engine hands GPUs over: CDI, NVIDIA's runtime, or not as far as it says."""
+"""How an engine passes GPUs: CDI, NVIDIA's runtime, or not as far as it specifies."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -213,7 +213,7 @@ class GpusRefusedError(EngineError):
 
 
 class Watcher(Protocol):
-    """Takes the place of this process's streams and signals beside one container, so that several run at once."""
+    """Takes the place of this process's streams and signals next to one container, so that several run at once."""
 
     def started(self, send: Callable[[str], None]) -> None:
         """Hear that the container is about to start, and how to send it a signal by name from then on."""
@@ -256,7 +256,7 @@ class ContainerRun:
         tty: allocate a terminal.
         scratch: paths to mount as empty writable memory file systems.
         labels: labels on the container.
-        gpus: GPUs to hand over; None for none, even if the engine's default were all.
+        gpus: GPUs to pass; None for none, even if the engine's default were all.
         watcher: gets the program's output and may send signals; None for this process's own streams and signals.
             Needs ``interactive`` and ``tty`` to be off.
         tap: called with each piece of standard output (of a terminal: of all output) after it was passed on.
@@ -287,7 +287,7 @@ class ContainerRun:
 
 
 class ContainerExit(int):
-    """A program's exit code, and whether the kernel ended one of its processes for want of memory."""
+    """A program's exit code, and whether the kernel ended one of its processes because memory ran out."""
 
     out_of_memory: bool
 
@@ -313,14 +313,14 @@ class ContainerRunner(Protocol):
         """
 
     def gpu_support(self) -> GpuSupport:
-        """Tell how the engine hands GPUs over; empty if it does not say that it can."""
+        """Describe how the engine passes GPUs; empty if it does not state that it can."""
 
     def is_local(self) -> bool:
-        """Tell whether containers run on this machine, so that what is known of its hardware is known of theirs."""
+        """Return whether containers run on this machine, so that what is known of its hardware is known of theirs."""
 
 
 class Engine(StepRunner, ImageStore, BaseImages, ContainerRunner, Protocol):
-    """Everything together, and what the engine says of itself."""
+    """Everything together, and what the engine reports of itself."""
 
     def describe(self) -> Mapping[str, str]:
         """Name, version, storage driver and API version of the engine."""

@@ -16,7 +16,7 @@ _PROBE = {
     "TIMEOUT": "see whether nvidia-smi answers; if it hangs too: look for Xid errors in dmesg, and reboot the host",
     "CRASHED": "see whether nvidia-smi works; if it crashes too: install the driver anew",
     "FAILED": "see whether nvidia-smi works; if it does, report this as a bug of envbuild",
-    "BINDING_NOT_FOUND": "install it beside envbuild: pip install nvidia-ml-py",
+    "BINDING_NOT_FOUND": "install it next to envbuild: pip install nvidia-ml-py",
     "NO_SLICE": "make a slice (sudo nvidia-smi mig -cgi 3g.20gb -C), or turn MIG mode off (sudo nvidia-smi -mig 0)",
 }
 
@@ -78,7 +78,7 @@ def _libcuda(gpu: GpuFacts, environ: Mapping[str, str]) -> Iterator[Trouble]:
 
 
 def _no_cuda(gpu: GpuFacts, problem: Problem, environ: Mapping[str, str]) -> Iterator[Trouble]:
-    """Say why libcuda could not be asked; that it finds no GPU where there is none is no news."""
+    """Explain why libcuda could not be asked; that it finds no GPU where there is none is no news."""
     if problem.name == "LIBRARY_NOT_FOUND":
         if gpu.devices:
             fix = f"install the driver's compute libraries, of its version; {_CONTAINER}"

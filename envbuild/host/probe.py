@@ -34,7 +34,7 @@ _HIDES = "CUDA_VISIBLE_DEVICES"
 
 
 def probe_host(root: Path = Path("/")) -> HostFacts:
-    """Describe this machine; ``root`` stands for ``/`` in tests of what is read from files."""
+    """Describe this machine; ``root`` represents ``/`` in tests of what is read from files."""
     system = os.uname()
     engines = engine_versions(root)
     started = [_Version(*command) for command in _version_commands(toolkit_only=bool(engines))]
@@ -52,9 +52,9 @@ def probe_host(root: Path = Path("/")) -> HostFacts:
 
 
 def host_facts(root: Path = Path("/")) -> HostFacts:
-    """Describe this machine but for its container engine, which describes itself; ``root`` stands for ``/`` in tests.
+    """Describe this machine but for its container engine, which describes itself; ``root`` represents ``/`` in tests.
 
-    Without a driver no GPU is looked for; with one it is asked in a process of its own.
+    Without a driver no GPU is looked for; with one it is asked in a separate process.
     """
     system = os.uname()
     return HostFacts(
@@ -73,12 +73,12 @@ def lacks_gpu_driver(root: Path = Path("/")) -> bool:
 
 
 def gpu_facts() -> GpuFacts:
-    """Ask NVML and libcuda, in a process of its own, through the nvidia-ml-py that this environment has."""
+    """Ask NVML and libcuda, in a separate process, through the nvidia-ml-py that this environment has."""
     spec = importlib.util.find_spec("pynvml")
     site = str(Path(spec.origin).parent) if spec is not None and spec.origin else ""
     found = gpu_ask.gpus(site)
     if os.environ.get(_HIDES) is not None and any(device["sms"] == 0 for device in found["devices"]):
-        # libcuda tells no SM count of a GPU that the variable hides, and the machine has it all the same.
+        # libcuda reports no SM count of a GPU that the variable hides, and the machine has it all the same.
         everything = {name: value for name, value in os.environ.items() if name != _HIDES}
         counts = {device["uuid"]: device["sms"] for device in gpu_ask.gpus(site, environment=everything)["devices"]}
         for device in found["devices"]:
@@ -109,7 +109,7 @@ def containers(root: Path, versions: dict[str, str]) -> Containers:
     """Return how containers get GPUs here, as far as files and commands tell; the engine itself is not asked.
 
     Args:
-        root: stands for ``/`` in tests.
+        root: represents ``/`` in tests.
         versions: of the engines and commands that answered: ``docker``, ``podman``, ``nvidia-ctk``.
     """
     engine = next((name for name in _ENGINES if name in versions), "")
@@ -188,7 +188,7 @@ class _Version:
             self._process = None
 
     def text(self) -> str:
-        """Return the first version number that it says; empty if it says none in time."""
+        """Return the first version number that it says; empty if it reports none in time."""
         if self._process is None:
             return ""
         try:

@@ -17,7 +17,7 @@ class HostValues:
     """What a lock can hold of a host; empty values are unknown.
 
     Attributes:
-        kernel: version range that the host's kernel lies in.
+        kernel: version range that the host's kernel is in.
         driver: version of the driver that the GPUs have.
         devices: GPUs that can be opened, equal ones counted together.
         closed: GPUs that are there but cannot be opened, each with the reason.
@@ -111,8 +111,8 @@ def _device(gpu: HostGpu) -> GpuDevice:
 
 
 def _no_gpu(gpu: GpuFacts) -> str:
-    """Say why a description has no GPU that could be locked."""
+    """Explain why a description has no GPU that could be locked."""
     if gpu.problem is not None:
         name = f" ({gpu.problem.name})" if gpu.problem.name else ""
-        return f"NVML said: {gpu.problem.message or 'no reason'}{name}"
+        return f"NVML reported: {gpu.problem.message or 'no reason'}{name}"
     return f"driver {gpu.driver} is loaded, but it shows no GPU" if gpu.driver else "no NVIDIA driver is loaded there"

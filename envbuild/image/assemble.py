@@ -1,7 +1,7 @@
 """Assembly: turns a plan and the store's files into an image, making only the layers that no earlier build made.
 
 Wheels are unpacked in threads (zlib, hashlib and writing let go of the interpreter lock) while this thread waits for
-the OS layer's container; bytecode is compiled beside it, in a system of the interpreter's packages alone. Every layer
+the OS layer's container; bytecode is compiled next to it, in a system of the interpreter's packages alone. Every layer
 is kept under the digest of all it depends on, whole or not at all, so that a killed build loses one layer at most and
 two builds at once share their work.
 """
@@ -89,10 +89,10 @@ def assemble(
         cache: the store; holds every wheel of the lock.
         runner: runs the compile step.
         build_os: writes the OS layer's tar to a path.
-        progress: told of phases.
-        check: see ``Check``; called once for each combination of OS layer and wheels, beside the compilation.
+        progress: receives phases.
+        check: see ``Check``; called once for each combination of OS layer and wheels, next to the compilation.
         ready: see ``Ready``.
-        interpreter: what modules are compiled in, beside the OS layer; None for the OS layer itself, when it is made.
+        interpreter: what modules are compiled in, next to the OS layer; None for the OS layer itself, when it is made.
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
@@ -226,7 +226,7 @@ class _Assembly:
     def _check(self, check: Check, os_layer: FileBlob, unpacked: Sequence[Future[None]]) -> None:
         """Run the check unless it has passed before for the same OS layer and wheels.
 
-        Objects are read where they lie unpacked: those of TensorFlow take three seconds to inflate.
+        Objects are read where they are unpacked: those of TensorFlow take three seconds to inflate.
         """
         wheels = [wheel.sha256 for wheel in self.plan.wheels]
         key = sha256_json({"version": __version__, "os": os_layer.digest, "wheels": wheels})

@@ -30,7 +30,7 @@ _KINDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts:
-    """An image to compare: its configuration, and files of its layers by diff-ID (hex) as far as they are at hand."""
+    """An image to compare: its configuration, and files of its layers by diff-ID (hex) as far as they are available."""
 
     config: bytes
     layers: Mapping[str, Path]
@@ -100,7 +100,7 @@ def layer_differences(old: Path, new: Path, where: str = "layer") -> Iterator[Di
 
 
 def report(differences: Iterator[Difference], limit: int = 12) -> list[str]:
-    """Return lines for people: each layer's name, then its first differences; says how many more there are."""
+    """Return lines for people: each layer's name, then its first differences; states how many more there are."""
     lines: list[str] = []
     where = ""
     for item in islice(differences, limit):
@@ -128,7 +128,7 @@ def _is(digest: str | None) -> str:
 def _layers(title: str, first: str, second: str, old: Path | None, new: Path | None) -> Iterator[Difference]:
     """Compare two layers that are known to differ."""
     if old is None or new is None:
-        field = "layer (its other bytes are not at hand)"
+        field = "layer (its other bytes are not available)"
         yield Difference(where=title, path="/", field=field, old=_is(first), new=_is(second))
         return
     yield from layer_differences(old, new, title)
@@ -190,7 +190,7 @@ def _fields(member: tarfile.TarInfo) -> dict[str, str]:
 
 
 def _first_difference(old: Any, new: Any) -> tuple[str, str] | None:
-    """Return how two streams go on from where they begin to differ, or None; closes them."""
+    """Return how two streams continue from where they begin to differ, or None; closes them."""
     offset = 0
     with old, new:
         while True:

@@ -1,7 +1,7 @@
 """Loading: an image travels to the engine while its upper layers are still being made.
 
-As soon as the lowest layers are there, they go ahead as an image of their own: the engine unpacks those gigabytes while
-bytecode is compiled. What follows later is only what lies above. If the image is recorded beside the lock, since it was
+As soon as the lowest layers are there, they go ahead as a separate image: the engine unpacks those gigabytes while
+bytecode is compiled. What follows later is only what is above. If the image is recorded next to the lock, since it was
 made before, here or elsewhere, then the engine pulls all of it from the beginning: each layer travels while it is
 written.
 """

@@ -41,7 +41,7 @@ _TOOLS = (Path(wheel.__file__), Path(compiler.__file__))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """A file of the context that lies in the store: its SHA-256 and size in bytes."""
+    """A file of the context that is in the store: its SHA-256 and size in bytes."""
 
     sha256: str
     size: int
@@ -66,7 +66,7 @@ def render(lock: Lock) -> Context:
     """Render the Dockerfile and name its context; reads nothing but envbuild's own files.
 
     Raises:
-        LockError: a value of the lock cannot stand in a Dockerfile.
+        LockError: a value of the lock does not fit in a Dockerfile.
         BuildError: as ``plan`` does.
     """
     files: dict[str, bytes | Stored] = {}
@@ -96,7 +96,7 @@ def write_context(
         context: what ``render`` returned.
         store_path: path of a file by its SHA-256; all of the lock's files must be in the store.
         directory: must be absent, empty, or an earlier context, which is replaced.
-        progress: told of the packages that are read.
+        progress: receives the packages that are read.
 
     Raises:
         UsageError: the directory holds something else.
@@ -191,7 +191,7 @@ def _check(lock: Lock, labels: Mapping[str, str], environment: Mapping[str, str]
     for field, value in values.items():
         if not value.isprintable():
             raise LockError(
-                f"{lock.file_name}: {field}: {value!r} cannot stand in a Dockerfile: expected printable characters",
+                f"{lock.file_name}: {field}: {value!r} does not fit in a Dockerfile: expected printable characters",
                 "change the value in the spec and lock again: envbuild lock spec.yaml",
             )
 

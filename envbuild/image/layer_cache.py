@@ -58,10 +58,10 @@ def cached_layer(cache: Cache, key: str, boot: str) -> FileBlob | None:
 
 
 def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None) -> bool:
-    """Read a kept layer's folder and tell whether it has the bytes it was made with.
+    """Read a kept layer's folder and report whether it has the bytes it was made with.
 
     Args:
-        advance: told of bytes read.
+        advance: receives the number of bytes read.
     """
     try:
         blob = _read(folder)

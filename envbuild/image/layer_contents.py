@@ -1,4 +1,4 @@
-"""What is noted beside the layers of wheels: their files, whose they are, and where their ELF objects lie."""
+"""What is noted next to the layers of wheels: their files, whose they are, and where their ELF objects are."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 def image_tag(lock: locks.Lock) -> str:
-    """Return the tag an image gets in an engine: its name, and enough of its lock's digest to tell locks apart."""
+    """Return the tag an image gets in an engine: its name, and enough of its lock's digest to distinguish locks."""
     return f"envbuild/{lock.name}:{locks.lock_digest(lock)[:12]}"
 
 

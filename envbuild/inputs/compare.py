@@ -71,7 +71,7 @@ def compare_inputs(base: Path, locked: Sequence[Input], *, progress: Progress | 
 
 
 def changes_since(base: Path, locked: Sequence[Input], seal: str) -> tuple[str, ...]:
-    """Say what happened to inputs since they were compared and found as locked; nothing if nobody touched them.
+    """Describe what happened to inputs since they were compared and found as locked; nothing if nobody touched them.
 
     Args:
         seal: what that comparison said.

@@ -55,7 +55,7 @@ class TreeDiff:
         return bool(self.added.count or self.removed.count or self.changed.count)
 
     def summary(self, removed: str = "removed") -> str:
-        """Say in one line how much of what; ``removed`` is the word for what the second tree lacks."""
+        """Describe in one line how much of what; ``removed`` is the word for what the second tree lacks."""
         parts = [
             _counted(self.added, "added"),
             _counted(self.changed, "changed", weighed=False),

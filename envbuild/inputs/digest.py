@@ -118,7 +118,7 @@ def trees(
 
 
 def _list(tree: Tree, cache: StatCache, seal: blake3, advance: Advance) -> None:
-    """Write an input's draft: what is known stands in it, what is not is pending."""
+    """Write an input's draft: what is known is in it, what is not is pending."""
     draft = tree.draft
     for batch in walk(tree.root, tree.problems.add):
         records, sealed = [], _seals(batch)

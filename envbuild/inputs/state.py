@@ -3,7 +3,7 @@
     <digest>     the manifest of an input as some lock or run had it; its name is the BLAKE3 of its bytes
     stat-cache   see ``statcache``
 
-It may be deleted at any time: files are then read again, and names of what changed cannot be told until the data has
+It may be deleted at any time: files are then read again, and names of what changed are unknown until the data has
 been seen as locked once more. A project that takes no files (read-only) is no error.
 """
 
@@ -41,7 +41,7 @@ class State:
         return self.folder / digest
 
     def open_manifest(self, digest: str) -> IO[bytes] | None:
-        """Open the manifest behind a digest; None if it is not there, or not what its name says."""
+        """Open the manifest behind a digest; None if it is not there, or does not match its name."""
         with ExitStack() as opened, suppress(OSError):
             stream = opened.enter_context(self.manifest_path(digest).open("rb"))
             hasher = blake3()
@@ -70,7 +70,7 @@ class State:
         return StatCache(None, 0)
 
     def _made(self) -> bool:
-        """Make the folder, which git is told to ignore; it belongs to whom the project belongs. False if it cannot."""
+        """Make the folder, ignored by git and owned by the project's owner; returns False if that fails."""
         if self.folder.is_dir():
             return True
         try:

@@ -1,8 +1,8 @@
-"""Walking an input's tree in the order of its manifest: what lies there, and what is wrong with it.
+"""Walking an input's tree in the order of its manifest: what is there, and what is wrong with it.
 
 A folder is read by its descriptor and entries are looked at relative to it: one system call per entry. Links are not
 followed; one that leads out of all declared inputs is refused, since what it leads to would go unnoticed. An input
-that is itself a link stands for what it leads to.
+that is itself a link represents what it leads to.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from envbuild.core.text import names_in, perhaps, quote
 from envbuild.inputs.manifest import DIR, FILE, LINK
 
 _ALL_SIGNS = 10
-"""So many things wrong with one input are told; of the others, how many."""
+"""So many things wrong with one input are reported; of the others, how many."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -71,7 +71,7 @@ class Problems:
 
 
 def find_roots(base: Path, paths: Sequence[str]) -> tuple[list[Root], list[Problems]]:
-    """Find inputs, and tell of each what is wrong with it so far: it must lie inside the folder ``base``."""
+    """Find inputs, and report for each what is wrong with it so far: it must be inside the folder ``base``."""
     real_base = Path(os.path.realpath(base))
     reals = tuple(Path(os.path.realpath(base / path)) for path in paths)
     problems = [Problems() for _ in paths]
@@ -109,7 +109,7 @@ def walk(root: Root, wrong: Callable[[str], None]) -> Iterator[list[Found]]:
 
 
 def _below(root: Root, descriptor: int, wrong: Callable[[str], None]) -> Iterator[list[Found]]:
-    """Yield what is below a folder. ``stack`` holds what is left to tell of each folder on the way down."""
+    """Yield what is below a folder. ``stack`` holds what is left to report each folder on the way down."""
     stack = [_listed(root, descriptor, b"", wrong)]
     while stack:
         ready: list[Found] = []

@@ -74,7 +74,7 @@ class Gpu(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The GPUs a run sees.
 
     Attributes:
-        driver: version of the kernel module, or the least one if its policy says so.
+        driver: version of the kernel module, or the least one if its policy requires so.
         exclusive: refuse when other programs hold the GPU.
     """
 

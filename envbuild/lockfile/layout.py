@@ -1,9 +1,9 @@
-"""Where things lie inside every image, the constants that its bytes depend on, and which layouts there are.
+"""Where things are inside every image, the constants that its bytes depend on, and which layouts there are.
 
 A lock names the layout version that its image is made in, and keeps it until ``envbuild lock --upgrade``. What is
 equal in all versions are the constants below; what differs is looked up by ``lock.layout`` where it is decided
 (``image/plan.py``). A change of bytes is a new version: raise ``VERSION``, keep the old code path, and add a golden
-file beside ``tests/golden/image-layout-1.json``.
+file next to ``tests/golden/image-layout-1.json``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ WORKSPACE = "/workspace"
 INPUTS = "/inputs"
 
 LARGE_WHEEL = 4 << 20
-"""In layout 1 wheels of at least this many bytes (packed) get a layer of their own; the others share one."""
+"""In layout 1 wheels of at least this many bytes (packed) get a separate layer; the others share one."""
 
 SIZE_CLASS = 4
 """Since layout 2 wheels are sorted by the power of this number that their packed size in bytes reaches."""
 
 OWN_LAYER = 11
-"""Since layout 2 wheels of at least this power, 4 MiB, get a layer of their own."""
+"""Since layout 2 wheels of at least this power, 4 MiB, get a separate layer."""
 
 SHARED_LAYER = 10
 """Since layout 2 wheels of at least this power, 1 MiB, share a layer with others of their class."""

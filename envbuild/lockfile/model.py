@@ -127,7 +127,7 @@ class Wheel(Value, frozen=True, kw_only=True):
 
 
 class PythonPackage(Value, frozen=True, kw_only=True):
-    """One installed distribution; ``name`` is normalised as PEP 503 says."""
+    """One installed distribution; ``name`` is normalised as PEP 503 specifies."""
 
     name: PackageName
     version: PackageVersion

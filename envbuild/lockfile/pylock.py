@@ -74,7 +74,7 @@ def check_unique(table: Mapping[str, Any]) -> None:
 
     Raises:
         ValueError: a base image without its file system's digest, two packages of one name, two files of one name,
-            a wheel of another version than its package, a .deb of another package than its name says, or a variable
+            a wheel of another version than its package, a .deb of another package than its name has, or a variable
             that contradicts the seed or runs code before the guard.
     """
     for index, entry in enumerate(table["packages"]):
@@ -167,7 +167,7 @@ def _distribution(wheel: str) -> str:
 
 
 def _is_version(wheel: str, version: str) -> bool:
-    """Tell whether a wheel's file name has this version, which may be spelled otherwise (PEP 440)."""
+    """Return whether a wheel's file name has this version, which may be spelled otherwise (PEP 440)."""
     written = wheel.partition("-")[2].partition("-")[0].replace("_", "-")
     if written == version:
         return True

@@ -25,7 +25,7 @@ Request = Callable[[int], "urllib3.BaseHTTPResponse"]
 """Asks once for the file from an offset on; raises ``HttpError``."""
 
 
-class ContentMismatch(Exception):  # noqa: N818 - it says what it is
+class ContentMismatch(Exception):  # noqa: N818 - it states what it is
     """A server has other bytes than promised."""
 
 

@@ -89,7 +89,7 @@ def sign(path: Path, key: Path) -> None:
     """Sign a file with an SSH key; asks for its passphrase on the terminal, or the agent does.
 
     Raises:
-        UsageError: there is no ``ssh-keygen``, or it refused; says why.
+        UsageError: there is no ``ssh-keygen``, or it refused; states why.
     """
     command = ["ssh-keygen", "-q", "-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(path)]
     done = _call(command, b"")
@@ -116,7 +116,7 @@ class AttestationCheck:
     Attributes:
         path: the attestation.
         statement: what it states.
-        signer: who signed it, as ``ssh-keygen`` says it; empty if nobody did.
+        signer: who signed it, as ``ssh-keygen`` specifies it; empty if nobody did.
         inputs: whether data is declared, so that it was compared too.
         host_differences: how this machine differs from the one of the proof.
     """

@@ -1,4 +1,4 @@
-"""Where images have been pushed: beside the lock on request, and in the store, so that a registry links what it has."""
+"""Where images were pushed: next to the lock on request, and in the store, so that a registry links what it has."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KEPT = 4096
 
 
 def published_path(path: Path) -> Path:
-    """Return the file beside a lock that says where its image has been pushed."""
+    """Return the file next to a lock that states where its image has been pushed."""
     return path.with_suffix(".published.json")
 
 
@@ -52,7 +52,7 @@ def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -
     if not published:
         raise UsageError(
             f"{verb} which image? nothing says where that of {path.name} was pushed",
-            f"name it: envbuild {verb} REFERENCE; envbuild push --write keeps it beside the lock",
+            f"name it: envbuild {verb} REFERENCE; envbuild push --write keeps it next to the lock",
         )
     return published[0]
 

@@ -61,7 +61,7 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evi
 
 
 def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
-    """Keep what two runs that differ left, beside their records; returns the folders relative to the project."""
+    """Keep what two runs that differ left, next to their records; returns the folders relative to the project."""
     from envbuild.record import history
 
     project = session.plan.request.project

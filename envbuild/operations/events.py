@@ -200,7 +200,7 @@ class BisectStep(Event):
     Attributes:
         name: what was as in B.
         equal_to: the runs whose result it gave: ``A``, ``B``, both or none.
-        state: how its record says that it ended.
+        state: how its record states that it ended.
         other_exit_code: its exit code if that is not A's, else None.
         seconds: wall time.
     """

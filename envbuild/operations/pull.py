@@ -151,10 +151,10 @@ def pulled(
 
 
 def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock) -> ImageRecord:
-    """Compare an image's record with what is recorded beside the lock, and what it says of its lock with the lock.
+    """Compare an image's record with what is recorded next to the lock, and what it reports of its lock with the lock.
 
     Raises:
-        NotReproducibleError: it is another image, or of another lock, or nothing says which image the lock gives.
+        NotReproducibleError: it is another image, or of another lock, or nothing states which image the lock gives.
     """
     lock, name = loaded.lock, image_record_path(loaded.path).name
     digest = locks.lock_digest(lock)
@@ -168,8 +168,8 @@ def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock
     recorded = read_image_record(loaded.path, lock)
     if recorded is None and not reference.digest:
         raise NotReproducibleError(
-            f"nothing says which image {loaded.path.name} gives: {name} is missing, and {reference} is not by digest",
-            f"commit {name} beside the lock, or name the image by a digest you trust, or build it: envbuild build",
+            f"nothing shows which image {loaded.path.name} gives: {name} is missing, and {reference} is not by digest",
+            f"commit {name} next to the lock, or name the image by a digest you trust, or build it: envbuild build",
         )
     if recorded is not None and recorded.config != remote.config_digest:
         raise NotReproducibleError(
@@ -180,7 +180,7 @@ def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock
     if recorded is None and not remote.plain:
         raise NotReproducibleError(
             f"{reference} was not pushed by envbuild, and {name} is missing: no digest says what it must be",
-            f"commit {name} beside the lock, or name what envbuild push has made",
+            f"commit {name} next to the lock, or name what envbuild push has made",
         )
     return recorded or ImageRecord(
         config=remote.config_digest,

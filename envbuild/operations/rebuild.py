@@ -88,7 +88,7 @@ def _differs(
     built: Built,
     events: Events,
 ) -> NotReproducibleError:
-    """Explain where the rebuilt image differs from the kept layers, or, if from the record alone, say so."""
+    """Explain where the rebuilt image differs from the kept layers, or, if from the record alone, report it."""
     from envbuild.image.compare import image_differences, report
 
     kept = assemble_image(loaded, options, engine, events)

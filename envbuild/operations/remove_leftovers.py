@@ -1,6 +1,6 @@
 """``python -m envbuild.operations.remove_leftovers PID FOLDERS``: remove what an interrupted command left.
 
-Started by that command as its last act (``core/leftovers.py``), in a session of its own.
+Started by that command as its last act (``core/leftovers.py``), in a separate session.
 """
 
 from __future__ import annotations

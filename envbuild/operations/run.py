@@ -40,7 +40,7 @@ class RunOptions:
         network: ``none``, ``bridge``, ``host`` or a network of the engine; empty for the lock's.
         cpus, memory: limits; memory in bytes.
         controls: seeds and determinism as locked; False leaves frameworks as they come.
-        gpus: GPUs to hand over instead of the locked ones; None for none.
+        gpus: GPUs to pass instead of the locked ones; None for none.
         tensors: read the tensors of saved models after the run.
         trace: keep a digest of every parameter after each step.
         allow: fields of the guard's table whose difference is allowed this once.
@@ -71,7 +71,7 @@ class RunOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunResult:
-    """A program that has run: its record, which lies in the project (the lock's folder)."""
+    """A program that has run: its record, which is in the project (the lock's folder)."""
 
     record: Record
     project: Path
@@ -93,7 +93,7 @@ def run(options: RunOptions, events: Events) -> RunResult:
         events: receives progress. The program itself has this process's streams.
 
     Raises:
-        UsageError: the script or an input does not exist, or lies outside the project.
+        UsageError: the script or an input does not exist, or is outside the project.
         LockError: there is no lock, it is invalid, or it is stale.
         HostMismatchError: declared data is not as locked, or this machine plainly cannot run it: nothing was run.
         EngineError: the engine does not answer or could not run the container, which the record then has too.

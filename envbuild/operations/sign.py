@@ -170,7 +170,7 @@ def _materials(lock: locks.Lock) -> list[Material]:
 
 @contextmanager
 def _own_trust(cosign: Cosign, who: Signer) -> Iterator[Trust | None]:
-    """Have the signer's public key at hand, so that what is there already is not made again; keyless has none."""
+    """Have the signer's public key available, so that what is there already is not made again; keyless has none."""
     if not who.key:
         yield None
         return

@@ -76,7 +76,7 @@ def require(reference: Reference, who: Trust, events: Events) -> None:
 
 
 def published_reference(loaded: LoadedLock) -> Reference:
-    """Return where the image beside a lock was pushed to.
+    """Return where the image next to a lock was pushed to.
 
     Raises:
         IntegrityError: nowhere, so that nobody can have signed it.

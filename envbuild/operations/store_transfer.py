@@ -295,7 +295,7 @@ def _pull_lock(
 
 
 def _pull_artifact(remote: StoreRemote, tag: str, store: Store, events: Events) -> PulledLock | None:
-    """Take an artifact's files without knowing its lock: each one is what its digest says, or is not taken."""
+    """Take an artifact's files without knowing its lock: each one is what its digest names, or is not taken."""
     data = remote.manifest(tag)
     artifact = None if data is None else read_artifact(data, tag)
     if artifact is None:
@@ -328,7 +328,7 @@ def _pull_layers(
 ) -> int:
     """Take layers, as far as the digest recorded next to the lock vouches for them; returns how many came.
 
-    A layer's key says what it is made of, not what it is; whoever pushes could put anything there. The image's
+    A layer's key states what it is made of, not what it is; whoever pushes could put anything there. The image's
     configuration lists the layers' digests, and its own digest is recorded next to the lock. The notes of a layer
     decide nothing but which warnings a build gives.
     """

@@ -90,7 +90,7 @@ class Verification:
     Attributes:
         verdict: whether the runs are equal, what was compared, what differs.
         runs: those that ended, in the order of their start.
-        at_once: how many went on at the same time.
+        at_once: how many continued at the same time.
         attestation: the file that was written; None if nothing was proved, or without controls.
         signed: it was signed too.
         doubts: what the proof does not cover; None if there is none.
@@ -123,8 +123,8 @@ class Verification:
 def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events) -> Verification:
     """Run a program several times and compare.
 
-    Where all runs are equal, an attestation is written next to the lock; where they differ, one that says otherwise is
-    removed, and the program is run again to find out more if ``options`` say so.
+    Where all runs are equal, an attestation is written next to the lock; where they differ, an existing one is
+    removed, and the program is run again to find out more if ``options`` require it.
 
     Args:
         request: what to run, as ``envbuild run`` would.
@@ -254,7 +254,7 @@ def _doubts(run: Ran) -> Doubts | None:
 def _refute(
     session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, events: Events
 ) -> Verification:
-    """Find where runs diverge and why that may be; an attestation that says otherwise is removed."""
+    """Find where runs diverge and why that may be; an existing attestation is removed."""
     from envbuild.operations import divergence
     from envbuild.operations.attestation import withdraw
     from envbuild.verification.causes import rank_causes

@@ -7,7 +7,7 @@ earlier run. So git is asked in two steps (docs/security.md):
 1. Where the repository is, its commit, and its settings as text. None of these reads the index, the working tree or an
    object, so none of them starts a program.
 2. Everything else with a directory of envbuild's own in the place of ``.git``: it has the commit, a few settings that
-   say how files are stored (``_SETTINGS``), a copy of the index, which git would otherwise write, and nothing that
+   state how files are stored (``_SETTINGS``), a copy of the index, which git would otherwise write, and nothing that
    names a program. Objects and working tree are the repository's.
 
 As root, git runs with the identity of the project's owner, and refuses repositories of anybody else.
@@ -42,7 +42,7 @@ _SETTINGS = frozenset(
         *("trustctime", "checkstat", "bigfilethreshold"),
     )
 )
-"""Settings that say how files are stored, compared and left out. None of them names a program."""
+"""Settings that state how files are stored, compared and left out. None of them names a program."""
 _KEPT_VARIABLES = frozenset(("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM"))
 
 
@@ -234,7 +234,7 @@ def _fill(directory: Path, commit: str) -> None:
 
 
 def _copy_index(index: Path, directory: Path, user: tuple[int, int] | None) -> None:
-    """Copy the index: ``git diff`` refreshes it whatever it is told, and others may be using the original.
+    """Copy the index: ``git diff`` refreshes it whatever its options, and others may be using the original.
 
     Raises:
         OSError: it is no plain file, or root would read for the project's owner what belongs to somebody else.
@@ -258,7 +258,7 @@ def _copy_index(index: Path, directory: Path, user: tuple[int, int] | None) -> N
 
 
 def _harmless(listed: str) -> tuple[str, ...]:
-    """Return those settings of a list (``git config --list -z``) that say how files are stored."""
+    """Return those settings of a list (``git config --list -z``) that state how files are stored."""
     found = {}
     for entry in listed.split("\0"):
         name, given, value = entry.partition("\n")

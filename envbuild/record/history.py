@@ -39,7 +39,7 @@ def run_folder(project: Path, identity: str) -> Path:
 
 
 def save(project: Path, record: Record) -> None:
-    """Write a record, whole or not at all; git is told to ignore the folder.
+    """Write a record, whole or not at all; git is configured to ignore the folder.
 
     Only a completed record waits for the disk: before and during a run that would cost the program time.
     """

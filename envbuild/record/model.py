@@ -111,7 +111,7 @@ class GuardCheck(_Value, frozen=True, kw_only=True, omit_defaults=True):
         severity: of a difference: ``hard`` (refuse), ``soft`` (warn) or ``info``.
         meaning, fix: what a difference means, and what to do about it.
         because: the field whose difference explains this one; empty if none does.
-        allowed: the difference was let pass by name.
+        allowed: the difference was allowed by name.
     """
 
     field: str

@@ -229,7 +229,7 @@ def facts(
 def effective(sets: Iterable[ParameterSet]) -> dict[str, Parameter]:
     """Return one value for each name: the main process's, of which the last parser has the last word.
 
-    A value of another process under the same name stands there only if it differs, as ``process: name``.
+    A value of another process under the same name is there only if it differs, as ``process: name``.
     """
     found: dict[str, Parameter] = {}
     others = []
@@ -246,7 +246,7 @@ def effective(sets: Iterable[ParameterSet]) -> dict[str, Parameter]:
 
 
 def _parameters(processes: Iterable[dict[str, Any]]) -> Iterator[ParameterSet]:
-    """Yield what the parsers gave; the ranks of a job that were given the same are told of once."""
+    """Yield what the parsers gave; the ranks of a job that were given the same are reported once."""
     seen = []
     for process in processes:
         for table in _listed(process.get("parameters")):

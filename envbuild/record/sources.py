@@ -1,10 +1,10 @@
-"""What is kept of a run beside its record, by content, so that runs can be compared and run again later.
+"""What is kept of a run next to its record, by content, so that runs can be compared and run again later.
 
     .envbuild/locks/<sha256>      each lock that a run was made with
     .envbuild/sources/<sha256>    script, modules and configuration files as the program read them
 
 Both may be deleted at any time: comparisons then tell less. A file is kept once, whatever reads it. Files above 1 MiB
-are not kept, nor those that hold what looks like a secret: the record masks such values, so nothing beside it may
+are not kept, nor those that hold what looks like a secret: the record masks such values, so nothing next to it may
 have them.
 """
 
@@ -56,7 +56,7 @@ def keep_sources(project: Path, record: Record, workspace: Path | None = None) -
 
 
 def lock_file(project: Path, sha256: str) -> Path | None:
-    """Return the file of a kept lock; None if it was not kept, or is not what its name says."""
+    """Return the file of a kept lock; None if it was not kept, or does not match its name."""
     return _place(project, _LOCKS, sha256) if _read(project, _LOCKS, sha256) is not None else None
 
 

@@ -1,4 +1,4 @@
-"""What a record says in a few words: what was let pass, and what became of the run."""
+"""What a record says in a few words: what was allowed, and what became of the run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from envbuild.record.model import Record
 
 
 def allowed(record: Record) -> tuple[str, ...]:
-    """Name the fields that differed and were let pass."""
+    """Name the fields that differed and were allowed."""
     checks = record.verdict.checks if record.verdict else ()
     return tuple(check.field for check in checks if check.allowed and not check.ok)
 
 
 def doubt(record: Record) -> str:
-    """Say in a few words why a run's host is not known to match the lock; empty if it is, or nothing was run."""
+    """Describe in a few words why a run's host is not known to match the lock; empty if it is, or nothing was run."""
     if record.verified == "overridden":
         return f"allowed: {', '.join(allowed(record)) or 'unknown'}"
     return "not verified" if record.verified == "no" else ""

@@ -149,9 +149,9 @@ def _listed(repository: Repository, digest: str) -> Manifest | None:
 def _list(
     repository: Repository, subject: Manifest, manifest: Manifest, artifact_type: str, annotations: Mapping[str, str]
 ) -> None:
-    """Add a manifest to the tag that stands for the referrers endpoint where there is none (the specification's way).
+    """Add a manifest to the tag that represents the referrers endpoint where there is none (the specification's way).
 
-    Two that do so at once may lose one entry, as the specification says; the artifacts themselves stay.
+    Two that do so at once may lose one entry, as the specification allows; the artifacts themselves stay.
     """
     tag = _fallback(subject.digest)
     held = repository.manifest(tag)
@@ -164,7 +164,7 @@ def _list(
 
 
 def _referring(repository: Repository, entry: Blob) -> Attachment:
-    """Say what an entry of the referrers list is; a list may leave out what the manifest itself says."""
+    """Describe what an entry of the referrers list is; a list may leave out what the manifest itself reports."""
     text, notes = entry.artifact_type, entry.annotations
     if text in ("", _EMPTY_TYPE) or ("sigstore.bundle" in text and _STATED not in notes):
         manifest = repository.manifest(f"sha256:{entry.digest}")

@@ -15,7 +15,7 @@ _CERTIFICATES = ("/etc/docker/certs.d", "~/.config/docker/certs.d", "/etc/contai
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Credentials:
-    """A user name with a password, or a token that stands for both (OAuth2 refresh token)."""
+    """A user name with a password, or a token that represents both (OAuth2 refresh token)."""
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -42,7 +42,7 @@ def find_credentials(registry: str) -> Credentials | None:
     import docker.errors
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a missing helper is told by the error that follows
+        warnings.simplefilter("ignore")  # a missing helper is reported by the error that follows
         try:
             config = docker.auth.load_config(str(folder / "config.json"))
             found = config.resolve_authconfig(registry) or {}
@@ -75,5 +75,5 @@ def certificates(registry: str, environ: Mapping[str, str] = os.environ) -> tupl
 
 
 def _reason(error: Exception) -> str:
-    """Say what kind of trouble it was; a helper's own words may hold secrets, so they stay out."""
+    """Describe what kind of trouble it was; a helper's own words may hold secrets, so they stay out."""
     return f"a credential helper failed ({type(error).__name__})"

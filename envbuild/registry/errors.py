@@ -43,7 +43,7 @@ def answer_error(status: int, phrase: str, body: bytes, retry_after: str) -> Ans
 
 
 def refused(doing: str, registry: str, error: AnswerError, *, known: bool) -> RegistryError:
-    """Say what could not be done and why.
+    """Describe what could not be done and why.
 
     Args:
         doing: completes "cannot …".

@@ -32,7 +32,7 @@ _GZIP = ("application/vnd.oci.image.layer.v1.tar+gzip", "application/vnd.docker.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemoteLayer:
-    """A layer: its blob, the SHA-256 of its uncompressed tar (hexadecimal), and what its history says of it."""
+    """A layer: its blob, the SHA-256 of its uncompressed tar (hexadecimal), and what its history reports of it."""
 
     blob: Blob
     diff_id: str
@@ -87,7 +87,7 @@ def read_image(repository: Repository, target: str, architecture: str) -> Remote
 
     Raises:
         RegistryError: there is no such image.
-        IntegrityError: something has other bytes than its digest says, or is no image.
+        IntegrityError: something has bytes that do not match its digest, or is no image.
     """
     manifest = repository.manifest(target)
     name = f"{repository.reference.name}{'@' if target.startswith('sha256:') else ':'}{target}"
@@ -110,7 +110,7 @@ def read_member(repository: Repository, layer: RemoteLayer, path: str, limit: in
         limit: bytes that the file may have at most.
 
     Raises:
-        IntegrityError: the layer has other bytes than its digest says, is too large, or has no such file.
+        IntegrityError: the layer has bytes that do not match its digest, is too large, or has no such file.
     """
     name = f"the layer sha256:{layer.diff_id[:12]}… of {repository.reference.name}"
     if layer.blob.size > _LAYER_LIMIT:

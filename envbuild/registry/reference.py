@@ -1,7 +1,7 @@
 """Names of images in registries: ``registry/repository[:tag][@sha256:…]``.
 
 Source of the grammar: OCI distribution specification 1.1, "Pulling manifests"; https://pkg.go.dev/github.com/distribution/reference
-for how a registry is told from a repository.
+for how a registry is distinguished from a repository.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def is_loopback(registry: str) -> bool:
-    """Tell whether a registry's host is this machine by its name alone; only then plain HTTP is used."""
+    """Return whether a registry's host is this machine by its name alone; only then plain HTTP is used."""
     host = registry.rpartition("]")[0].lstrip("[") or registry.partition(":")[0]
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback

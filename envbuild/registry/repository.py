@@ -70,7 +70,7 @@ class Repository:
     """One repository; safe to share between threads. Use as a context manager, or call ``close``.
 
     Every method raises ``RegistryError`` if the registry does not answer or refuses; what may help to try again is
-    tried again first, as often as ``network`` says.
+    tried again first, as often as ``network`` specifies.
 
     Args:
         reference: registry and repository; tag and digest do not matter.
@@ -218,7 +218,7 @@ class Repository:
             limit: bytes that it may have at most.
 
         Raises:
-            IntegrityError: other bytes than its digest says.
+            IntegrityError: bytes that do not match its digest.
         """
         answer = self.trying(
             lambda: self.transport.call(

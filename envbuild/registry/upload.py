@@ -1,4 +1,4 @@
-"""Uploads: blobs in parallel, only those that are missing, each going on where a broken connection left it.
+"""Uploads: blobs in parallel, only those that are missing, each continuing where a broken connection left it.
 
 A blob is sent as one PUT, as containerd does. If the connection breaks, the registry is asked how much it has, and gets
 the rest; one that has thrown the piece away (CNCF Distribution does, up to 2.8 at least) gets the blob anew.
@@ -148,7 +148,7 @@ class _Upload:
         return answer.status == 201
 
     def _send(self) -> None:
-        """Send the blob, going on after broken connections as long as it gets further now and then."""
+        """Send the blob, continuing after broken connections as long as it gets further now and then."""
         network = self._repository.network
         location, offset, failures = "", 0, 0
         while True:
@@ -250,7 +250,7 @@ class _Upload:
             raise _damaged(self._blob.path, self._blob.digest)
 
     def _show(self, place: int) -> None:
-        """Tell how far it has got; what is sent again is not counted again."""
+        """Describe how far it has got; what is sent again is not counted again."""
         self._furthest = max(self._furthest, place)
         if place > self._shown:
             self._advance(place - self._shown)

@@ -90,8 +90,8 @@ def draw(curves: Sequence[Curve], label: str, *, axis: str = "step", mark: int |
     """Draw curves over each other; returns an ``svg`` element, or nothing if there is no finite value.
 
     Args:
-        curves: the first of them is drawn broad, so that others may lie on it and both are seen.
-        label: what the drawing says, for those who do not see it.
+        curves: the first of them is drawn broad, so that others may be drawn on it and both are seen.
+        label: text alternative of the drawing.
         axis: what the numbers from left to right are.
         mark: step at which a line is drawn from top to bottom.
     """

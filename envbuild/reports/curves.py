@@ -13,7 +13,7 @@ from envbuild.reports.values import LETTERS, Run
 from envbuild.reports.words import letters, number
 
 FIGURES = 24
-"""Metrics that are drawn; the names of the others are told."""
+"""Metrics that are drawn; the names of the others are reported."""
 _ROWS = 12
 """Steps in the table of a metric."""
 Points = list[tuple[int, float]]
@@ -28,7 +28,7 @@ class Figure:
         parted: the first step at which a run differs from the first one; None if none does.
         said: what there is to see, in a sentence.
         last: the last value of each run that has the metric: place, letter and text.
-        head, rows: the table: letters; step and values. Long curves are told by some of their steps.
+        head, rows: the table: letters; step and values. Long curves are reported by some of their steps.
         whole: the table has all steps.
     """
 
@@ -114,7 +114,7 @@ def _first_difference(one: Points, other: Points) -> int | None:
 
 
 def _sentence(series: dict[int, Points], divergence: int | None, axis: str, *, judged: bool) -> str:
-    """Say what a drawing shows."""
+    """Describe what a drawing shows."""
     sentence = []
     missing = [LETTERS[place] for place, points in series.items() if not points]
     lengths = {place: points[-1][0] for place, points in series.items() if points}
@@ -136,7 +136,7 @@ def _sentence(series: dict[int, Points], divergence: int | None, axis: str, *, j
 
 
 def _ends(lengths: dict[int, int]) -> str:
-    """Say where runs end: ``3 of A and C, 5 of B``."""
+    """Describe where runs end: ``3 of A and C, 5 of B``."""
     ends = {last: [LETTERS[place] for place in lengths if lengths[place] == last] for last in sorted(lengths.values())}
     return ", ".join(f"{last:,} of {letters(names)}" for last, names in ends.items())
 

@@ -22,7 +22,7 @@ _DIGITS = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Band:
-    """Equal neighbours in a strip: where it begins, how broad it is, its level from 0 (equal) on, and what it says."""
+    """Equal neighbours in a strip: where it begins, its width, its level from 0 (equal) on, and its text."""
 
     x: int
     width: int

@@ -73,7 +73,7 @@ def tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def result(record: Record) -> str:
-    """Say how a run ended."""
+    """Describe how a run ended."""
     if record.state != "finished":
         return record.state
     ended = "ok" if record.exit_code == 0 else f"exit {record.exit_code}"

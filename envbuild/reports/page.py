@@ -1,4 +1,4 @@
-"""Runs as one HTML page without scripts, which needs no network and nothing beside itself; equal runs, equal bytes.
+"""Runs as one HTML page without scripts, which needs no network and no other file; equal runs, equal bytes.
 
 Described in docs/how-to/report.md. Every value goes through ``words.clean`` and the template's escaping. A
 Content-Security-Policy allows the browser nothing but the page's own style sheet.

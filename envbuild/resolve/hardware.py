@@ -1,6 +1,6 @@
 """The hardware part of a lock, from a spec's requirements and a host description; pure: it needs no GPU.
 
-What the spec says by hand wins over the host description; what neither says is not compared. A lock keeps the values
+What the spec says by hand wins over the host description; what neither reports is not compared. A lock keeps the values
 of its host: locking again without a description changes none of them.
 """
 
@@ -78,7 +78,7 @@ def lock_hardware(
 
 @dataclass(kw_only=True)
 class _Join:
-    """Joins what is said with what is known; collects problems and policies by field."""
+    """Joins what is reported with what is known; collects problems and policies by field."""
 
     wanted: HardwareRequirements
     known: HostValues | None
@@ -95,7 +95,7 @@ class _Join:
 
         Args:
             name: in ``POLICIES``.
-            nothing: what stands for unknown.
+            nothing: what represents unknown.
             host: what the host description has, perhaps ``nothing``.
         """
         printed = self.wanted.fields.get(name, Requirement())
@@ -114,7 +114,7 @@ class _Join:
         return host
 
     def why_unknown(self, name: str) -> str:
-        """Say why a field has no value of the host's."""
+        """Explain why a field has no value of the host's."""
         if self.known is None:
             return "no host is described"
         if name.startswith("gpu.") and not self.known.devices:
@@ -169,7 +169,7 @@ class _Join:
         )
 
     def kinds(self, found: tuple[GpuDevice, ...]) -> tuple[GpuDevice, ...]:
-        """Return the host's kinds of GPU that the spec means, with what it says about them."""
+        """Return the host's kinds of GPU that the spec means, with what it reports about them."""
         printed = {name: one.value for name, one in self.wanted.fields.items() if one.value is not None}
         meant = found
         for name in _IDENTITY:
@@ -244,7 +244,7 @@ def _attribute(name: str) -> str:
 
 
 def _has(kinds: Iterable[GpuDevice], name: str) -> str:
-    """Say what GPUs have in a field."""
+    """Describe what GPUs have in a field."""
     if name == "gpu.model":
         return values.many(kinds)
     return ", ".join(sorted({getattr(kind, _attribute(name)) for kind in kinds}))

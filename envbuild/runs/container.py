@@ -63,7 +63,7 @@ def container_run(
 
 
 def locked_gpus(lock: Lock) -> Gpus | None:
-    """Return the GPUs that a lock asks for: as many as it says, or all of the host if it sets no exact number."""
+    """Return the GPUs that a lock asks for: as many as it specifies, or all of the host if it sets no exact number."""
     gpu = lock.hardware.gpu
     if gpu is None:
         return None
@@ -85,7 +85,7 @@ def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
 
 
 def wants_missing_gpus(lock: Lock, engine: ContainerRunner) -> bool:
-    """Tell whether a lock wants GPUs where plainly none are: no driver here, and an engine of here that lists none.
+    """Return whether a lock wants GPUs where plainly none are: no driver here, and an engine of here that lists none.
 
     None are then asked for: the container starts, and the guard in it refuses with its table, which says more than the
     engine could.

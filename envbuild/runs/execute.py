@@ -53,8 +53,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     """Run to the end and return the completed record, whose ``exit_code`` is the program's (78: refused by the guard).
 
     Raises:
-        UsageError: the script or an input does not exist, or lies outside the project.
-        EngineError: the engine could not run the container; the record says so too.
+        UsageError: the script or an input does not exist, or is outside the project.
+        EngineError: the engine could not run the container; the record reports it too.
     """
     started = time.monotonic()
     command, script = command_line(request)
@@ -129,7 +129,7 @@ def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
     if not script.is_relative_to(request.project):
         raise UsageError(
             f"the script {script} is outside the project {request.project}",
-            "put it beside or below the lock, or choose another lock: --lock FILE",
+            "put it next to or below the lock, or choose another lock: --lock FILE",
         )
     inside = request.directory.resolve().is_relative_to(request.project) and not Path(first).is_absolute()
     name = first if inside else f"{layout.WORKSPACE}/{script.relative_to(request.project)}"
@@ -145,7 +145,7 @@ def caller_ids(environment: Mapping[str, str]) -> tuple[int, int]:
 
 
 def on_terminal() -> bool:
-    """Tell whether this process is the foreground job of a terminal with both input and output on it."""
+    """Return whether this process is the foreground job of a terminal with both input and output on it."""
     try:
         return sys.stdin.isatty() and sys.stdout.isatty() and os.tcgetpgrp(0) == os.getpgrp()
     except (OSError, ValueError, AttributeError):
@@ -207,7 +207,7 @@ def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
 
 
 def _keep_fingerprint(request: RunRequest, identity: str, folder: Path, owner: tuple[int, int]) -> None:
-    """Record the numbers of the first accepted run beside the lock; where that is not possible the next run tries."""
+    """Record the numbers of the first accepted run next to the lock; where that is not possible the next run tries."""
     found = fingerprint.found_in(folder)
     if found is None:
         return
@@ -313,7 +313,7 @@ def _table(data: bytes | None) -> dict[str, Any] | None:
 
 
 def _problem(error: BaseException) -> str:
-    """Say in a record what went wrong."""
+    """Describe in a record what went wrong."""
     return error.message if isinstance(error, EnvbuildError) else type(error).__name__
 
 

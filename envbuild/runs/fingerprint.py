@@ -1,6 +1,6 @@
-"""The numeric fingerprint beside the lock: ``pylock.NAME.fingerprint.json``.
+"""The numeric fingerprint next to the lock: ``pylock.NAME.fingerprint.json``.
 
-A fingerprint says what a machine really computes (``envbuild/runtime/fingerprint``). The first run that the guard
+A fingerprint states what a machine really computes (``envbuild/runtime/fingerprint``). The first run that the guard
 accepts under ``hardware.fingerprint: true`` records it; every later start, on any machine that the lock accepts, must
 give the same digests. Hence one set of digests per file, and no list of hosts. The file belongs to version control
 like the lock.
@@ -45,7 +45,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
-    """The file beside the lock.
+    """The file next to the lock.
 
     Attributes:
         basis: digest of what decides the numbers (``basis``).
@@ -80,7 +80,7 @@ def basis(lock: Lock) -> str:
 
 
 def load(lock_path: Path, lock: Lock) -> Fingerprint | None:
-    """Read a lock's fingerprint; None if none was recorded for what this lock says now.
+    """Read a lock's fingerprint; None if none was recorded for what this lock reports now.
 
     Raises:
         LockError: the file is there and is damaged.

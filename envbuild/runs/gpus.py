@@ -18,7 +18,7 @@ _FIELDS = {
     "gpu.sms": "sms",
     "gpu.mig": "mig",
 }
-"""Fields that tell kinds of GPU apart, with their facts; the guard compares the others too, but they choose nothing."""
+"""Fields that distinguish kinds of GPU, with their facts; the guard also compares others, which select nothing."""
 
 
 def fitting(hardware: Hardware, gpus: Gpus, root: Path = Path("/")) -> Gpus:
@@ -28,9 +28,9 @@ def fitting(hardware: Hardware, gpus: Gpus, root: Path = Path("/")) -> Gpus:
     wanted, or slices of them (MIG), which a count does not reach.
 
     Args:
-        hardware: what the lock says.
+        hardware: what the lock has.
         gpus: the count that it asks for.
-        root: stands for ``/`` in tests of what is read from files.
+        root: represents ``/`` in tests of what is read from files.
     """
     gpu = hardware.gpu
     if gpu is None:
@@ -59,7 +59,7 @@ def choose(hardware: Hardware, found: Sequence[HostGpu], *, exclusive: bool = Fa
     """Return UUIDs of GPUs that are as locked, in the machine's order; empty if there are not enough.
 
     Args:
-        hardware: what the lock says; a field whose policy is ``any`` or only warns is not looked at.
+        hardware: what the lock has; a field whose policy is ``any`` or only warns is not looked at.
         found: the machine's GPUs in order of their index.
         exclusive: take GPUs that no program holds before others.
     """
@@ -76,12 +76,12 @@ def choose(hardware: Hardware, found: Sequence[HostGpu], *, exclusive: bool = Fa
 
 
 def _is_held(device: HostGpu) -> bool:
-    """Tell whether the guard would say that others hold a GPU."""
+    """Return whether the guard would state that others hold a GPU."""
     return bool(gpu_devices.held(msgspec.to_builtins(device)))
 
 
 def _fits(hardware: Hardware, wanted: GpuDevice, found: HostGpu) -> bool:
-    """Tell whether a GPU is of a locked kind, as far as the lock says what kind that is and the GPU tells."""
+    """Return whether a GPU is of a locked kind, as far as the lock specifies what kind that is and the GPU reports."""
     locked, has = msgspec.to_builtins(wanted), msgspec.to_builtins(found)
     for field, fact in _FIELDS.items():
         policy = hardware.policy_of(field)

@@ -40,7 +40,7 @@ class Plan:
 
     Attributes:
         project: the original.
-        folders, files, links: relative paths, sorted; a folder stands before what is in it.
+        folders, files, links: relative paths, sorted; a folder is before what is in it.
         size: bytes of the files.
         shown: folders to mount read-only.
     """
@@ -112,7 +112,7 @@ def check_size(plan: Plan, copies: int, folder: Path, limit: int = LIMIT, count:
     """
     if len(plan.files) > count:
         raise UsageError(
-            f"{plan.project} has {len(plan.files):,} files beside its declared inputs; "
+            f"{plan.project} has {len(plan.files):,} files besides its declared inputs; "
             f"expected at most {count:,} to copy",
             _WAYS_OUT,
         )
@@ -120,7 +120,7 @@ def check_size(plan: Plan, copies: int, folder: Path, limit: int = LIMIT, count:
         return
     if plan.size > limit:
         raise UsageError(
-            f"{plan.project} holds {plan.size // _MEGABYTE:,} MB beside its declared inputs; expected at most "
+            f"{plan.project} holds {plan.size // _MEGABYTE:,} MB besides its declared inputs; expected at most "
             f"{limit // _MEGABYTE:,} MB to copy, since this file system cannot share blocks",
             _WAYS_OUT,
         )

@@ -99,7 +99,7 @@ class Repeated:
         number: from 0, in the order of their start.
         record: its record.
         output: what it printed.
-        folder: what it worked in; a copy lies in ``project`` below it.
+        folder: what it worked in; a copy is in ``project`` below it.
         in_place: it worked in the project itself.
     """
 
@@ -137,7 +137,7 @@ class Repeat:
 
     Attributes:
         request: the run; what differs from run to run is added.
-        slots: the CPUs of each run that may go on at once, as ``cpuset`` takes them; empty for all CPUs.
+        slots: the CPUs of each run that may continue at once, as ``cpuset`` takes them; empty for all CPUs.
         copy: what a copy of the project holds; None to work in the project itself.
         folder: for copies and logs; on the project's file system.
         digest: makes what takes a stream of a run that starts now.
@@ -162,7 +162,7 @@ class Repeat:
 
 
 def slots_for(lock: Lock, runs: int, jobs: int | None, cpus: Collection[int]) -> tuple[str, ...]:
-    """Choose how many runs go on at once, and on which CPUs.
+    """Choose how many runs continue at once, and on which CPUs.
 
     Args:
         lock: its threads are the CPUs that one run gets.
@@ -188,7 +188,7 @@ def visible_cpus(engine: ContainerRunner) -> tuple[int, ...]:
 
 
 def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated], None]) -> None:
-    """Run ``count`` times, or until the program fails: what goes on then is ended well, nothing more is started.
+    """Run ``count`` times, or until the program fails: what continues then is ended well, nothing more is started.
 
     Args:
         plan: what and how.
@@ -199,7 +199,7 @@ def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated
     Raises:
         EngineError: the engine could not run the container.
         UsageError: what is to run does not exist.
-        KeyboardInterrupt: interrupted; the programs were told, and given time to end.
+        KeyboardInterrupt: interrupted; the programs were signalled, and given time to end.
     """
     free: SimpleQueue[str] = SimpleQueue()
     for cpuset in plan.slots:
@@ -315,7 +315,7 @@ def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
 
 
 def _end(left: Collection[Future[Repeated | None]], active: dict[int, Output]) -> None:
-    """End the programs that still run: told first, killed if they go on."""
+    """End the programs that still run: by a signal first, killed if they continue."""
     for signal in ("SIGINT", "SIGKILL"):
         for output in list(active.values()):
             with suppress(Exception):  # the container may just be gone

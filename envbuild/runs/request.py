@@ -30,7 +30,7 @@ class RunRequest:
 
     Attributes:
         lock_path: the lock's file; its folder is the project.
-        lock: what it says.
+        lock: what it reports.
         image: reference or identity for the engine; ``config`` is its config digest in hex.
         arguments: a script with its arguments, ``-m MODULE …``, or a command line; empty for a shell.
         verbatim: ``arguments`` is a command line even if it looks like a script.
@@ -40,7 +40,7 @@ class RunRequest:
         cpus, cpuset, memory: limits; memory in bytes.
         tty: allocate a terminal; None for: if we are on one.
         controls: seeds and determinism as locked; False leaves frameworks as they come.
-        gpus: GPUs to hand over instead of the locked ones; None for none.
+        gpus: GPUs to pass instead of the locked ones; None for none.
         allow: fields of the guard's table whose difference is allowed this once.
         guard: False switches the checks off; the record then says "not verified".
         inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.

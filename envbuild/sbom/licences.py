@@ -50,7 +50,7 @@ _DEBIAN = {
     "mpl-2.0": "MPL-2.0",
     "zlib": "Zlib",
 }
-"""Short names of Debian's format that say what the SPDX list calls so; ``MIT`` is none, by the format's own words."""
+"""Short names of Debian's format that state what the SPDX list calls so; ``MIT`` is none, by the format's own words."""
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -132,7 +132,7 @@ def _debian_name(name: str, texts: Mapping[str, str], named: dict[str, tuple[str
 
 
 def _named(name: str, text: str) -> Licence:
-    """Return a licence by the name it was given; equal names with other texts are told apart."""
+    """Return a licence by the name it was given; equal names with other texts are distinguished."""
     label = _NOT_A_NAME.sub("-", name).strip("-.")[:60] or "unnamed"
     ref = f"LicenseRef-{label}-{sha256_bytes(text.encode())[:8]}"
     return Licence(expression=ref, texts={ref: (name, text)})

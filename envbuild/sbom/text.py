@@ -15,7 +15,7 @@ CREATED = datetime.fromtimestamp(layout.EPOCH, timezone.utc).strftime("%Y-%m-%dT
 
 
 def document_uuid(body: Any) -> uuid.UUID:
-    """Return a name that follows from what the document says, the lock's digest included (RFC 9562, version 8)."""
+    """Return a name that follows from what the document reports, the lock's digest included (RFC 9562, version 8)."""
     digest = bytearray.fromhex(sha256_bytes(canonical_json(body))[:32])
     digest[6] = 0x80 | digest[6] & 0x0F
     digest[8] = 0x80 | digest[8] & 0x3F

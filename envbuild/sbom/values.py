@@ -1,4 +1,4 @@
-"""What a bill of materials is made from, and what it says, whatever format it is written in."""
+"""What a bill of materials is made from, and what it reports, whatever format it is written in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""cosign, a program of its own: signs what a registry holds by digest, attaches statements, checks both.
+"""cosign, a separate program: signs what a registry holds by digest, attaches statements, checks both.
 
 Flags and output of 2.5 and 3.1. Source: https://github.com/sigstore/cosign/tree/main/doc and the programs' own help.
 What cosign says is judged again here: a signature counts only if it is one (3.x takes any statement for one) and names
@@ -62,7 +62,7 @@ class Cosign:
 
     Args:
         program: its path.
-        environ: its environment; passwords and private keys are handed over only where they are needed.
+        environ: its environment; passwords and private keys are passed only where they are needed.
         authorities: PEM file of those who may vouch for the registry; None for the system's.
         call: runs it.
     """
@@ -152,11 +152,11 @@ class Cosign:
         return ["--yes", "--key", who.key, "--tlog-upload=false", *offline, *self._registry]
 
     def _make(self, arguments: Sequence[str], who: Signer, doing: str) -> None:
-        """Run a command that signs; a person without a key may have to see what cosign says."""
+        """Run a command that signs; a person without a key may have to see what cosign reports."""
         done = self._run(arguments, secrets=True, shown=not who.key)
         if done.returncode == 0:
             return
-        words = "cosign says why above" if not who.key else _words(done.stderr)
+        words = "see cosign's message above" if not who.key else _words(done.stderr)
         if _NETWORK.search(words):
             raise RegistryError(f"cannot {doing}: {words}", "log in (docker login REGISTRY), check the network")
         hint = f"check the key and {VARIABLE}" if who.key else "keyless signing wants a job with `id-token: write`"
@@ -223,7 +223,7 @@ def _predicates(text: str, digest: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _words(text: str | None) -> str:
-    """Return the one line in which cosign says why, without control characters and what looks like a secret."""
+    """Return the one line in which cosign states why, without control characters and what looks like a secret."""
     lines = [line.removeprefix("Error: ") for line in (text or "").splitlines() if line.startswith("Error: ")]
     sentence = lines[0] if lines else (text or "").strip().rpartition("\n")[2]
     sentence = one_line(mask_text(sentence))

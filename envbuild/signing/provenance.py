@@ -30,7 +30,7 @@ class Material:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Origin:
-    """Where an image was made, as its signer says: URIs of builder and run (or empty), envbuild's version."""
+    """Where an image was made, as its signer specifies: URIs of builder and run (or empty), envbuild's version."""
 
     builder: str
     invocation: str
@@ -98,7 +98,7 @@ def builder_of(predicate: Mapping[str, Any]) -> str:
 
 
 def origin(builder: str, invocation: str, environ: Mapping[str, str], version: str) -> Origin:
-    """Say where an image was made; in GitHub Actions the workflow is the builder unless another one is named.
+    """Describe where an image was made; in GitHub Actions the workflow is the builder unless another one is named.
 
     Raises:
         UsageError: builder or invocation is no URI.

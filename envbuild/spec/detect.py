@@ -162,7 +162,7 @@ def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
         for release, version in PYTHONS.items():
             if version == found[1]:
                 return release, version, "from .python-version"
-        return default, PYTHONS[default], f".python-version says {found[1]}, which neither Debian 12 nor 13 has"
+        return default, PYTHONS[default], f".python-version requires {found[1]}, which neither Debian 12 nor 13 has"
     wanted = project.get("requires-python")
     if isinstance(wanted, str):
         try:

@@ -53,5 +53,5 @@ def refuse(name: str, value: str) -> str:
     if name in _OWN or name.startswith("ENVBUILD_"):
         return "is envbuild's own and cannot be set"
     if name == "NVIDIA_VISIBLE_DEVICES":
-        return "says what a run is given, and engines set it — use hardware.gpu, or envbuild run --gpus"
+        return "specifies what a run is given, and engines set it — use hardware.gpu, or envbuild run --gpus"
     return ""

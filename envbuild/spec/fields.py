@@ -48,7 +48,7 @@ class Text:
     Attributes:
         expected: a noun phrase for messages.
         check: returns the normalised text or raises ``ValueError`` with a whole sentence.
-        rules: what the JSON Schema says beyond the type.
+        rules: what the JSON Schema has beyond the type.
         loose: further types that an editor may see where the spec means the text: ``number``, ``boolean``.
     """
 
@@ -225,7 +225,7 @@ class Field:
     examples: Sequence[Any] = ()
 
     def schema(self) -> Schema:
-        """Return the kind's schema with what an editor shows beside it."""
+        """Return the kind's schema with what an editor shows next to it."""
         schema: Schema = {"description": self.doc, **self.kind.schema()}
         if self.default is not MISSING and self.default is not None:
             schema["default"] = self.default
@@ -239,7 +239,7 @@ class Table:
     Attributes:
         fields: the keys.
         elsewhere: words that people write here and the key that they mean.
-        alone: the key that a plain text stands for, if any.
+        alone: the key that a plain text represents, if any.
         words: texts that may stand instead of the mapping, with what each means; they are the value then.
         check: reports what no single key shows; given the valid values and the field path.
     """

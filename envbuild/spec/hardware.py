@@ -17,10 +17,10 @@ GPU_FIELDS = ("model", "count", "compute-capability", "sms", "mig", "memory", "e
 
 
 class Requirement(Value, frozen=True, kw_only=True, omit_defaults=True):
-    """What is said about one field.
+    """What is reported about one field.
 
     Attributes:
-        value: what a host must have; None: what the host description says.
+        value: what a host must have; None: what the host description has.
         policy: how strictly; empty: the field's default of ``hardware.POLICIES``.
     """
 
@@ -32,13 +32,13 @@ class HardwareRequirements(Value, frozen=True, kw_only=True, omit_defaults=True)
     """The ``hardware`` section of a spec.
 
     Attributes:
-        detect: everything is as the host description says, GPUs included.
+        detect: everything is as the host description specifies, GPUs included.
         kernel: version range, ``any``, or empty: from the host description, if there is one.
         fingerprint: compare the numeric fingerprint at start.
-        gpu: ``none``: no GPU; ``detect``: as the host description says; ``some``: as ``fields`` or ``devices`` say;
-            empty: not said.
+        gpu: ``none``: no GPU; ``detect``: as the host description specifies; ``some``: see ``fields``, ``devices``;
+            empty: not given.
         exclusive: refuse when other programs hold the GPU.
-        fields: what is said, by names of ``hardware.POLICIES`` such as ``gpu.model``.
+        fields: what is reported, by names of ``hardware.POLICIES`` such as ``gpu.model``.
         devices: kinds of GPU by hand, each by names such as ``gpu.model``; then ``fields`` has none of those.
     """
 

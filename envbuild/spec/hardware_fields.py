@@ -48,7 +48,7 @@ class PolicyWord:
         if text in self.words:
             return text
         if text:
-            report.add(path, f"{quote(node.text)} says nothing about this field — write {words}", node.line)
+            report.add(path, f"{quote(node.text)} is no value of this field — write {words}", node.line)
             return MISSING
         near = nearest(node.text, self.words)
         return wrong(f"{words}", node, path, report, f" — perhaps you meant {near}" if near else "")
@@ -128,11 +128,11 @@ class Graded:
         return found
 
     def _is_value(self, node: Scalar) -> bool:
-        """Tell whether a word is also a value of the field, as ``any`` is a level of CPUs."""
+        """Return whether a word is also a value of the field, as ``any`` is a level of CPUs."""
         return isinstance(self.kind, Choice) and node.text in self.kind.values
 
     def _complete(self, requirement: Requirement, node: Node, path: str, report: Report) -> Any:
-        """Refuse a policy without a value where no host description could tell which GPU is meant."""
+        """Refuse a policy without a value where no host description could report which GPU is meant."""
         if requirement.value is None and not self.alone:
             word = requirement.policy
             return wrong("a value", node, path, report, f" — in a list write {{value: …, policy: {_quoted(word)}}}")

@@ -96,7 +96,7 @@ def _gpu_table() -> Table:
     devices = Table(
         fields={key: field for key, field in _gpu_fields(alone=False) if key in GPU_FIELDS},
         expected="a mapping with model or count",
-        elsewhere={**_ELSEWHERE, "driver": "driver beside devices: all GPUs share it"},
+        elsewhere={**_ELSEWHERE, "driver": "driver next to devices: all GPUs share it"},
     )
     return Table(
         words={"none": "no GPU", "detect": "those of the host described (`--host`), or of this machine"},
@@ -110,7 +110,7 @@ def _gpu_table() -> Table:
             ),
             "devices": Field(
                 kind=Devices(table=devices),
-                doc="Several kinds of GPU, one mapping each; the keys of one GPU then stand here only.",
+                doc="Several kinds of GPU, one mapping each; the keys of one GPU are then given here only.",
                 default=None,
                 default_doc="all GPUs are alike; the host's, if one is described",
                 examples=([{"model": "NVIDIA H200", "count": 2}, {"model": "Tesla T4"}],),
@@ -158,11 +158,11 @@ def _gpu_fields(*, alone: bool) -> Iterator[tuple[str, Field]]:
 
 
 def _check_gpu(values: dict[str, Any], path: str, report: Report) -> None:
-    """Refuse a mapping that says nothing, and the keys of one kind of GPU beside a list of kinds."""
+    """Refuse a mapping that reports nothing, and the keys of one kind of GPU next to a list of kinds."""
     if not values and not any(problem.path.startswith(path) for problem in report.problems):
-        report.add(path, "an empty mapping says nothing — write none, detect, or what the GPU must be")
+        report.add(path, "an empty mapping specifies nothing — write none, detect, or what the GPU must be")
     if "devices" not in values:
         return
     for key in GPU_FIELDS:
         if key in values:
-            report.add(f"{path}.{key}", f"stands beside devices — write it into each entry of {path}.devices")
+            report.add(f"{path}.{key}", f"is given next to devices — write it into each entry of {path}.devices")

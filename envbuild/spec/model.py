@@ -1,6 +1,6 @@
 """The spec: what a person wants, read from ``spec.yaml``.
 
-Forgiving to write, strict to read: five lines suffice, and whatever is wrong is told all at once, with field path and
+Forgiving to write, strict to read: five lines suffice, and all problems are reported at once, with field path and
 line. The keys are explained in docs/reference/spec.md; their table is in spec_keys.py.
 """
 
@@ -24,7 +24,7 @@ from envbuild.spec.package_fields import File
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
 
 DETERMINISM = Determinism(seed=42, threads=2, level="ops", strict=True)
-"""What is pinned unless a spec says otherwise."""
+"""What is pinned unless a spec specifies otherwise."""
 
 CheckEnv = Callable[[Mapping[str, str], str], Iterable[Problem]]
 
@@ -39,7 +39,7 @@ class Os(Value, frozen=True, kw_only=True):
         architecture: Debian architecture.
         mirror: address of a Debian mirror; empty: the machine's apt configuration.
         snapshot: time to take the archive at, ``20260711T000000Z``; empty: now.
-        image: base image by digest instead of packages; empty: none. Then ``release`` says nothing.
+        image: base image by digest instead of packages; empty: none. Then ``release`` reports nothing.
     """
 
     release: str = "debian-12"
@@ -148,7 +148,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _way_to_a_spec(path: Path, error: OSError) -> str:
-    """Say what to do about a spec that cannot be read: a second project is not wanted where there is one."""
+    """Describe what to do about a spec that cannot be read: a second project is not wanted where there is one."""
     if path.is_dir():
         return f"name the spec in it: {path / 'spec.yaml'}" if (path / "spec.yaml").is_file() else "name a file"
     if not isinstance(error, FileNotFoundError):
@@ -192,7 +192,7 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
 
 
 def _wrong(key: str, report: Report) -> bool:
-    """Tell whether something was wrong below a top-level key."""
+    """Return whether something was wrong below a top-level key."""
     return any(problem.path.split(".")[0] == key for problem in report.problems)
 
 
@@ -212,7 +212,9 @@ def _python_over_image(values: dict[str, Any], report: Report) -> str:
     """Return the feature release of Python; empty: what the image has. Refuse what only packages can have."""
     for key in ("mirror", "snapshot"):
         if values["os"].get(key):
-            report.add(f"os.{key}", "says where Debian packages come from, but os.image takes none — leave one out")
+            report.add(
+                f"os.{key}", "specifies where Debian packages come from, but os.image takes none — leave one out"
+            )
     if values.get("packages"):
         way = "install them in that image and name its new digest, or leave os.image out"
         report.add("packages", f"nothing is installed into a base image — {way}")

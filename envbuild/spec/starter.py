@@ -44,7 +44,7 @@ def starter_text(detected: DetectedProject) -> str:
         "# env:",
         "#   KERAS_BACKEND: tensorflow",
         "",
-        "# A run has no network and may write to its folder, unless you say otherwise.",
+        "# A run has no network and may write to its folder, unless you specify otherwise.",
         "# run:",
         "#   network: bridge",
         "#   workspace: ro",

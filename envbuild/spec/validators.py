@@ -83,7 +83,7 @@ def requirement(text: str) -> str:
 
 def _requirement_hint(line: str) -> str:
     if line[:1] in "<>=!~":
-        return ' — inside [ ] a comma ends an item: put the requirement in quotes, or on a line of its own after "- "'
+        return ' — inside [ ] a comma ends an item: put the requirement in quotes, or on a separate line after "- "'
     if found := re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*=?\s*([0-9][A-Za-z0-9.*+!]*)", line):
         return _eg(f"{found[1]}=={found[2]}", "write")
     return _eg('"numpy>=2"')
@@ -164,7 +164,7 @@ def capability(text: str) -> str:
 
 
 def mig(text: str) -> str:
-    """Check a MIG profile; ``none`` stands for a whole GPU."""
+    """Check a MIG profile; ``none`` represents a whole GPU."""
     if text and types.matches(types.MigProfile, text):
         return text
     lower = text.lower().removeprefix("mig").strip("- ")
@@ -187,12 +187,12 @@ def line(text: str) -> str:
 
 
 def _empty(pairs: list[tuple[str, str]]) -> bool:
-    """Tell whether lower and upper bounds cross."""
+    """Return whether lower and upper bounds cross."""
 
     def key(version: str) -> tuple[int, ...]:
         return tuple(([int(part) for part in version.split(".")] + [0, 0, 0])[:4])
 
-    # (version, 1) lies just above the version, (version, -1) just below it.
+    # (version, 1) is just above the version, (version, -1) just below it.
     low = [(key(v), 1 if op == ">" else 0) for op, v in pairs if op in (">", ">=", "==")]
     high = [(key(v), -1 if op == "<" else 0) for op, v in pairs if op in ("<", "<=", "==")]
     if low and high and max(low) > min(high):

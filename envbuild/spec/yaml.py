@@ -82,7 +82,7 @@ class Report:
 
 
 def describe(node: Node) -> str:
-    """Say in a few words what was found."""
+    """Describe in a few words what was found."""
     if isinstance(node, Scalar):
         return "nothing" if node.is_null else quote(node.text)
     return "a list" if isinstance(node, Items) else "a mapping"

@@ -75,7 +75,7 @@ class Artifact:
 
 
 def tag_of(lock: Lock) -> str:
-    """Return the name of a lock's artifact: the lock's name, and enough of its digest to tell locks apart."""
+    """Return the name of a lock's artifact: the lock's name, and enough of its digest to distinguish locks."""
     return f"{lock.name}-{lock_digest(lock)[:12]}"
 
 
@@ -170,7 +170,7 @@ class BundleFolder:
         """Write what the folder lacks of an artifact, then its name: nobody ever sees half of one.
 
         Raises:
-            IntegrityError: a file is not what its digest says, or the folder cannot be written.
+            IntegrityError: a file does not match its digest, or the folder cannot be written.
         """
         moved = Moved()
         data = artifact.manifest

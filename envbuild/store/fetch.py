@@ -1,7 +1,7 @@
 """Fetch: have every file of a lock in the store, each verified by its SHA-256.
 
 Files come in side by side, largest first; all failures are reported together. A killed or interrupted fetch leaves
-parts that the next one goes on with.
+parts that the next one continues with.
 """
 
 from __future__ import annotations

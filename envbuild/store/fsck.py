@@ -16,7 +16,7 @@ from envbuild.store.inventory import StoreEntry
 from envbuild.store.objects import Store
 
 IsSound = Callable[[Path, Advance], bool]
-"""Reads a layer's folder and tells whether it has the bytes it was made with."""
+"""Reads a layer's folder and reports whether it has the bytes it was made with."""
 
 
 def check(

@@ -1,4 +1,4 @@
-"""Collection: what no lock needs and nobody has used for long goes, beside running commands.
+"""Collection: what no lock needs and nobody has used for long goes, while other commands run.
 
 What goes is decided from the register and from ages; that decides only how useful the store stays. That nothing
 in use is taken is the leases' business (``envbuild.leases``), which no age and no clock can override.
@@ -55,7 +55,7 @@ class Rules:
 
 
 def chosen(entries: Collection[StoreEntry], rules: Rules) -> list[StoreEntry]:
-    """Choose what goes, the longest unused first; says nothing about what is in use.
+    """Choose what goes, the longest unused first; reports nothing about what is in use.
 
     Parts, indexes and notes stay for a day at least: commands use them without a lease.
     """

@@ -67,7 +67,7 @@ def inventory(store: Store, known: Mapping[str, Kind]) -> list[StoreEntry]:
     """List all entries of a store; what vanishes meanwhile is left out.
 
     Args:
-        known: kinds of objects by SHA-256, as ``kinds_of`` finds them; others are told by their first bytes.
+        known: kinds of objects by SHA-256, as ``kinds_of`` finds them; others are reported by their first bytes.
 
     Raises:
         UsageError: the folder is no store of this user.

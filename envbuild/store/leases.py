@@ -1,4 +1,4 @@
-"""Leases: what running commands use of a store, so that a collection beside them takes none of it.
+"""Leases: what running commands use of a store, so that a concurrent collection takes none of it.
 
     <root>/leases/<pid>-<random>  names, one a line, of what one process uses; held by an advisory lock while it lives
     <root>/leases/lock            shared by whoever adds a name, exclusive for whoever removes entries
@@ -121,7 +121,7 @@ class Lease:
 def collecting(root: Path) -> Iterator[frozenset[str]]:
     """Give the names of all entries in use; nobody begins to use another one before the block ends.
 
-    Whoever wants to is made to wait, so the block should be short. Leases of processes that have ended are removed.
+    A user who wants to is made to wait, so the block should be short. Leases of processes that have ended are removed.
 
     Raises:
         OSError: the store cannot be written.

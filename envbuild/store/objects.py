@@ -4,10 +4,10 @@
     <root>/part/abcdef…           objects on their way in; held by an advisory lock, resumed after an interruption
     <root>/derived/<kind>/<key>/  what can be made again from objects, each folder whole or absent
     <root>/leases/, <root>/locks/ who uses what: see ``envbuild.store.leases`` and ``envbuild.store.roots``
-    <root>/CACHEDIR.TAG           says that this folder is a store: see ``envbuild.store.marker``
+    <root>/CACHEDIR.TAG           states that this folder is a store: see ``envbuild.store.marker``
 
 An object appears by a rename after its last byte was written, hashed and synced. Any number of commands may
-share a store; one that is killed leaves at most a part, which the next command goes on with.
+share a store; one that is killed leaves at most a part, which the next command continues with.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, err
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:
     """Return ``$ENVBUILD_STORE``, else ``$XDG_CACHE_HOME/envbuild``, else ``~/.cache/envbuild``, absolute.
 
-    A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification says.
+    A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification requires.
 
     Raises:
         UsageError: none is set and there is no home folder.
@@ -53,9 +53,7 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
     try:
         return Path("~/.cache/envbuild").expanduser()
     except RuntimeError:
-        raise UsageError(
-            "cannot tell where the store is: there is no home folder", "set ENVBUILD_STORE to a folder"
-        ) from None
+        raise UsageError("cannot find the store: there is no home folder", "set ENVBUILD_STORE to a folder") from None
 
 
 class WrongBytesError(IntegrityError):
@@ -114,7 +112,7 @@ class Store:
         """Read the object and tell in which condition it was found; a damaged one is removed.
 
         Args:
-            advance: told of bytes read.
+            advance: receives the number of bytes read.
 
         Raises:
             OSError: it cannot be read or, damaged, not be removed.

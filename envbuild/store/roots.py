@@ -42,7 +42,7 @@ class RegisteredLock(msgspec.Struct, frozen=True, kw_only=True):
     """One lock.
 
     Attributes:
-        path: where it lies, absolute.
+        path: where it is, absolute.
         name: the lock's name.
         sha256: of its file.
         used: seconds since the epoch when a command last used it, true to a day.
@@ -122,7 +122,7 @@ def touch(store: Store, name: str, now: float) -> None:
 
 
 def entry_path(store: Store, name: str) -> Path:
-    """Return where an entry lies, by the name that leases and the register have for it."""
+    """Return where an entry is, by the name that leases and the register have for it."""
     kind, _, key = name.rpartition("/")
     return store.root / "derived" / kind / key if kind else store.path(name)
 
@@ -155,7 +155,7 @@ def locks_by_entry(roots: Iterable[Root]) -> dict[str, list[str]]:
 def needed(found: Iterable[Root], oldest: float) -> frozenset[str]:
     """Return the names of all that locks need: those that are as they were, and others used since ``oldest``.
 
-    A lock that has changed also needs what it says now, fetched or not.
+    A lock that has changed also needs what it reports now, fetched or not.
     """
     names: set[str] = set()
     for root in found:

@@ -1,4 +1,4 @@
-"""Where two step traces differ first, and how that is said."""
+"""Where two step traces differ first, and how that is reported."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Distance:
 
 
 def sentence_of(found: Divergence) -> str:
-    """Say where, which tensor and how far, and what that tells."""
+    """Describe where, which tensor and how far, and what that means."""
     first, more = found.tensors[0], len(found.tensors) - 1
     where = "before the first step" if found.kind == "start" else _where(found)
     parts = [f"{where}, tensor {first.name}"]
@@ -127,7 +127,7 @@ def sentence_of(found: Divergence) -> str:
 
 
 def _where(found: Divergence) -> str:
-    """Say epoch and step; the step in the whole run is said too where it is another number."""
+    """Return epoch and step as text; the step in the whole run is reported too where it is another number."""
     step = f"step {found.step:,}"
     if found.epoch is None:
         return step

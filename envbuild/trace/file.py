@@ -1,7 +1,7 @@
 """Reading a step trace: what the hook wrote of one process, step by step (docs/reference/record.md).
 
-``envbuild/runtime/hook/trace_file.py`` says what the bytes are. A trace is read as far as it is whole: a process that
-was killed leaves an incomplete last frame, which is said and is no error.
+``envbuild/runtime/hook/trace_file.py`` states what the bytes are. A trace is read as far as it is whole: a process that
+was killed leaves an incomplete last frame, which is reported and is no error.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class Trace:
             return stream.read(found[2])
 
     def _unchanged_since(self, step: Step, place: int, number: int) -> bool:
-        """Tell whether values that were kept at an earlier step still hold: unchanged tensors are kept once."""
+        """Return whether values that were kept at an earlier step still hold: unchanged tensors are kept once."""
         return number == step.step or any(
             each.step == number and each.group is step.group and each.digests[place] == step.digests[place]
             for each in self.steps
@@ -165,7 +165,7 @@ class Trace:
 
 
 class _DamagedError(Exception):
-    """The frames end here; the sentence says why."""
+    """The frames end here; the sentence states why."""
 
 
 def read(path: Path) -> Trace:

@@ -26,7 +26,7 @@ class ValueDifference:
         count, size: values that differ, and all values.
         index: place of the value that differs most; one that is NaN on one side alone comes first.
         before, after: that value on both sides.
-        ulps: how many numbers of the type lie between the two at most, plus one; None for integers and NaN.
+        ulps: how many numbers of the type are between the two at most, plus one; None for integers and NaN.
     """
 
     count: int

@@ -1,7 +1,7 @@
-"""What a verification proved, as a small file beside the lock: an in-toto Statement (v1) in JSON.
+"""What a verification proved, as a small file next to the lock: an in-toto Statement (v1) in JSON.
 
 https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. Subjects are the lock, the image (by the digest
-of its config) and the script; the predicate says how often it was run, where, and what came out each time. Docs:
+of its config) and the script; the predicate states how often it was run, where, and what came out each time. Docs:
 docs/how-to/verify.md.
 """
 
@@ -114,7 +114,7 @@ class Statement(_Value, frozen=True, kw_only=True):
 
 
 def path_of(lock_path: Path) -> Path:
-    """Name the attestation beside a lock."""
+    """Name the attestation next to a lock."""
     return lock_path.with_suffix(".verified.json")
 
 

@@ -49,7 +49,7 @@ def calls(source: str) -> tuple[Call, ...]:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Return what each imported name stands for."""
+    """Return what each imported name represents."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

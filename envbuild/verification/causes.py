@@ -120,7 +120,7 @@ def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(area="options", weight=90, what=what, attempt="leave out --no-controls")
     if evidence.a.out_of_memory != evidence.b.out_of_memory:
         yield Finding(
-            area="results", weight=95, what="one run ended for want of memory", attempt="run one at a time: --jobs 1"
+            area="results", weight=95, what="one run ran out of memory", attempt="run one at a time: --jobs 1"
         )
     if evidence.in_place and (files := [output.path for output in evidence.a.outputs]):
         what = f"the runs shared one folder: each found the files of the run before ({', '.join(files[:2])})"

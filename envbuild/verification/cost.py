@@ -23,7 +23,7 @@ TOGETHER = {
         "torch.set_float32_matmul_precision",
     ),
 }
-"""Names that mean one thing: leaving out one of them alone says nothing."""
+"""Names that mean one thing: leaving out one of them alone reports nothing."""
 _SEEDS = frozenset((0, 1, 2, 3, 4))
 _OF_THREADS = 5
 _LEAST = 0.02

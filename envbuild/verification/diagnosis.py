@@ -1,6 +1,6 @@
 """What one more run shows that was made to diagnose: memory that nothing wrote is filled, draws of entropy are watched.
 
-Of all draws only those are told that happened first in the very step in which the runs part, or in a package that is no
+Only those draws are reported that happened first in the step in which the runs diverge, or in a package that is no
 framework before the first step: frameworks draw names and keys that no result depends on.
 """
 
@@ -26,7 +26,7 @@ _FRAMEWORKS = frozenset(
 
 
 def worthwhile(evidence: Evidence, causes: Sequence[Finding]) -> bool:
-    """Tell whether a diagnosing run may say more than what was found already."""
+    """Return whether a diagnosing run may say more than what was found already."""
     likely = causes[0].weight if causes else 0
     return likely < SURE or bool(_unwritten(evidence) and _torch(evidence))
 
@@ -118,7 +118,7 @@ def _route(draw: EntropyDraw) -> str:
 
 
 def _weight(draw: EntropyDraw, divergence: Divergence | None) -> int:
-    """Judge a draw by when its line drew first; 0 for one that is not told."""
+    """Judge a draw by when its line drew first; 0 for one that is not reported."""
     step, name = draw.step, draw.module.partition(".")[0]
     if divergence is None or divergence.kind not in ("step", "start"):
         return 45 if name not in _FRAMEWORKS else 0
@@ -134,7 +134,7 @@ def _steps(divergence: Divergence | None) -> int:
 
 
 def _of_project(file: str) -> bool:
-    """Whether the line stands in the project, whose sources are looked at anyway."""
+    """Whether the line is in the project, whose sources are looked at anyway."""
     return file.startswith("/workspace/")
 
 

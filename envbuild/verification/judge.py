@@ -60,7 +60,7 @@ class Ran:
 
     @property
     def ended_well(self) -> bool:
-        """Whether the program ran and said that all is well."""
+        """Whether the program ran and reported that all is well."""
         return self.record.state == "finished" and self.record.exit_code == 0
 
 
@@ -189,7 +189,7 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
 
 
 def _channel(reader: _Reader, first: Ran, pair: tuple[Ran, Ran] | None) -> Channel:
-    """Say what was compared, and where two runs differ what differs."""
+    """Describe what was compared, and where two runs differ what differs."""
     count, compared = reader.compared(first)
     differs, names = ((), ()) if pair is None else reader.differences(*pair)
     return Channel(

@@ -26,7 +26,7 @@ class TextDifference:
 
 
 def difference_of(before: str, after: str) -> str:
-    """Say what makes two lines differ if it is something that differs in every run; else an empty text."""
+    """Describe what makes two lines differ if it is something that differs in every run; else an empty text."""
     if _TIMES.sub("", before) == _TIMES.sub("", after):
         return "a time"
     if _IDENTITIES.sub("", before) == _IDENTITIES.sub("", after):

@@ -96,7 +96,7 @@ class Masks:
         for rule in _TABLE:
             if not rule.gate or any(part in lower for part in rule.gate):
                 line = rule.pattern.sub(partial(self._replace, rule, kinds), line)
-        # In tables what is beside a number is as wide as the number leaves it.
+        # In tables what is next to a number is as wide as the number leaves it.
         return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds))
 
     def _replace(self, rule: _Rule, kinds: set[str], found: re.Match[str]) -> str:
@@ -309,7 +309,7 @@ class _Sums:
 
 
 class PrintedDigest:
-    """Takes a stream in pieces and says what it comes to.
+    """Takes a stream in pieces and states the result.
 
     Args:
         masks: what to mask.
@@ -330,7 +330,7 @@ class PrintedDigest:
         self._screen.write(text[: cut.start()] if cut else text)
 
     def result(self) -> Printed:
-        """Return what it came to; nothing may be fed afterwards."""
+        """Return its result; nothing may be fed afterwards."""
         self._screen.write(self._rest + self._decoder.decode(b"", final=True))
         self._screen.finish()
         sums = self._sums

@@ -59,7 +59,7 @@ class Uses:
         return any(self._seeds(load, seen | {name}) for name in _bound(parent, seen) for load in self._loads_of(name))
 
     def _only_printed(self, node: ast.AST, seen: set[str]) -> bool:
-        """Whether a value is told and does nothing else."""
+        """Whether a value is reported and does nothing else."""
         child, parent = node, self._parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt):
             if isinstance(parent, ast.JoinedStr):

@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list() -> None:
-    """Say what to build; in GitHub Actions as the step's output ``locks``."""
+    """Describe what to build; in GitHub Actions as the step's output ``locks``."""
     names = json.dumps(names_to_build(os.environ.get("PIPELINE_SINCE", "")))
     print(names)
     if output := os.environ.get("GITHUB_OUTPUT"):
@@ -83,7 +83,7 @@ def _list() -> None:
 
 
 def _signer(options: argparse.Namespace, folder: Path) -> signatures.Signer:
-    """Return who signs; with no registry, key or identity named, a pair of its own."""
+    """Return who signs; with no registry, key or identity named, a separate pair."""
     if options.keyless:
         return signatures.keyless_signer()
     if options.key and options.public:

@@ -2,7 +2,7 @@
 
 ``here`` is the machine as it is. ``elsewhere`` has what the reproducibility matrix varies at once
 (tests/reproducibility/variations.py), a clock eleven years ahead, folders that list their entries the other way round,
-and by default no engine at all but namespaces of the kernel. Each has a store of its own, empty but for the downloads.
+and by default no engine at all but namespaces of the kernel. Each has a separate store, empty but for the downloads.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _library(folder: Path) -> Path:
 
 
 def _build_environment(builder: Builder, environ: dict[str, str]) -> dict[str, str]:
-    """Say what a builder is, for people and for the statement of provenance."""
+    """Describe what a builder is, for people and for the statement of provenance."""
     ahead = CLOCK_AHEAD if builder.name == "elsewhere" else 0
     return {
         "builder": builder.name,

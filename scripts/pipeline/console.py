@@ -22,7 +22,7 @@ class StepFailedError(EnvbuildError):
 
 
 def report(step: str, text: str) -> None:
-    """Tell what is done, or what came of it."""
+    """Describe what is done, or what came of it."""
     print(f"{step:<10}{text}", flush=True)
 
 
@@ -55,7 +55,7 @@ def envbuild(
 
 
 def envbuild_json(*arguments: str | Path, cwd: Path, **options: Any) -> Any:
-    """Run an envbuild command with ``--json`` and return what it says."""
+    """Run an envbuild command with ``--json`` and return what it reports."""
     return json.loads(envbuild(*arguments, "--json", cwd=cwd, **options))
 
 

@@ -40,7 +40,7 @@ def named(registry: str) -> str:
 
 
 def use_runner_folder() -> None:
-    """Keep credentials for one job only, in GitHub Actions, unless DOCKER_CONFIG says otherwise."""
+    """Keep credentials for one job only, in GitHub Actions, unless DOCKER_CONFIG names another folder."""
     if os.environ.get("RUNNER_TEMP") and not os.environ.get("DOCKER_CONFIG"):
         os.environ["DOCKER_CONFIG"] = str(Path(os.environ["RUNNER_TEMP"]) / "docker")
 

@@ -65,7 +65,7 @@ def compare(subject: Subject) -> None:
 
 
 def _compare_recorded(subject: Subject, made: ImageRecord) -> None:
-    """Compare with the digest that is in version control beside the lock, if this very envbuild can be asked for it.
+    """Compare with the digest that is in version control next to the lock, if this very envbuild can be asked for it.
 
     Raises:
         NotReproducibleError: same lock, same recipe, other bits.

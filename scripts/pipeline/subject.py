@@ -1,4 +1,4 @@
-"""What the pipeline works on: reference locks, which of them changed, and a folder for what the steps hand on."""
+"""What the pipeline works on: reference locks, which of them changed, and a folder for what the steps pass on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Subject:
 
     Attributes:
         folder: holds spec, lock and Dockerfile.
-        work: what the steps hand on; made if need be.
+        work: what the steps pass on; made if need be.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class Subject:
         atomic_write(path, (json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
 
     def kept(self, name: str, step: str) -> dict[str, Any]:
-        """Read what an earlier step handed on; raises ``UsageError`` if it has not run."""
+        """Read what an earlier step passed on; raises ``UsageError`` if it has not run."""
         try:
             return dict(json.loads(self.note(name).read_bytes()))
         except OSError:

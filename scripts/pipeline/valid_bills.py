@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def main(cyclonedx: str, spdx: str) -> int:
-    """Return 0 if both are valid; else say why not."""
+    """Return 0 if both are valid; else state why not."""
     import jsonschema
     import lib4sbom
     from cyclonedx.schema import SchemaVersion

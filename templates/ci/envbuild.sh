@@ -43,7 +43,7 @@ build() {
     lock_of_spec
     mkdir -p "$1"
     envbuild lock --check "$spec"
-    # A digest that is recorded beside the lock is compared with here, too.
+    # A digest that is recorded next to the lock is compared with here, too.
     envbuild build --output "oci:$1/image" "$lock"
     envbuild sbom -f cyclonedx -o "$1/sbom.cdx.json" "$lock"
     envbuild sbom -f spdx -o "$1/sbom.spdx.json" "$lock"

@@ -4,7 +4,7 @@
 
 Where there is no GPU they are skipped with the reason. Frameworks are used where this Python has them. Figures are
 printed at the end, and written to ``gpu-figures.json`` in the folder that ``ENVBUILD_FIGURES`` or ``OUT`` names.
-``ENVBUILD_GPU_PROCESSES`` says how many processes must agree on the fingerprint (20).
+``ENVBUILD_GPU_PROCESSES`` states how many processes must agree on the fingerprint (20).
 """
 
 from __future__ import annotations

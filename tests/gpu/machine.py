@@ -1,4 +1,4 @@
-"""A lock for the machine at hand, as the guard reads it, made of the probe's facts with the standard library alone."""
+"""A lock for this machine, as the guard reads it, made of the probe's facts with the standard library alone."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def median(command: list[str], times: int = 7) -> float:
 
 
 def test_time(facts: dict[str, Any], figure: Figure, tmp_path: Path) -> None:
-    """The guard's comparison, GPUs included, in a process of its own: measured over a bare start of Python."""
+    """The guard's comparison, GPUs included, in a separate process: measured over a bare start of Python."""
     import importlib.util
 
     binding = importlib.util.find_spec("pynvml")

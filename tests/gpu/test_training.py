@@ -1,4 +1,4 @@
-"""Small trainings on a GPU under the hook, each in a process of its own: equal bits, with and without a step trace.
+"""Small trainings on a GPU under the hook, each in a separate process: equal bits, with and without a step trace.
 
 The hook is laid out as an image has it (tests/support/runtime.py), over the frameworks that this Python has.
 """

@@ -176,7 +176,7 @@ def test_offline_needs_the_file_system_at_hand(project: Project, image: str, tmp
 
 @pytest.mark.parametrize("python", ["3.12", "3.9"])
 def test_a_python_that_the_image_lacks_is_told(python: str, project: Project, image: str, tmp_path: Path) -> None:
-    """The error says which Python the image has, and what to write."""
+    """The error states which Python the image has, and what to write."""
     made = make_project(tmp_path, f'python: "{python}"\nos:\n  image: {image}\n')
     done = made("lock", ENVBUILD_STORE=str(project.store))
     assert done.code == 12
@@ -195,7 +195,7 @@ def test_a_digest_that_the_registry_lacks_is_told(registry: Registry, tmp_path: 
 
 
 def test_an_image_of_no_use_is_refused(registry: Registry, tmp_path: Path) -> None:
-    """A system without Python is told at lock time, and bytes altered in the registry never get as far."""
+    """A system without Python is reported at lock time, and bytes altered in the registry never get as far."""
     write_rootfs(tmp_path / "tiny.tar", ("true",))
     reference = registry.push(tmp_path / "tiny.tar", "team/tiny", [])
     made = make_project(tmp_path, f"os:\n  image: {reference}\n")
@@ -217,7 +217,7 @@ def test_an_image_of_no_use_is_refused(registry: Registry, tmp_path: Path) -> No
 
 
 def test_no_engine_is_told(registry: Registry, tmp_path: Path) -> None:
-    """Only an engine can read a registry; without one the error says how to get one."""
+    """Only an engine can read a registry; without one the error states how to get one."""
     made = make_project(tmp_path, f"os:\n  image: {registry.host}/team/base@sha256:{'a' * 64}\n")
     done = made("lock", DOCKER_HOST="unix:///nowhere/docker.sock")
     assert done.code == 15

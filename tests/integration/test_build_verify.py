@@ -28,7 +28,7 @@ CUT = ("unshare", "--net") if os.geteuid() == 0 else ("unshare", "--map-root-use
 
 @pytest.fixture(name="own")
 def _own(made: Project, tmp_path: Path) -> Iterator[Project]:
-    """A copy of the built project with a store of its own and an image of a name of its own."""
+    """A copy of the built project with a separate store and an image of a separate name."""
     project = made.copy(tmp_path, own_store=True)
     name = f"verify{os.getpid()}"
     text = (project.folder / "pylock.clitest.toml").read_text()
@@ -49,7 +49,7 @@ def bases_made_anew() -> set[str]:
 
 
 def test_a_rebuild_from_nothing_is_the_same(own: Project) -> None:
-    """One line says so; OS and layers were made again, without a network, and nothing of that is kept."""
+    """One line reports it; OS and layers were made again, without a network, and nothing of that is kept."""
     own.must("build")
     done = own.must("build", "--verify", "--verbose", prefix=CUT)
     lines = done.out.splitlines()

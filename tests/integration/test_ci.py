@@ -69,7 +69,7 @@ def run(project: Project, *words: str | Path, **environ: str) -> subprocess.Comp
 
 
 def test_build_compare_publish(mine: Project, registry: Registry) -> None:
-    """Built twice, equal, pushed with a password that is not said, signed by a key that is in a variable alone."""
+    """Built twice, equal, pushed with a password that is not reported, signed by a key that is in a variable alone."""
     keys = make_keys(mine.folder.parent / "keys")
     *builds, comparing = documented()[1]
     for command in builds:

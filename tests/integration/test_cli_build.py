@@ -36,7 +36,7 @@ NOWHERE: dict[str, Any] = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
 
 @pytest.fixture(name="own")
 def _own(made: Project, tmp_path: Path) -> Project:
-    """A copy of the built project with a store of its own."""
+    """A copy of the built project with a separate store."""
     return made.copy(tmp_path, own_store=True)
 
 
@@ -70,7 +70,7 @@ def _leftovers(project: Project) -> list[str]:
 
 
 def test_lock_fetch_build(made: Project) -> None:
-    """The main path: each command says what it did, all files lie vendored, and the engine has the image."""
+    """The main path: each command states what it did, all files lie vendored, and the engine has the image."""
     wrote = (made.folder / "build.out").read_text().splitlines()
     identity = _identity(made)
     names = ["config", "layers", "layout", "lock", "manifest", "recipe", "reference", "sizes"]
@@ -289,7 +289,7 @@ def test_a_full_disk(project: Project, disk: Path, made: Project) -> None:
 
 
 def test_a_killed_fetch(project: Project, tmp_path: Path) -> None:
-    """kill -9 while files come in: the next fetch goes on, and every file is right."""
+    """kill -9 while files come in: the next fetch continues, and every file is right."""
     fresh = Project(folder=project.folder, store=tmp_path / "fresh", environ=project.environ)
     assert fresh.kill("fetch", when=lambda: any(fresh.store.glob("sha256/*/*")))
     fresh.must("fetch")

@@ -40,7 +40,7 @@ def test_what_each_layer_weighs(project: Project, made: Project, tmp_path: Path)
 
 
 def test_layers_that_are_not_there_are_named(project: Project, tmp_path: Path) -> None:
-    """Nothing is built behind one's back: the command says which layers are missing, and how to make them."""
+    """Nothing is built behind one's back: the command states which layers are missing, and how to make them."""
     empty = Project(folder=project.folder, store=tmp_path / "empty", environ=project.environ)
     done = empty("image")
     assert done.code == 14

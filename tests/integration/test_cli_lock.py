@@ -49,7 +49,7 @@ def _server() -> Iterator[FileServer]:
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path, server: FileServer) -> Project:
-    """A project whose Debian archive and wheels are at hand; ``alpha`` needs ``beta``, both in two releases."""
+    """A project whose Debian archive and wheels are available; ``alpha`` needs ``beta``, both in two releases."""
     write_release(tmp_path / "mirror", main=SYSTEM)
     server.add_tree(tmp_path / "mirror")
     environ = {"ENVBUILD_DEBIAN_KEYS": str(keyring(tmp_path / "key.pgp"))}
@@ -157,7 +157,7 @@ def test_pins_stay_until_they_are_asked_to_move(project: Project) -> None:
 
 
 def test_the_layout_stays_until_it_is_asked_to_move(project: Project) -> None:
-    """A lock of a layout that this envbuild does not know is refused as it is; ``--upgrade`` moves it and says so."""
+    """A lock of a layout that this envbuild does not know is refused; ``--upgrade`` moves it and reports it."""
     project.must("lock")
     path = project.folder / "pylock.t.toml"
     newer = sealed(path.read_text().replace(f"layout = {layout.VERSION}\n", "layout = 99\n"))
@@ -256,7 +256,7 @@ def test_a_release_file_of_a_stranger(project: Project, server: FileServer, tmp_
 
 
 def test_altered_package_lists(project: Project, server: FileServer) -> None:
-    """Exit 13: a Packages file that is not the one InRelease names is not used, and its address is told."""
+    """Exit 13: a Packages file that is not the one InRelease names is not used, and its address is reported."""
     for path, served in server.files.items():
         if "/debian/dists/bookworm/main/" in path and ("Packages" in path or "by-hash" in path):
             served.data = served.data[:-8] + bytes(8)
@@ -265,14 +265,14 @@ def test_altered_package_lists(project: Project, server: FileServer) -> None:
 
 
 def test_a_silent_mirror(project: Project, server: FileServer) -> None:
-    """Exit 13: a mirror without the release is told with its address."""
+    """Exit 13: a mirror without the release is reported with its address."""
     for path in [path for path in server.files if "bookworm-security" not in path]:
         del server.files[path]
     assert f"{server.url}/debian/dists/bookworm" in _refused(project, 13).err
 
 
 def test_an_archive_frozen_in_time(project: Project, server: FileServer, tmp_path: Path) -> None:
-    """``snapshot`` locks from the archive as it was then, whatever it has become, and says so in the lock."""
+    """``snapshot`` locks from the archive as it was then, whatever it has become, and reports it in the lock."""
     then = datetime(2026, 7, 10, 20, tzinfo=timezone.utc)
     old = [stanza("ffmpeg", "7:4.0", depends="libc6") if "ffmpeg" in entry else entry for entry in SYSTEM]
     write_release(tmp_path / "frozen", main=old, date=then)
@@ -339,7 +339,7 @@ def test_a_private_index(project: Project, server: FileServer, tmp_path: Path) -
 
 
 def test_the_locks_digests_are_those_of_the_files(project: Project) -> None:
-    """What the lock names is what lies in the folder of wheels."""
+    """What the lock names is what is in the folder of wheels."""
     project.must("lock")
     for package in _lock(project).packages:
         data = (project.folder / "wheels" / package.wheel.name).read_bytes()

@@ -36,7 +36,7 @@ OTHER = host(
 
 @pytest.fixture(name="project")
 def _project(tmp_path: Path) -> Iterator[Project]:
-    """A project whose Debian archive and wheels are at hand, with the descriptions of two hosts."""
+    """A project whose Debian archive and wheels are available, with the descriptions of two hosts."""
     with FileServer() as server:
         write_release(tmp_path / "mirror", main=SYSTEM)
         server.add_tree(tmp_path / "mirror")

@@ -35,7 +35,7 @@ def _registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @pytest.fixture(scope="module", name="builder")
 def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A locked project with an image of its own name, which no engine has yet; the store holds its lower layers."""
+    """A locked project with an image name of its own, which no engine has yet; the store holds its lower layers."""
     project = made.copy(tmp_path_factory.mktemp("builder"))
     spec = (project.folder / "spec.yaml").read_text()
     for file in project.folder.glob("pylock.*"):
@@ -49,7 +49,7 @@ def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module", name="pushed")
 def _pushed(builder: Project, registry: Registry) -> dict[str, Any]:
-    """What pushing it said; the reference is kept beside the lock."""
+    """What pushing it said; the reference is kept next to the lock."""
     return dict(builder.must("push", f"{registry.host}/team/train", "--write", "--json").json)
 
 
@@ -73,7 +73,7 @@ def refused(done: Done, code: int) -> str:
 
 
 def test_push_names_the_image_by_digest(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:
-    """No engine is needed; the digest is that of the image recorded beside the lock, and nothing is sent again."""
+    """No engine is needed; the digest is that of the image recorded next to the lock, and nothing is sent again."""
     recorded = json.loads(lock_file(builder, "image.json").read_bytes())
     pinned = f"{registry.host}/team/train@sha256:{recorded['manifest']}"
     assert pushed["reference"] == pinned
@@ -139,7 +139,7 @@ def test_without_a_record_only_a_digest_is_trusted(second: Project, pushed: dict
     forget_images(f"envbuild/{NAME}")
     lock_file(second, "image.json").unlink()
     assert (
-        f"nothing says which image pylock.{NAME}.toml gives: pylock.{NAME}.image.json is missing, and "
+        f"nothing shows which image pylock.{NAME}.toml gives: pylock.{NAME}.image.json is missing, and "
         f"{pushed['tag']} is not by digest" in refused(second("pull", pushed["tag"]), 16)
     )
     assert f"--image {pushed['tag']}: a tag may mean something else tomorrow" in refused(
@@ -272,7 +272,7 @@ def test_wrong_password(builder: Project, tmp_path: Path) -> None:
 
 
 def test_names_that_are_none(builder: Project) -> None:
-    """A scheme, a digest to push to, upper case: usage errors that say how to write it."""
+    """A scheme, a digest to push to, upper case: usage errors that state how to write it."""
     for text, hint in (
         ("https://127.0.0.1:1/a", "leave out the scheme: registry.example.com/team/digits"),
         (f"127.0.0.1:1/a@sha256:{'0' * 64}", "name a tag or none: envbuild push 127.0.0.1:1/a"),

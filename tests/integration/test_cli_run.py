@@ -113,7 +113,7 @@ def test_the_program_reads_the_repository_and_cannot_write_it(project: Project) 
 
 
 def test_every_run_is_recorded(project: Project) -> None:
-    """A record says what ran and what came of it; ``runs`` lists it, ``show`` prints it, an equal run is recognised."""
+    """A record states what ran and its result; ``runs`` lists it, ``show`` prints it, an equal run is recognised."""
     project.write("t.py", "import random\nopen('o', 'w').write(str(random.random()))\n")
     project.must("run", "t.py")
     (first,) = project.must("runs", "--json").json
@@ -248,7 +248,7 @@ def test_signals_reach_the_program(project: Project, name: str, code: int) -> No
 
 @contextmanager
 def _terminal(project: Project, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """Run envbuild with a terminal of its own, as its foreground job."""
+    """Run envbuild with a separate terminal, as its foreground job."""
     master, slave = pty.openpty()
 
     def take() -> None:
@@ -311,7 +311,7 @@ def test_control_c_at_a_terminal(project: Project) -> None:
 
 
 def test_a_run_without_its_lock(project: Project, tmp_path: Path) -> None:
-    """Exit 11: a folder without a lock says how to get one."""
+    """Exit 11: a folder without a lock states how to get one."""
     empty = Project(folder=tmp_path / "empty", store=project.store, environ=project.environ)
     empty.write("t.py", "")
     done: Done = empty("run", "t.py")

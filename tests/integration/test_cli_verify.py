@@ -133,7 +133,7 @@ def test_equal_runs_are_proved(project: Project) -> None:
             "out.txt",
             "random.seed() without a seed seeds the generator from the system's entropy  (t.py:4)",
         ),
-        (RACE, "order.txt", "threading.Thread() runs beside the others: who comes first varies  (t.py:6)"),
+        (RACE, "order.txt", "threading.Thread() runs concurrently with the others: who comes first varies  (t.py:6)"),
         (STAMP, "run.log", "run.log holds a time: "),
     ],
     ids=["entropy", "one worker's seed", "race", "time stamp"],
@@ -170,7 +170,7 @@ def test_what_is_printed_counts(project: Project) -> None:
 
 
 def test_a_time_stamp_can_be_left_out(project: Project) -> None:
-    """``--ignore`` leaves a file out and says so; if nothing is left to compare there is no proof."""
+    """``--ignore`` leaves a file out and reports it; if nothing is left to compare there is no proof."""
     project.write("t.py", STAMP + "open('result', 'w').write('1')\n")
     done = project.must("verify", "-n", "2", "--ignore", "*.log", "t.py")
     assert "result    bit-identical 2/2: 1 file\n          not compared, as asked: run.log\n" in done.out
@@ -193,7 +193,7 @@ def test_the_first_step_that_differs_is_named(project: Project) -> None:
 
 
 def test_a_proof_that_is_refuted_goes(project: Project) -> None:
-    """Where runs of the same program differ later, the attestation is taken away and that is said."""
+    """Where runs of the same program differ later, the attestation is taken away and that is reported."""
     project.write("t.py", "import os\nopen('o', 'w').write(os.urandom(4).hex() if os.path.exists('flag') else '')\n")
     project.must("verify", "-n", "2", "t.py")
     project.write("flag", "")
@@ -267,7 +267,7 @@ def test_a_run_goes_without_a_variable(project: Project) -> None:
 
 
 def test_an_interrupt_ends_the_containers_and_leaves_no_copy(project: Project) -> None:
-    """Ctrl-C: the programs are told, no container and no copy stay, and the exit code is that of an interrupt."""
+    """Ctrl-C: the programs are signalled, no container and no copy stay, and the exit code is that of an interrupt."""
     project.write("t.py", "import time\nopen('/run/envbuild/up', 'w').close()\ntime.sleep(600)\n")
     process = project.start("verify", "t.py")
     deadline = time.monotonic() + 300

@@ -67,7 +67,7 @@ def _index(tmp_path: Path) -> Iterator[dict[str, str]]:
 def test_the_table_is_derived_from_the_index(
     index: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Final releases for Linux, their Pythons and ranges; --check writes nothing and says what differs."""
+    """Final releases for Linux, their Pythons and ranges; --check writes nothing and states what differs."""
     monkeypatch.setattr(package_data, "data_path", tmp_path.joinpath)
     monkeypatch.setattr(os, "environ", index)
     assert cuda_wheels.main(["--check"]) == 1

@@ -159,7 +159,7 @@ def test_apt_would_install_the_same(
         ours = {name: package.version for name, package in close(system.universe, names.split()).items()}
     except ResolveError:
         ours = None
-    # apt has to be told of our one deviation: usr-is-merged instead of usrmerge.
+    # apt has to be given our one deviation: usr-is-merged instead of usrmerge.
     reported = [*roots, "usr-is-merged"] if ours and "usr-is-merged" in ours else roots
     assert ours == system.apt.install(reported)
     assert (ours is None) == (names in IMPOSSIBLE)

@@ -73,7 +73,7 @@ class Case:
         )  # fmt: skip
 
     def deliver(self, layers: Sequence[Path], tag: str, *counts: int, alter: bool = False) -> dict[str, Any]:
-        """Deliver an image in a process beside the engine."""
+        """Deliver an image in a process next to the engine."""
         with self.start(layers, tag, *counts, alter=alter) as process:
             out = process.communicate(timeout=300)[0]
         assert process.returncode == 0
@@ -158,7 +158,7 @@ class TestPull:
         assert case.foreign(layers) == []
 
     def test_elsewhere_the_image_is_loaded(self, case: Case, tmp_path: Path) -> None:
-        """An engine over TCP, or one that has a loopback of its own, gets the image without a registry."""
+        """An engine over TCP, or one that has a separate loopback, gets the image without a registry."""
         layers, name = tars(tmp_path), tag()
         if case.words:
             done, reason = case.engine.deliver(parts(layers, name, [1]), name, Silent()), r"^(Get |Head |failed )"
@@ -201,7 +201,7 @@ Pull = Callable[[BaseHTTPRequestHandler, http.client.HTTPConnection, str], None]
 
 @contextmanager
 def stand_in(folder: Path, pull: Pull) -> Iterator[DockerEngine]:
-    """An engine that lists no images, takes every load and pulls as it is told."""
+    """An engine that lists no images, takes every load and pulls as it is reported."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -260,7 +260,7 @@ def one(folder: Path) -> tuple[Iterator[Parcel], str]:
 
 
 def test_an_engine_that_dies_in_the_middle(tmp_path: Path) -> None:
-    """Its end is an error that says so; the registry's threads end with the delivery."""
+    """Its end is an error that reports it; the registry's threads end with the delivery."""
 
     def die(handler: BaseHTTPRequestHandler, registry: http.client.HTTPConnection, path: str) -> None:
         ask(registry, path)
@@ -294,7 +294,7 @@ def test_an_engine_without_room(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_never_comes_to_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that says it cannot gets a load at once, one that says nothing after a while."""
+    """One that says it cannot gets a load at once, one that answers nothing after a while."""
     loaded = threading.Event()
 
     def refuse(handler: Any, registry: http.client.HTTPConnection, path: str) -> None:
@@ -359,7 +359,7 @@ def test_the_registry_serves_what_it_was_given_and_nothing_else(server: BlobServ
 
 
 def test_the_registry_answers_tls_with_a_refusal_in_plain_http(server: BlobServer) -> None:
-    """Engines try TLS first, and go on in plain HTTP after this answer."""
+    """Engines try TLS first, and continue in plain HTTP after this answer."""
     host, port = server.repository.partition("/")[0].split(":")
     with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
         connection.sendall(b"\x16\x03\x01\x00\x05hello")

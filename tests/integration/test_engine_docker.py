@@ -101,7 +101,7 @@ def test_a_whole_file_system_comes_back_once_imported(engine: DockerEngine, base
         for _ in range(2):
             with engine.run_step(a_step(base, key, "true", result="/")) as stream:
                 assert {"bin/sh", "workspace"} <= set(members(stream))
-                # Builds beside this test sweep away all bases but the newest, if no container has them.
+                # Builds that run during this test sweep away all bases but the newest, if no container has them.
                 holder = holder or sdk.create_container(reference, command=["/bin/true"])["Id"]
             found = engine.find_image(reference)
             assert found is not None
@@ -199,7 +199,7 @@ def test_the_engine_describes_itself(engine: DockerEngine) -> None:
 
 
 def test_no_engine_says_what_was_tried_and_how_to_get_one(tmp_path: Path) -> None:
-    """An address where nothing is, and one where nothing listens, are told with the variable that names them."""
+    """An address where nothing is, and one where nothing listens, are reported with the variable that names them."""
     absent = tmp_path / "absent.sock"
     with pytest.raises(EngineError) as caught:
         connect({"DOCKER_HOST": f"unix://{absent}"})
@@ -219,7 +219,7 @@ def test_no_engine_says_what_was_tried_and_how_to_get_one(tmp_path: Path) -> Non
 
 
 def test_an_engine_too_old_and_something_else_are_told_apart(tmp_path: Path) -> None:
-    """An old engine is named with its version; a server that is no engine is said to be none."""
+    """An old engine is named with its version; a server that is no engine is reported as such."""
     with StandIn(tmp_path, {"Api-Version": "1.30"}) as url:
         with pytest.raises(EngineError) as caught:
             connect({"DOCKER_HOST": url})

@@ -46,7 +46,7 @@ def device(name: str, **edits: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def newer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerEngine]:
-    """The newer engine, which is told of three GPUs by a CDI file; the last one's driver file is not there."""
+    """The newer engine, which learns of three GPUs from a CDI file; the last one's driver file is not there."""
     gone = [{"hostPath": "/nowhere/libcuda.so.1", "containerPath": "/libcuda.so.1", "options": ["ro", "bind"]}]
     names = ["10", "0", "1", "GPU-a", "all"]
     specification = {
@@ -69,7 +69,7 @@ def given(engine: DockerEngine, gpus: Gpus | None, capfd: pytest.CaptureFixture[
 
 
 def test_an_engine_without_the_toolkit_gets_the_install_hint(own: DockerEngine) -> None:
-    """Nothing is left of a container that could not get its GPUs; the error says what to install."""
+    """Nothing is left of a container that could not get its GPUs; the error states what to install."""
     assert own.gpu_support() == ""
     request = ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(count=1), labels={"envbuild-test": TAG})
     with pytest.raises(GpusRefusedError) as caught:
@@ -83,7 +83,7 @@ def test_an_engine_without_the_toolkit_gets_the_install_hint(own: DockerEngine) 
 
 
 def test_a_run_without_gpus_is_given_none(own: DockerEngine, capfd: pytest.CaptureFixture[str]) -> None:
-    """Also where NVIDIA's runtime were the default: the variable that it reads says so."""
+    """Also where NVIDIA's runtime were the default: the variable that it reads reports it."""
     assert given(own, None, capfd) == ["NVIDIA_VISIBLE_DEVICES=void"]
 
 
@@ -112,7 +112,7 @@ def test_cdi_devices_reach_the_container(
     ],
 )
 def test_cdi_devices_that_cannot_be_given(newer: DockerEngine, names: tuple[str, ...], sentence: str) -> None:
-    """A GPU that is not listed, and a description from before a driver's update, are told with a next command."""
+    """A GPU that is not listed, and a description from before a driver's update, are reported with a next command."""
     with pytest.raises(GpusRefusedError) as caught:
         newer.run_container(ContainerRun(image=TAG, command=("/bin/true",), gpus=Gpus(devices=names)))
     assert caught.value.message == sentence

@@ -67,7 +67,7 @@ def label(engine: DockerEngine) -> Iterator[str]:
 
 @pytest.fixture
 def start(image: str, label: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Start ``sh -c SCRIPT`` in a container, by a process of its own with pipes."""
+    """Start ``sh -c SCRIPT`` in a container, by a separate process with pipes."""
     processes = []
 
     def start(script: str, **fields: Any) -> subprocess.Popen[bytes]:
@@ -304,7 +304,7 @@ def test_limits_and_scratch_space_hold(start: Callable[..., subprocess.Popen[byt
 
 
 def test_want_of_memory_is_told(start: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """A program killed at its memory limit is told apart from one that was killed by somebody."""
+    """A program killed at its memory limit is distinguished from one that was killed by somebody."""
     _, err = start("tail /dev/zero", memory=16 << 20).communicate(timeout=DEADLINE)
     assert b"out of memory\n" in err
     _, err = start("kill -9 $$").communicate(timeout=DEADLINE)

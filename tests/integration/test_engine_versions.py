@@ -25,7 +25,7 @@ TAG = f"envbuild-test:{uuid.uuid4().hex}"
 
 @pytest.fixture(scope="module", params=["own", "newer"])
 def engine(request: pytest.FixtureRequest) -> Iterator[DockerEngine]:
-    """The machine's engine, then a newer one brought up beside it (and stopped, unless it ran before)."""
+    """The machine's engine, then a newer one brought up next to it (and stopped, unless it ran before)."""
     if request.param == "own":
         yield connect()
         return
@@ -41,7 +41,7 @@ def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def small_image(*layers: Path) -> Image:
-    """An image over tars, with an environment variable and a command of its own."""
+    """An image over tars, with an environment variable and a separate command."""
     blobs = tuple(FileBlob(digest=sha256_file(path), size=path.stat().st_size, path=path) for path in layers)
     config = canonical_json(
         {

@@ -24,7 +24,7 @@ PLACES = ("oci:layout", "oci-archive:image.tar", "docker-archive:image.tar")
 
 
 class Exports(NamedTuple):
-    """A project whose image lies in its folder as ``layout`` and ``image.tar``, and what is recorded of it."""
+    """A project whose image is in its folder as ``layout`` and ``image.tar``, and what is recorded of it."""
 
     folder: Path
     identity: dict[str, Any]

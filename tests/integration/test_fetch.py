@@ -68,7 +68,7 @@ def bring(store: Store, *items: Item, network: NetworkConfig = QUICK, verify: bo
 
 
 def leftovers(store: Store) -> list[str]:
-    """What lies in the store besides objects."""
+    """What is in the store besides objects."""
     return sorted(path.name for path in (store.root / "part").glob("*"))
 
 
@@ -117,7 +117,7 @@ def test_a_server_without_ranges_is_asked_for_everything_again(server: FileServe
 
 
 def test_a_server_that_always_breaks_is_given_up(server: FileServer, store: Store) -> None:
-    """Tries without getting further are bounded, and the message says what happened."""
+    """Tries without getting further are bounded, and the message states what happened."""
     url = server.add("big.whl", DATA, drop_after=1000, ranges=False)
     with pytest.raises(IntegrityError) as caught:
         bring(store, item(url))
@@ -248,7 +248,7 @@ def test_a_slow_server_is_waited_for(server: FileServer, store: Store) -> None:
 
 
 def test_an_answer_without_length_that_ends_early_is_resumed(server: FileServer, store: Store) -> None:
-    """A short body is noticed even if the server never said how long it would be."""
+    """A short body is noticed even if the server never stated how long it would be."""
     url = server.add("big.whl", DATA, length=False, drop_after=1000, drops=1)
     assert bring(store, item(url)).fetched == 1
     assert server.statuses() == [200, 206]
@@ -375,7 +375,7 @@ def test_after_kill_9_the_next_command_goes_on(server: FileServer, store: Store)
 
 
 def test_ctrl_c_ends_a_silent_download_at_once(server: FileServer, store: Store) -> None:
-    """SIGINT does not wait for a server that says nothing: nor for the minute until that would be given up."""
+    """SIGINT does not wait for a server that sends nothing: nor for the minute until that would be given up."""
     url = server.add("big.whl", DATA, hold_after=100_000)
     run = child(store, url)
     wait_for_part(store, 1)
@@ -413,7 +413,7 @@ def test_a_disk_too_small_is_refused_before_the_first_byte(server: FileServer, s
 
 
 def test_a_disk_that_fills_up_is_left_as_it_was(server: FileServer, small_disk: Path) -> None:
-    """If another program takes the space meanwhile, the error says how much is missing and nothing is left behind."""
+    """If another program takes the space meanwhile, the error states how much is missing and nothing is left behind."""
     store = Store(small_disk / "store")
     first, second = DATA, DATA[::-1]
     items = [

@@ -130,7 +130,7 @@ def test_only_the_entry_point_computes(start: Callable[..., tuple[int, str, str]
 
 @pytest.mark.network
 def test_a_framework(tmp_path: Path) -> None:
-    """TensorFlow in an environment with the hook: the hook stays out, and other kernels are told as TensorFlow's."""
+    """TensorFlow in an environment with the hook: the hook stays out, and other kernels count as TensorFlow's."""
     lock = make_lock(environment={"TF_NUM_INTRAOP_THREADS": "2", "TF_NUM_INTEROP_THREADS": "2"})
     tree = make_tree(tmp_path, lock, paths=[environment("tensorflow")])
     library = str(tree.root / "opt/envbuild/lib")

@@ -50,7 +50,7 @@ def binding_files() -> dict[str, Path]:
 
 
 class Machine:
-    """The container, and what it stands on."""
+    """The container, and what it is on."""
 
     def __init__(self, box: Box, root: Path, libraries: Path) -> None:
         self.box, self.root, self.libraries = box, root, libraries
@@ -105,7 +105,7 @@ SCRIPT = "open('/out/ran', 'w').write('ran')"
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
-    """The container; compiled modules lie in it as they do in an image that envbuild built."""
+    """The container; compiled modules are in it as they do in an image that envbuild built."""
     from envbuild.engine.docker.adapter import connect
 
     client = connect()._sdk_client()

@@ -47,7 +47,7 @@ def _look(libraries: Path, tmp_path: Path) -> Look:
 
 
 def whole(device: gpus.Device, **changes: Any) -> HostGpu:
-    """Return what the probe says of a whole GPU that answers everything."""
+    """Return what the probe reports of a whole GPU that answers everything."""
     values: dict[str, Any] = {
         **{name: getattr(device, name) for name in ("name", "uuid", "compute_capability", "sms", "memory", "free")},
         "mig": "none",
@@ -86,7 +86,7 @@ def test_a_laptop_lacks_much_and_nothing_fails(look: Look) -> None:
 
 @pytest.mark.parametrize("code", [gpus.NOT_SUPPORTED, gpus.NO_PERMISSION, gpus.FUNCTION_NOT_FOUND])
 def test_a_gpu_that_says_nothing_is_still_counted(look: Look, code: int) -> None:
-    """When NVML knows no field at all, the GPU stands there empty, and libcuda still says how many SMs it has."""
+    """When NVML knows no field at all, the GPU is there empty, and libcuda still states how many SMs it has."""
     fields = "Name UUID CudaComputeCapability MemoryInfo EccMode PersistenceMode VbiosVersion BoardPartNumber MigMode"
     running = [f"ComputeRunningProcesses_v{version}" for version in (2, 3)]
     device = gpus.h100().unsupported(*fields.split(), *running, code=code)
@@ -132,7 +132,7 @@ def test_a_profile_follows_from_the_size(look: Look) -> None:
 
 
 def test_mig_without_a_slice_is_a_problem(look: Look) -> None:
-    """A GPU in MIG mode without a slice to open is of no use, and that is said."""
+    """A GPU in MIG mode without a slice to open is of no use, and that is reported."""
     facts = look(gpus.machine(gpus.a100_mig()))
     message = "MIG mode is on and no slice can be opened here: no program can use this GPU"
     assert [gpu.problem for gpu in facts.devices] == [Problem(code=0, name="NO_SLICE", message=message)]
@@ -166,7 +166,7 @@ def test_order_means_nothing(look: Look) -> None:
     ],
 )
 def test_what_cuda_shows_is_asked_of_cuda(look: Look, value: str, visible: list[int]) -> None:
-    """NVML tells of every GPU; which of them a program would see after CUDA_VISIBLE_DEVICES, libcuda tells."""
+    """NVML reports every GPU; which of them a program would see after CUDA_VISIBLE_DEVICES, libcuda reports."""
     facts = look(gpus.eight_h200(), {"CUDA_VISIBLE_DEVICES": value})
     assert len(facts.devices) == 8
     assert [gpu.visible for gpu in facts.devices] == [index in visible for index in range(8)]
@@ -199,7 +199,7 @@ def test_why_nvml_does_not_start(look: Look, code: int, name: str, message: str)
 
 
 def test_without_nvml_cuda_still_tells(look: Look) -> None:
-    """A container without the ``utility`` capability has no NVML: the problem is said, and CUDA's GPUs are listed."""
+    """A container without the ``utility`` capability has no NVML: that is reported, and CUDA's GPUs are listed."""
     scenario = gpus.SCENARIOS["h100"].but(returns={"nvmlInitWithFlags": 12})
     facts = look(scenario)
     assert facts.problem is not None
@@ -213,7 +213,7 @@ def test_without_nvml_cuda_still_tells(look: Look) -> None:
     ("code", "name"), [(802, "CUDA_ERROR_SYSTEM_NOT_READY"), (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH")]
 )
 def test_why_cuda_does_not_start(look: Look, code: int, name: str) -> None:
-    """A libcuda that does not start leaves SM counts and visibility unknown, and says why; NVML's facts stay."""
+    """A libcuda that does not start leaves SM counts and visibility unknown, and states why; NVML's facts stay."""
     facts = look(gpus.SCENARIOS["h200"].but(returns={"cuInit": code}))
     assert facts.problem is None
     assert facts.libcuda.problem is not None
@@ -222,7 +222,7 @@ def test_why_cuda_does_not_start(look: Look, code: int, name: str) -> None:
 
 
 def test_a_gpu_that_cannot_be_opened(look: Look) -> None:
-    """GPUs are counted that this process may not open; the others are told as ever."""
+    """GPUs are counted that this process may not open; the others are reported as ever."""
     closed = gpus.h200(1).but(returns={"nvmlDeviceGetHandleByIndex_v2": gpus.NO_PERMISSION})
     facts = look(gpus.machine(gpus.h200(0), closed))
     assert facts.problem is None
@@ -263,7 +263,7 @@ def test_libcuda_is_the_file_really_mapped(look: Look) -> None:
 
 
 def test_no_libcuda(look: Look) -> None:
-    """A container without the ``compute`` capability has no libcuda: a problem of its own, NVML's facts stay."""
+    """A container without the ``compute`` capability has no libcuda: a separate problem, NVML's facts stay."""
     facts = look(gpus.SCENARIOS["h100"], libcuda="none")
     assert facts.libcuda.path == ""
     assert facts.libcuda.problem is not None
@@ -272,7 +272,7 @@ def test_no_libcuda(look: Look) -> None:
 
 
 def test_a_driver_without_gpus(look: Look) -> None:
-    """A driver that finds no GPU says so; nothing is a problem of NVML."""
+    """A driver that finds no GPU reports it; nothing is a problem of NVML."""
     facts = look(gpus.SCENARIOS["none"])
     assert (facts.driver, facts.problem, facts.devices) == (gpus.DRIVER, None, ())
 
@@ -308,7 +308,7 @@ def test_a_library_that_prints(look: Look) -> None:
 
 
 def test_without_the_binding(libraries: Path, tmp_path: Path) -> None:
-    """An environment without nvidia-ml-py says that it lacks it; CUDA's GPUs are listed all the same."""
+    """An environment without nvidia-ml-py states that it lacks it; CUDA's GPUs are listed all the same."""
     standin = gpus.install(libraries, tmp_path / "machine", gpus.SCENARIOS["h100"])
     facts = gpu_ask.gpus(str(tmp_path), sys.executable, environment=standin.environment)
     assert facts["problem"]["name"] == "BINDING_NOT_FOUND"
@@ -414,7 +414,7 @@ def test_inside_a_container(libraries: Path, tmp_path: Path, in_container: Calla
 def test_a_mismatch_inside_a_container(
     libraries: Path, tmp_path: Path, in_container: Callable[[gpus.Standin], GpuFacts]
 ) -> None:
-    """A driver upgraded under a running module: NVML says 18, and the module's file still says what is loaded."""
+    """A driver upgraded under a running module: NVML says 18, and the module's file still states what is loaded."""
     scenario = gpus.SCENARIOS["h200"].but(returns={"nvmlInitWithFlags": 18, "cuInit": 803})
     facts = in_container(gpus.install(libraries, tmp_path / "machine", scenario, kernel="570.86.15"))
     assert facts.problem is not None

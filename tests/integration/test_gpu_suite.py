@@ -74,7 +74,7 @@ def test_it_passes(libraries: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_it_fails(libraries: Path, tmp_path: Path) -> None:
-    """A probe that says something else than nvidia-smi is told, and nothing else."""
+    """A probe that says something else than nvidia-smi is reported, and nothing else."""
     scenario = gpus.SCENARIOS["h200"]
     other = scenario.but(devices=(scenario.devices[0].but(vbios="96.00.D0.00.04"),))
     counts, printed = run_suite(libraries, tmp_path, scenario, other)

@@ -235,7 +235,7 @@ def test_signals_that_python_ignores(box: Callable[..., Box]) -> None:
     _, out, _ = box(
         "sh", "-c", "while read name value; do case $name in SigIgn:) echo $value; esac; done </proc/self/status"
     ).wait()
-    # An engine may hand on others that it was started with, such as signal 32 of its own C library.
+    # An engine may pass on others that it was started with, such as signal 32 of its own C library.
     assert [name for name in (signal.SIGPIPE, signal.SIGXFSZ) if int(out, 16) >> (name - 1) & 1] == []
 
 

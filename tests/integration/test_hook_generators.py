@@ -76,7 +76,7 @@ def test_without_controls_they_differ(tree: Tree) -> None:
 
 
 def test_lightgbm_keeps_the_programs_own_choice(tree: Tree) -> None:
-    """The stopwatch is left out, unless the program has chosen; a seed of its own for Polars is kept and recorded."""
+    """The stopwatch is left out, unless the program has chosen; a separate seed for Polars is kept and recorded."""
     assert run(tree)["chosen"] == [
         ["[force_col_wise: 1]", "[force_row_wise: 0]"],
         ["[force_col_wise: 0]", "[force_row_wise: 1]"],

@@ -45,7 +45,7 @@ def compile_library(folder: Path, name: str, source: str) -> str:
 
 
 def tree_for(folder: Path, *, strict: bool = True, cuda: Cuda | None = CUDA) -> Tree:
-    """An environment with cuDNN, NCCL and a PyTorch that loads what it is told to."""
+    """An environment with cuDNN, NCCL and a PyTorch that loads what it is reported to."""
     determinism = Determinism(level="seeds", seed=42, threads=1, strict=strict)
     tree = make_tree(folder, make_lock(cuda=cuda, determinism=determinism))
     for name, source in SOURCES.items():
@@ -124,7 +124,7 @@ def test_only_warned_of(tmp_path: Path) -> None:
 
 
 def test_only_recorded(tmp_path: Path) -> None:
-    """A lock that knows of no CUDA says nothing about it; the record does."""
+    """A lock that knows of no CUDA reports nothing about it; the record does."""
     plain = tree_for(tmp_path / "tree", cuda=None)
     copy = compile_library(tmp_path, "libcudnn.so.8", SOURCES["libcudnn.so.8"])
     done = plain.execute("-c", LATE.format(path=copy))

@@ -38,7 +38,7 @@ docker = pytest.importorskip("docker")
 TAG = f"envbuild-test-image-{os.getpid()}:latest"
 NAMES = ("markdown-it-py", "mdurl", "pygments", "markupsafe")
 
-# Runs in the image: every file of every distribution is there and as RECORD says; prints what was seen.
+# Runs in the image: every file of every distribution is there and as RECORD specifies; prints what was seen.
 _PROBE = """
 import base64, hashlib, importlib.metadata, json, sys
 import markdown_it, markupsafe._speedups, pygments

@@ -90,7 +90,7 @@ def test_a_program_cannot_change_its_inputs(trained: Project) -> None:
 
 
 def test_data_changed_under_a_run_is_recorded(trained: Project) -> None:
-    """The program cannot change its inputs, but others can: the record says what happened to them meanwhile."""
+    """The program cannot change its inputs, but others can: the record states what happened to them meanwhile."""
     trained.write(
         "t.py", "import os, time\nopen('up', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
     )

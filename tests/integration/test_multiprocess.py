@@ -290,7 +290,7 @@ def test_mirrored_replicas_and_parallel_maps(make: Maker, tmp_path: Path) -> Non
 
 
 def test_an_uneven_batch_over_replicas(make: Maker, tmp_path: Path) -> None:
-    """A global batch of 7 over two replicas is warned of with both parts; over one replica nothing is said."""
+    """A global batch of 7 over two replicas is warned of with both parts; over one replica nothing is reported."""
     tree = make("tensorflow")
     script = tmp_path / "uneven.py"
     script.write_text("""

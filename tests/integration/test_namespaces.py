@@ -35,7 +35,7 @@ AS_NOBODY = ("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups")
 LENT = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@"'
 """Lends identities in a mount namespace, so that the machine's own files stay as they are."""
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
-"""An interpreter that another user may start; that of a virtual environment may lie in root's home."""
+"""An interpreter that another user may start; that of a virtual environment may be in root's home."""
 PING = "\x01\0\0\x02\0\x20" + 14 * "\0"
 """CAP_NET_RAW as an attribute of a file: struct vfs_cap_data of linux/capability.h, revision 2."""
 PROGRAM = """\

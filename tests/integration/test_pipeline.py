@@ -76,14 +76,14 @@ def test_an_image_is_built_twice_published_and_received(whole: str) -> None:
 
 
 def test_nothing_secret_is_said(whole: str) -> None:
-    """Neither the registry's password, plain or encoded, nor a private key stands in the output."""
+    """Neither the registry's password, plain or encoded, nor a private key is in the output."""
     for secret in (PASSWORD, base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode(), "PRIVATE KEY"):
         assert secret not in whole
 
 
 @pytest.mark.usefixtures("whole")
 def test_a_builder_that_leaks_is_found(folder: Path) -> None:
-    """An image with its builder's mask in it: comparing and pushing end with exit code 16 and say where."""
+    """An image with its builder's mask in it: comparing and pushing end with exit code 16 and state where."""
     step = ("--work", folder.parent / "work", folder)
     built = pipeline("build", "--builder", "elsewhere", "--leak", *step)
     assert built.returncode == 0, built.stdout + built.stderr

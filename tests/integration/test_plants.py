@@ -108,7 +108,7 @@ class Made:
 def _made_runs(
     planted: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[dict[str, Future[Made]], dict[str, Future[Made]]]]:
-    """The first run of each framework, and the run of each change; two go on at once."""
+    """The first run of each framework, and the run of each change; two continue at once."""
 
     def run(framework: str, edits: tuple[tuple[str, str], ...], options: tuple[str, ...], prepare: Any = None) -> Made:
         project = planted.copy(tmp_path_factory.mktemp("run"))

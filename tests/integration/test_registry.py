@@ -122,7 +122,7 @@ def test_broken_connections_are_outlived(proxy: Proxy) -> None:
 
 
 def test_a_registry_that_keeps_the_first_part_gets_only_the_rest() -> None:
-    """Where the registry keeps what has arrived, an upload goes on from there."""
+    """Where the registry keeps what has arrived, an upload continues from there."""
     blobs = random_blobs(8_000_000)
     with fake_registry(break_after=5_000_000) as registry, repository(registry.host, "a/b") as target:
         result = pushed(target, blobs)
@@ -157,7 +157,7 @@ def test_tokens_and_storage_elsewhere(tmp_path: Path) -> None:
 
 
 def test_who_may_not(secure: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong password, none, and a certificate nobody trusts: each is told, no password is."""
+    """A wrong password, none, and a certificate nobody trusts: each is reported, no password is."""
     blobs = random_blobs(10)
 
     def refusal(folder: Path) -> RegistryError:
@@ -184,7 +184,7 @@ def test_who_may_not(secure: Registry, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_credential_helper_is_asked(secure: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passwords may live in a docker credential helper; one that fails is told without its words."""
+    """Passwords may live in a docker credential helper; one that fails is reported without its words."""
     folder = secure.docker_config(tmp_path / "docker")
     (folder / "config.json").write_text(json.dumps({"credHelpers": {secure.host: "envbuild-test"}}))
     helper = tmp_path / "bin" / "docker-credential-envbuild-test"
@@ -206,10 +206,10 @@ def test_a_credential_helper_is_asked(secure: Registry, tmp_path: Path, monkeypa
 
 
 def test_a_full_registry(tmp_path: Path) -> None:
-    """A registry without space says so once, what was whole stays, and no image is named."""
+    """A registry without space reports it once, what was whole stays, and no image is named."""
     blobs = random_blobs(1_000_000, 9_000_000)
     with running_registry(tmp_path, size=6_000_000) as small, repository(small.host, "team/full") as target:
-        pushed(target, blobs[:2], "before")  # beside the large one, these too could meet a full disk
+        pushed(target, blobs[:2], "before")  # next to the large one, these too could meet a full disk
         with pytest.raises(RegistryError) as caught:
             pushed(target, blobs)
         assert caught.value.message.startswith(
@@ -274,7 +274,7 @@ def test_no_registry_at_all() -> None:
 
 
 def test_a_damaged_file_is_told(plain: Registry, tmp_path: Path) -> None:
-    """A layer's file that is not what its name says, or too short, is named; the registry has nothing of it."""
+    """A layer's file that does not match its name, or too short, is named; the registry has nothing of it."""
     for damage in (b"other bytes", b"short"):
         (tmp_path / "layer.tar").write_bytes(damage)
         blob = Blob(digest=blob_of(b"right bytes").digest, size=11, path=tmp_path / "layer.tar")
@@ -285,7 +285,7 @@ def test_a_damaged_file_is_told(plain: Registry, tmp_path: Path) -> None:
 
 
 def test_two_builders_race_for_one_tag(plain: Registry) -> None:
-    """Whoever tags last wins; both images stay whole under their digests."""
+    """A user who tags last wins; both images stay whole under their digests."""
     images = [random_blobs(200_000), random_blobs(200_000)]
 
     def build(blobs: list[Blob]) -> None:

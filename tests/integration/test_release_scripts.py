@@ -69,7 +69,7 @@ def patched(clone: Path, name: str) -> Path:
 
 @pytest.mark.parametrize(("state", "verb"), [("CLOSED", "create"), ("OPEN", "edit")])
 def test_moved_locks_become_a_pull_request(clone: Path, origin: Path, state: str, verb: str) -> None:
-    """The patch is on a branch, pushed by git's helper; the request says what moved; its checks are started."""
+    """The patch is on a branch, pushed by git's helper; the request states what moved; its checks are started."""
     folder = patched(clone, "lockfiles/jax-cpu/pylock.jax-cpu.toml")
     server = f"file://{origin.parents[1]}"
     done = run(
@@ -95,7 +95,7 @@ def test_moved_locks_become_a_pull_request(clone: Path, origin: Path, state: str
 
 
 def test_a_patch_of_anything_else_is_refused(clone: Path) -> None:
-    """What the job that asked the internet hands over may change locks, and no workflow."""
+    """What the job that asked the internet passes may change locks, and no workflow."""
     folder = patched(clone, "Makefile")
     done = run(clone, "scripts/refresh.sh", "propose", folder)
     assert (done.returncode, done.stderr) == (1, "refresh   refused: the patch touches Makefile\n")
@@ -126,7 +126,7 @@ def test_a_wheel_is_the_same_twice(clone: Path) -> None:
     check = ("scripts/release-check.sh", "dist1", "dist2", "taken")
     wrong = run(clone, *check, GITHUB_REF_NAME="v9.9.9")
     assert wrong.returncode == 1
-    assert "the tag says 9.9.9" in wrong.stderr
+    assert "the tag is 9.9.9" in wrong.stderr
     taken = run(clone, *check, GITHUB_REF_NAME=f"v{version}")
     assert taken.stdout.splitlines()[-1] == f"release   equal: {version}"
     assert sorted(path.name for path in (clone / "taken").iterdir()) == [wheel.name, f"envbuild-{version}.tar.gz"]

@@ -180,7 +180,7 @@ def test_a_strangers_upload_does_not_replace_a_private_package(bench: Bench, ser
 
 
 def test_local_wheels_are_paths_and_missing_folders_no_harm(bench: Bench, server: FileServer) -> None:
-    """A wheel in a folder of the spec or of pip is taken with its path; folders that are gone are told of."""
+    """A wheel in a folder of the spec or of pip is taken with its path; folders that are gone are reported."""
     public = bench.wheels(("pkg", "1.0", []), ("dep", "1.0", []))
     own = make_wheel(bench.folder / "project/wheels", "pkg", "1.0+cpu", requires=["dep"])
     simple = make_index(bench.folder / "files-only", public)
@@ -212,7 +212,7 @@ def test_an_index_without_digests_has_its_files_hashed(bench: Bench, server: Fil
 
 
 def test_what_cannot_be_met_is_explained(bench: Bench, server: FileServer) -> None:
-    """Conflicts, unknown names and packages without a wheel for the target are told apart."""
+    """Conflicts, unknown names and packages without a wheel for the target are distinguished."""
     wheels = bench.wheels(("a", "1.0", ["b<1"]), ("b", "1.0", []))
     wheels += bench.wheels(("winonly", "1.0", []), tag="py3-none-win_amd64")
     bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
@@ -274,7 +274,7 @@ def test_pip_tools_gives_the_same_lock(bench: Bench, server: FileServer) -> None
     assert by_pip == bench.resolve("top", cross_check=True)
     assert _versions(by_pip) == {"top": "2.0", "low-pkg": "1.5"}
     with pytest.raises(
-        ResolveError, match=r"^the Python requirements cannot be met, says pip-tools: .*top==3"
+        ResolveError, match=r"^the Python requirements cannot be met, pip-tools reports: .*top==3"
     ) as caught:
         bench.resolve("top==3", resolver="pip-tools")
     assert "Traceback" not in caught.value.message

@@ -55,7 +55,7 @@ def newest(project: Project, **environ: str) -> dict[str, Any]:
 
 
 def refused_for_want_of_a_gpu(done: Done) -> bool:
-    """Whether the guard's table says so."""
+    """Whether the guard's table reports it."""
     lines = done.err.splitlines()
     return done.code == 78 and done.out == "" and any(line.startswith("  gpu ") for line in lines) and (
         "envbuild: this host does not match pylock.clitest.toml — nothing was run" in lines
@@ -97,7 +97,7 @@ def test_an_override_is_named_and_kept(on: Project) -> None:
 
 
 def test_a_guard_that_is_off_is_seen(on: Project) -> None:
-    """``--no-guard`` runs anywhere, and every way to look at the run says that nothing was verified."""
+    """``--no-guard`` runs anywhere, and every way to look at the run states that nothing was verified."""
     on.must("build")
     done = on("run", "--no-guard", "t.py")
     assert (done.code, ran(on)) == (0, True)
@@ -109,7 +109,7 @@ def test_a_guard_that_is_off_is_seen(on: Project) -> None:
 
 
 def test_gpus_asked_for_by_hand_need_the_toolkit(project: Project) -> None:
-    """A lock without GPU, ``--gpus all``: what to install, exit 15, and a record that says why nothing ran."""
+    """A lock without GPU, ``--gpus all``: what to install, exit 15, and a record that states why nothing ran."""
     project.write("t.py", MARK)
     done = project("run", "--gpus", "all", "t.py")
     assert (done.code, done.out, ran(project)) == (15, "", False)
@@ -170,7 +170,7 @@ def test_a_locked_gpu_is_handed_over_by_cdi(newer: Project, on: Project) -> None
 
 @pytest.mark.parametrize(("gpus", "field"), [("device=1", "gpu.model"), ("all", "gpu.count")])
 def test_other_gpus_are_refused_by_the_guard(newer: Project, on: Project, gpus: str, field: str) -> None:
-    """Another GPU, or one too many, is handed over as asked and refused by its field; nothing runs."""
+    """Another GPU, or one too many, is passed as asked and refused by its field; nothing runs."""
     done = newer("run", "--gpus", gpus, "t.py")
     assert (done.code, ran(on)) == (78, False)
     failed = [check["field"] for check in newest(newer)["verdict"]["checks"] if not check["ok"]]

@@ -46,7 +46,7 @@ def training(project: Project) -> Project:
 
 
 def test_parameters_and_files_are_in_the_record(training: Project) -> None:
-    """Two runs of one command between which a default changed: the records name it, and the file it stands in."""
+    """Two runs of one command between which a default changed: the records name it, and the file it is in."""
     first = record_of(training, "--epochs", "4", "--hub-token", "very-secret")
     training.write("train.py", TRAIN.replace("default=0.1", "default=0.01"))
     second = record_of(training, "--epochs", "4", "--hub-token", "very-secret")

@@ -163,9 +163,9 @@ def test_syft_finds_what_is_locked(project: Project, bills: dict[str, Path], tmp
 @pytest.mark.engine
 @pytest.mark.network
 def test_each_is_in_the_layer_that_the_bill_names(project: Project, tmp_path: Path) -> None:
-    """The layer of a package, by its digest, is the one that dpkg's list or the wheel's metadata of it lies in.
+    """The layer of a package, by its digest, is the one that dpkg's list or the wheel's metadata of it is in.
 
-    A wheel of 2 MB lies below the operating system.
+    A wheel of 2 MB is below the operating system.
     """
     make_wheel(project.folder / "wheels", "large", files={"large.bin": os.urandom(2_000_000)})
     spec = (project.folder / "spec.yaml").read_text()

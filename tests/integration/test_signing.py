@@ -53,7 +53,7 @@ def _keys(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
 
 @pytest.fixture(scope="module", name="builder")
 def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A locked project with an image of its own name, and cosign of Debian 13."""
+    """A locked project with a separate image name, and cosign of Debian 13."""
     project = made.copy(tmp_path_factory.mktemp("builder"))
     project.environ |= {"ENVBUILD_COSIGN": cosign_program(), "COSIGN_PASSWORD": PASSWORD}
     spec = (project.folder / "spec.yaml").read_text()
@@ -67,7 +67,7 @@ def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def pushed(builder: Project, registry: Registry, **environ: str) -> str:
-    """Push to a repository of its own; returns the reference by digest."""
+    """Push to a separate repository; returns the reference by digest."""
     target = f"{registry.host}/team/{secrets.token_hex(4)}:1"
     return str(builder.must("push", target, "--json", **environ).json["reference"])
 
@@ -80,7 +80,7 @@ def signed(builder: Project, registry: Registry, keys: KeyPair) -> str:
 
 
 def refused(done: Done, *sentences: str, code: int = 13) -> None:
-    """Check that a command ran and brought in nothing, and said why."""
+    """Check that a command ran and brought in nothing, and stated why."""
     assert done.code == code, done
     assert "ran" not in done.out.splitlines()
     for sentence in sentences:
@@ -247,7 +247,7 @@ def test_an_image_that_was_never_pushed(builder: Project, registry: Registry, ke
 
 
 def test_only_the_recorded_image_is_signed(builder: Project, registry: Registry, keys: KeyPair) -> None:
-    """A tag, another digest, a wrong password: nothing is signed, and no secret is told."""
+    """A tag, another digest, a wrong password: nothing is signed, and no secret is reported."""
     reference = pushed(builder, registry)
     name, _, digest = reference.partition("@")
     done = builder("sign", f"{name}:1", "--key", keys.private)

@@ -1,4 +1,4 @@
-"""``envbuild store`` beside real builds: shared work, collections, damage, and copies to other machines."""
+"""``envbuild store`` with real builds: shared work, collections, damage, and copies to other machines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERYTHING = Rules(needed=frozenset(), oldest=2.0**40, now=2.0**40, largest=0)
 
 @pytest.fixture(name="own")
 def _own(made: Project, tmp_path: Path) -> Project:
-    """A copy of the built project with a store of its own, which knows no other lock."""
+    """A copy of the built project with a separate store, which knows no other lock."""
     project = made.copy(tmp_path, own_store=True)
     shutil.rmtree(project.store / "locks")
     project.must("build", "--output", "oci:out.tar", "--offline")  # notes what the lock needs
@@ -238,7 +238,7 @@ def test_a_store_filled_from_elsewhere(own: Project, place: tuple[str, Path], tm
     other.must("build", "--offline", "--output", "oci:out.tar", **NOWHERE)
     assert _image(other) == _image(own)
     assert other.must("store", "pull", name).out.startswith(f"pull      clitest             0 files, {number} there")
-    # What lies there is not trusted: neither a file nor a layer with other bytes comes in.
+    # What is there is not trusted: neither a file nor a layer with other bytes comes in.
     wheel = lock.packages[0].wheel
     alter(_blob(folder, wheel.sha256))
     Store(other.store).path(wheel.sha256).unlink()

@@ -1,6 +1,6 @@
 """The step trace with real frameworks: it changes nothing, and finds one changed bit where it was made.
 
-Each script makes the change by itself, if it is told to, after 37 steps: one weight, chosen by ``os.urandom`` among
+Each script makes the change by itself, if it is reported to, after 37 steps: one weight, chosen by ``os.urandom`` among
 those an optimiser's step is small against, a few units in the last place up. Where the change is read as it was made,
 one unit is enough; where a step of an optimiser comes between, the sum may be rounded back to what it would have been
 (so about one run in a hundred had nothing to find), and the change is ``FAR`` units.
@@ -245,7 +245,7 @@ def test_compiled_loop(keras_runs: list[tuple[dict[str, Any], list[Trace]]]) -> 
 
 
 def test_eager_loop_and_whole_epochs(keras_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
-    """An eager loop is traced after each step; an epoch within one function is one entry, and that is said."""
+    """An eager loop is traced after each step; an epoch within one function is one entry, and that is reported."""
     (one,), (two,) = keras_runs[1][1], keras_runs[2][1]
     assert {step.group.source for step in of_label(one, "eager").steps} == {"keras.optimizer"}
     assert first(one, two, "eager").step == 38
@@ -422,7 +422,7 @@ def test_torch(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
 
 
 def test_torch_divergences(torch_runs: list[tuple[dict[str, Any], list[Trace]]]) -> None:
-    """The change shows at the next step, the data equal; where the data differ, that is said too."""
+    """The change shows at the next step, the data equal; where the data differ, that is reported too."""
     (one, _), (two, _) = torch_runs[1][1], torch_runs[2][1]
     found = first(one, two, "SGD")
     assert (found.epoch, found.place, found.step, found.batch) == (4, 8, 38, False)
@@ -465,7 +465,7 @@ print(json.dumps({"pids": [os.getpid()], "weights": digest(jax.tree_util.tree_le
 
 
 def test_jax(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A script that tells of its steps runs as before, with and without a trace, and the change is found."""
+    """A script that reports its steps runs as before, with and without a trace, and the change is found."""
     tree = tree_of(tmp_path_factory, "jax")
     (plain, nothing), (traced, (one,)), (_, (two,)) = run(tree, "jax", JAX, {}, TRACED, PLANTED)
     assert nothing == []

@@ -70,7 +70,7 @@ def load(path: Path) -> list[Plant]:
 
 
 def judge(plant: Plant, project: Project, *options: str) -> Judged:
-    """Verify a plant in a project of its own; ``options`` go to ``verify``."""
+    """Verify a plant in a separate project; ``options`` go to ``verify``."""
     project.write("train.py", plant.script)
     done = project("verify", "--json", *options, "train.py")
     table: dict[str, Any] = done.json if done.out.strip().startswith("{") else {}

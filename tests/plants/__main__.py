@@ -1,6 +1,6 @@
 """Judge files of plants and print a table: ``python -m tests.plants FILE.toml… [-- OPTION…]``.
 
-Needs a container engine; makes a project, an image and a store of its own in a temporary folder.
+Needs a container engine; makes a project, an image and a separate store in a temporary folder.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Column:
 def started(names: Sequence[str]) -> Iterator[tuple[list[Column], list[str]]]:
     """Give the engines that can be had, and a sentence for each of the others.
 
-    What was not running before is stopped at the end. The classic store's files lie in memory: a file system that lists
+    What was not running before is stopped at the end. The classic store's files are in memory: a file system that lists
     folders in another order than the disk's.
     """
     columns, missing = [], []
@@ -88,7 +88,7 @@ def _address(name: str, stack: ExitStack) -> str:
 
 
 def _sockets() -> set[str]:
-    """Return the sockets that lie where the scripts put theirs."""
+    """Return the sockets that are where the scripts put theirs."""
     found = set()
     for path in (*Path("/run").glob("envbuild-*/*.sock"), *Path("/tmp").glob("envbuild-*/*.sock")):
         if stat.S_ISSOCK(path.stat().st_mode):

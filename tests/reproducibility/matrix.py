@@ -1,4 +1,4 @@
-"""Runs the cells: one cold build for each engine and variation, each with a folder and a store of its own."""
+"""Runs the cells: one cold build for each engine and variation, each with its own folder and store."""
 
 from __future__ import annotations
 

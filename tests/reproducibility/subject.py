@@ -25,7 +25,7 @@ class Subject:
     """What every cell of the matrix starts from.
 
     Attributes:
-        folder: everything the matrix makes lies below.
+        folder: everything the matrix makes is below.
         code: copy of the packages ``envbuild`` and ``tests``, and of the templates.
         vendor: every file of the lock.
         lock: the lock's file.

@@ -15,7 +15,7 @@ class Variation:
 
     Attributes:
         name: the row's name.
-        environ: variables of the command; ``{folder}`` stands for the cell's own folder.
+        environ: variables of the command; ``{folder}`` represents the cell's own folder.
         prefix: command that runs the command.
         words: what ``inside.py`` changes.
         library: the library of ``elsewhere.c`` that the command and the programs in build containers are given.
@@ -76,7 +76,7 @@ _USER = (
     f"--reuid={NOBODY}",
     f"--regid={NOBODY}",
     "--groups={socket_group}",
-    # Reading is all it may: the interpreter may lie in a home folder.
+    # Reading is all it may: the interpreter may be in a home folder.
     "--inh-caps=-all,+{access}",
     "--ambient-caps=-all,+{access}",
 )

@@ -60,7 +60,7 @@ class SuiteMaker:
         stanzas: entries of its Packages file.
         files: further files below the suite, listed in its InRelease.
         fields: set or replace fields of InRelease; an empty value removes one.
-        by_hash: also offer files by hash, and say so.
+        by_hash: also offer files by hash, and report it.
     """
 
     archive: str

@@ -1,4 +1,4 @@
-"""The command line as users have it: processes of their own, with a store and a home of their own."""
+"""The command line as users have it: separate processes, with their own store and home."""
 
 from __future__ import annotations
 

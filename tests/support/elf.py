@@ -28,7 +28,7 @@ def make_elf(
         machine: ``e_machine``; 62 is x86-64.
         wide: 64-bit words.
         padding: bytes between the names and the dynamic section, to make large objects.
-        address: where the first byte is said to be loaded.
+        address: where the first byte is to be loaded.
     """
     order = "<" if little else ">"
     header, entry = (64, 56) if wide else (52, 32)

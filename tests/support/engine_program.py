@@ -3,7 +3,7 @@
 The JSON holds the fields of ``ContainerRun`` (mounts as pairs) or of ``Step``; or ``layers``, the tars of an image, its
 ``tag``, ``counts`` (the parts that go ahead), ``hang``, to wait for a signal after those, and ``alter``, to change a
 byte of the lowest layer after its digest was taken. From that wait on, and after its end, a child keeps its registry's
-port open until standard input ends: deliveries beside it take what nobody listens for as left behind.
+port open until standard input ends: concurrent deliveries take what nobody listens for as left behind.
 """
 
 from __future__ import annotations

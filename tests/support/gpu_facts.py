@@ -1,6 +1,6 @@
 """What the GPU probe would print, what a lock would expect, and many pairs of both: fitting ones and others.
 
-A mismatch is expectations, observations, the one field that tells of it, what was found, what it means, and perhaps
+A mismatch is expectations, observations, the one field that reports it, what was found, what it means, and perhaps
 variables. A match is expectations, observations, perhaps variables, and perhaps the fields that warn.
 """
 

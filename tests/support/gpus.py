@@ -1,7 +1,7 @@
 """Machines with GPUs that are not there: C libraries standing in for NVML and libcuda, and descriptions of machines.
 
 ``build_standin`` compiles both once; ``install`` lays them out for one machine, as a driver package does: libraries by
-version with links to them, the scenario beside them, and the kernel module's version file. A process gets them by
+version with links to them, the scenario next to them, and the kernel module's version file. A process gets them by
 ``Standin.environment``. A container gets them by ``Standin.mounts``, without any variable: glibc looks into the
 ``glibc-hwcaps`` folder of its default search path first, and ``/sys/module`` (unlike anything below ``/proc``) may be
 mounted over.
@@ -299,7 +299,7 @@ def install(
         libraries: what ``build_standin`` returned.
         kernel: version of the kernel module; as the scenario's driver if empty, ``none`` for no module.
         libcuda: version of libcuda's file; as the scenario's driver if empty, ``none`` for no libcuda.
-        compat: libcuda lies in the image's forward-compatibility folder (in containers only).
+        compat: libcuda is in the image's forward-compatibility folder (in containers only).
     """
     lib = folder / "lib"
     lib.mkdir(parents=True)

@@ -65,9 +65,9 @@ def _drop_stages(client: Any, output: str, tag: str) -> None:
 
 
 def differences(client: Any, tag: str, built: Built) -> dict[str, tuple[Node | None, Node | None]]:
-    """Return what lies at each path where the assembled image and the engine's differ, and where it must not.
+    """Return what is at each path where the assembled image and the engine's differ, and where it must not.
 
-    Hard links are compared as groups of names, and told under the first one's path.
+    Hard links are compared as groups of names, and reported under the first one's path.
     """
     expected = assembled_tree(built)
     found = _tree(_saved_layers(client, tag))
@@ -83,7 +83,7 @@ def differences(client: Any, tag: str, built: Built) -> dict[str, tuple[Node | N
 
 
 def assembled_tree(built: Built) -> dict[str, Node]:
-    """Return what lies at each path of an assembled image."""
+    """Return what is at each path of an assembled image."""
     return _tree(blob.path.open("rb") for blob in built.image.layers)
 
 
@@ -99,7 +99,7 @@ def _saved_layers(client: Any, tag: str) -> Iterator[Any]:
 
 
 def _tree(layers: Any) -> dict[str, Node]:
-    """What lies at each path after all layers; hard links count as the file they name."""
+    """What is at each path after all layers; hard links count as the file they name."""
     nodes: dict[str, Node] = {}
     for stream in layers:
         with stream, tarfile.open(fileobj=stream) as archive:

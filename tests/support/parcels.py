@@ -42,7 +42,7 @@ def layer_of(path: Path, digest: str, size: int) -> ParcelLayer:
 
 
 def parts(layers: Sequence[Path], tag: str, counts: Sequence[int] = ()) -> Iterator[Parcel]:
-    """The lowest layers of an image, as many as each count says, then the whole image."""
+    """The lowest layers of an image, as many as each count specifies, then the whole image."""
     for count in (*counts, len(layers)):
         yield oci_parcel(small_image(layers[:count]), tag)
 

@@ -133,7 +133,7 @@ SETTINGS = '{"momentum": 0.9}\n'
 
 
 def script(framework: str, *edits: tuple[str, str]) -> str:
-    """Return a training with something planted: each text that is replaced stands in it once."""
+    """Return a training with something planted: each text that is replaced is in it once."""
     text = SCRIPTS[framework]
     for old, new in edits:
         assert text.count(old) == 1, old

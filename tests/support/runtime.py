@@ -107,10 +107,10 @@ class Tree:
 
 
 def make_tree(root: Path, lock: Lock, *, python: str = sys.executable, paths: Sequence[Path] = ()) -> Tree:
-    """Lay the runtime of a lock out below ``root`` as an environment of its own for ``python``.
+    """Lay the runtime of a lock out below ``root`` as a separate environment for ``python``.
 
     Args:
-        root: an empty folder that stands for the image's ``/``.
+        root: an empty folder that represents the image's ``/``.
         lock: the lock.
         python: base interpreter.
         paths: further folders of packages.

@@ -1,4 +1,4 @@
-"""The newer engine that ``scripts/second-engine.sh`` brings up beside the machine's own."""
+"""The newer engine that ``scripts/second-engine.sh`` brings up next to the machine's own."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Served:
         length: send Content-Length; else the end of the connection ends the body.
         delay: seconds before each answer.
         rate: bytes per second, or 0 for as fast as it goes.
-        hold_after: after so many bytes of a body the server says nothing until ``go`` is set, or None.
+        hold_after: after so many bytes of a body the server sends nothing until ``go`` is set, or None.
         auth: ``user:password`` to demand.
         redirect: answer 302 to this address instead.
         headers: further headers, which replace usual ones.

@@ -1,6 +1,6 @@
 """A Sigstore of our own, for tests of keyless signatures: authority, certificate log, transparency log; no servers.
 
-What Fulcio would issue and Rekor would record is made here with OpenSSL, and cosign is told by variables to trust it
+What Fulcio would issue and Rekor would record is made here with OpenSSL, and variables make cosign trust it
 (https://docs.sigstore.dev/cosign/system_config/custom_components). Formats: RFC 6962 (certificate log), cosign's
 specs/SIGNATURE_SPEC.md (annotations), Rekor's ``hashedrekord`` 0.0.1.
 """

@@ -1,4 +1,4 @@
-"""A file system's clock: changes are told apart by their times only once it has gone on."""
+"""A file system's clock: changes are distinguished by their times only once it has continued."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_conflicts_across_layers_are_told(tmp_path: Path) -> None:
 
 
 def test_the_check_is_asked_once(tmp_path: Path) -> None:
-    """It sees the OS layer, all wheels and where they lie unpacked; once passed it is not asked again."""
+    """It sees the OS layer, all wheels and where they are unpacked; once passed it is not asked again."""
     seen: list[tuple[bool, int]] = []
 
     def check(os_layer: Path, wheels: Sequence[Path], objects: Objects) -> None:
@@ -155,7 +155,7 @@ def test_a_failed_check_fails_again(tmp_path: Path) -> None:
 
 
 def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
-    """An OS layer that fails ends the step beside it, and is the error that is told; the base is the interpreter's."""
+    """An OS layer that fails ends the concurrent step, and is the error reported; the base is the interpreter's."""
     bases: list[str] = []
     begun = threading.Event()
 
@@ -195,7 +195,7 @@ def _engineless(path: Path) -> Layer:
 def test_faults_end_the_build(
     tmp_path: Path, wheels: dict[str, bytes], changes: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    """The cause is told, no thread goes on, nothing half-made stays, and the next build works."""
+    """The cause is reported, no thread continues, nothing half-made stays, and the next build works."""
     with pytest.raises(error) as caught:
         build(tmp_path, wheels, **changes)
     assert str(caught.value) == message

@@ -112,7 +112,7 @@ def test_the_layer_is_the_locked_bytes(tmp_path: Path) -> None:
 
 
 def test_a_damaged_or_missing_object_is_refused(tmp_path: Path) -> None:
-    """The store lies in a writable place: what is used is read again."""
+    """The store is in a writable place: what is used is read again."""
     path = tmp_path / "object"
     with pytest.raises(IntegrityError) as caught:
         base_layer(system(b"tar"), lambda sha256: path, tmp_path / "layer")

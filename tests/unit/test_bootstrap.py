@@ -34,7 +34,7 @@ def test_essential_packages_bring_all_they_depend_on() -> None:
 
 
 def test_a_set_without_dpkg_is_refused() -> None:
-    """Without dpkg nothing could be installed, so it is said before a container starts."""
+    """Without dpkg nothing could be installed, so it is reported before a container starts."""
     with pytest.raises(BuildError) as caught:
         essential([package("git")])
     assert caught.value.message == "the lock's OS packages hold no essential dpkg: nothing could be installed"

@@ -79,7 +79,7 @@ def test_what_the_system_refuses_is_no_bug(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A full disk, a file that may not be written and Ctrl-C are told in one sentence, without a traceback."""
+    """A full disk, a file that may not be written and Ctrl-C are reported in one sentence, without a traceback."""
 
     def fail(arguments: Sequence[str]) -> int:
         raise fault
@@ -111,7 +111,7 @@ def test_a_working_directory_that_is_gone_is_said_so(
 def test_an_unexpected_fault_asks_for_a_report(
     fault: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bug shows its traceback, says that it is one, and which versions to report."""
+    """A bug shows its traceback, states that it is one, and which versions to report."""
 
     def fail(arguments: Sequence[str]) -> int:
         raise fault
@@ -170,7 +170,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("name", _commands())
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """``--help`` of each command shows its first sentence, and every option and argument says what it is for."""
+    """``--help`` of each command shows its first sentence, and every option and argument states what it is for."""
     assert cli.main([name, "--help"]) == 0
     out, err = capsys.readouterr()
     command = _commands()[name]
@@ -252,7 +252,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
 def test_what_cannot_be_meant_is_exit_2(
     typed: list[str], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A slip on the command line is exit 2 and says which word it is; nothing else happens."""
+    """A slip on the command line is exit 2 and states which word it is; nothing else happens."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(typed) == 2
     out, err = capsys.readouterr()
@@ -287,7 +287,7 @@ def test_the_programs_arguments_are_untouched(
 
 
 def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``init`` writes a valid spec and says what comes next; a spec that is there is replaced by ``--force`` only."""
+    """``init`` writes a valid spec and states what comes next; a spec that is there is replaced by ``--force`` only."""
     target = tmp_path / "spec.yaml"
     assert cli.main(["init", str(tmp_path)]) == 0
     load_spec(target)
@@ -314,7 +314,7 @@ def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_init_says_that_data_is_not_pinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder of data that it found is only a comment in the spec: the reader is told what to do about it."""
+    """A folder of data that it found is only a comment in the spec: the reader learns what to do about it."""
     (tmp_path / "data").mkdir()
     assert cli.main(["init", str(tmp_path)]) == 0
     reported = "next      data is not pinned: uncomment inputs\nnext      read it, then: envbuild lock spec.yaml\n"
@@ -329,7 +329,7 @@ def test_schema_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_runs_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty list says how to start one; as JSON it is an empty list; an unknown run is exit 2."""
+    """An empty list states how to start one; as JSON it is an empty list; an unknown run is exit 2."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(["runs"]) == 0
     assert capsys.readouterr().out == "runs      none yet  start one: envbuild run train.py\n"
@@ -343,7 +343,7 @@ def test_no_runs_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_sigterm_unwinds_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A command that is told to end cleans up, says so, and ends with 143; the handler before it is back afterwards."""
+    """A command that gets SIGTERM cleans up, reports it, and exits with 143; the previous handler is restored."""
     cleaned = []
 
     def work(arguments: Sequence[str]) -> int:
@@ -366,7 +366,7 @@ def test_sigterm_unwinds_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: py
 def test_an_interrupted_command_says_so(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The library that parses the command line swallows no interrupt: the code is the signal's, and it is said."""
+    """The library that parses the command line swallows no interrupt: the code is the signal's, and it is reported."""
 
     def work(*arguments: object, **options: object) -> None:
         os.kill(os.getpid(), number)

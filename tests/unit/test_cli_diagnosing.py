@@ -71,7 +71,7 @@ def test_values_are_kept_from_the_step_on(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_two_more_runs_that_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs that are equal this time, or that part elsewhere, change nothing and are told of."""
+    """Runs that are equal this time, or that part elsewhere, change nothing and are reported."""
     evidence = parted(tmp_path)
     session, _ = further(monkeypatch, tmp_path, [evidence.a, evidence.a])
     assert divergence.with_values(session, evidence, ROOM, ENGINE, Silent()) == (

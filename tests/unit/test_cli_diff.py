@@ -29,7 +29,7 @@ from tests.support.records import A, B, other_results, parameters, process, reco
 
 @pytest.fixture(autouse=True)
 def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A project to stand in, and a clock two hours ahead of UTC; no git beside it is asked."""
+    """A project to stand in, and a clock two hours ahead of UTC; no git next to it is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TZ", "TST-2")
     monkeypatch.setattr("envbuild.operations.run_context.file_at", lambda project, commit, path: None)
@@ -81,7 +81,7 @@ def data(*names: str) -> str:
 
 
 def test_the_classic_story(capsys: pytest.CaptureFixture[str]) -> None:
-    """Images added and a default changed: the first two lines of what is said, on one screen."""
+    """Images added and a default changed: the first two lines of what is reported, on one screen."""
     before = data("cats/0.png")
     old, new = source("parser\nlr = 0.1\n"), source("parser\nlr = 0.01\n")
     a = record(inputs={"data": before}, script=Script(path="train.py", sha256=old), modules=())
@@ -151,7 +151,7 @@ def test_a_library_of_a_kept_lock(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_seeds_and_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    """A seed comes first; of a secret only that it is one is said, whatever its value."""
+    """A seed comes first; of a secret only that it is one is reported, whatever its value."""
     environment = {"OMP_NUM_THREADS": "2", "HF_TOKEN": "***", "API_KEY": "***"}
     b = other_results(processes=(process(seed=43, generators={"numpy": 43, "torch": 43}),), environment=environment)
     saved(record(), b)
@@ -161,7 +161,7 @@ def test_seeds_and_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_equal_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is invented, and the exit code is good; what differs all the same stands under "although"."""
+    """Nothing is invented, and the exit code is good; what differs all the same is under "although"."""
     saved(record(), record(B))
     assert shown(capsys) == (
         0,
@@ -258,7 +258,7 @@ def test_which_runs_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_runs_that_cannot_be_compared(names: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    """Each is said in a sentence."""
+    """Each is reported in a sentence."""
     saved(record())
     with pytest.raises(UsageError) as refused:
         select_pair(names, tmp_path)

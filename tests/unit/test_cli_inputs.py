@@ -49,7 +49,7 @@ def read(project: Path) -> locks.Lock:
 
 
 def test_changed_data_is_accepted_and_nothing_else_moves(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The lock differs in its inputs alone, its Dockerfile goes with it, and what changed is said."""
+    """The lock differs in its inputs alone, its Dockerfile goes with it, and what changed is reported."""
     before = read(project)
     (project / "data" / "c").write_bytes(b"three\n")
     (project / "data" / "a").write_bytes(b"ONE\n")
@@ -71,7 +71,7 @@ def test_changed_data_is_accepted_and_nothing_else_moves(project: Path, capsys: 
 
 
 def test_unchanged_data_leaves_the_lock_alone(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing to accept: the same bytes, and the command says so."""
+    """Nothing to accept: the same bytes, and the command reports it."""
     before = (project / "pylock.t.toml").read_bytes()
     assert cli.main(["lock", "--update-inputs", "--json"]) == 0
     assert (project / "pylock.t.toml").read_bytes() == before
@@ -104,7 +104,7 @@ def test_a_lock_that_is_stale_otherwise_is_not_touched(project: Path) -> None:
 
 
 def test_there_must_be_a_lock_and_data(project: Path) -> None:
-    """What is missing is told as everywhere, and nothing is written."""
+    """What is missing is reported as everywhere, and nothing is written."""
     before = (project / "pylock.t.toml").read_bytes()
     shutil.rmtree(project / "data")
     with pytest.raises(SpecError, match=r'inputs\[0\]: no file or folder "data"'):
@@ -116,7 +116,7 @@ def test_there_must_be_a_lock_and_data(project: Path) -> None:
 
 
 def test_a_run_on_changed_data_is_refused(project: Path) -> None:
-    """Exit 78 says what changed and both ways out."""
+    """Exit 78 states what changed and both ways out."""
     (project / "data" / "c").write_bytes(b"three\n")
     with pytest.raises(HostMismatchError) as caught:
         require_locked_inputs(project / "pylock.t.toml", read(project), Silent())
@@ -134,7 +134,7 @@ def test_a_run_on_changed_data_is_refused(project: Path) -> None:
 
 
 def test_what_is_asked_after_the_run(project: Path) -> None:
-    """Whoever goes on gets a question to ask later: was anything touched meanwhile?"""
+    """A user who continues gets a question to ask later: was anything touched meanwhile?"""
     ask = require_locked_inputs(project / "pylock.t.toml", read(project), Silent())
     assert ask() == ()
     (project / "data" / "c").write_bytes(b"three\n")
@@ -144,7 +144,7 @@ def test_what_is_asked_after_the_run(project: Path) -> None:
 
 
 def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``envbuild check`` says whether a run would start: data included, in words, as JSON and as exit code."""
+    """``envbuild check`` states whether a run would start: data included, in words, as JSON and as exit code."""
     assert cli.main(["check"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("this host matches pylock.t.toml\n")
@@ -176,7 +176,7 @@ def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[
 
 
 def test_moved_inputs_of_a_plain_lock(project: Path) -> None:
-    """``envbuild lock`` digests inputs anew as well: it says what that moved."""
+    """``envbuild lock`` digests inputs anew as well: it states what that moved."""
     old = read(project).inputs
     assert input_changes(project, old, old) == ()
     (project / "data" / "c").write_bytes(b"three\n")

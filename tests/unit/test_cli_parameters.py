@@ -23,7 +23,7 @@ def a_set(**values: tuple[Any, str]) -> ParameterSet:
 
 
 def test_given_parameters_come_first() -> None:
-    """What somebody chose stands above the defaults, names and values in columns, on one line each."""
+    """What somebody chose is above the defaults, names and values in columns, on one line each."""
     found = lines(
         [a_set(epochs=(3, "default"), lr=(0.01, "command line"), name=("a\nb", "environment"), n=("", "default"))]
     )

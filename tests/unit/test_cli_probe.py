@@ -50,7 +50,7 @@ def _this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_machine_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """Columns line up, what is unknown is a dash, and nothing is said to be wrong where nothing is."""
+    """Columns line up, what is unknown is a dash, and nothing is reported to be wrong where nothing is."""
     assert cli.main(["probe"]) == 0
     assert capsys.readouterr().out == (
         "host      kernel 6.1.0  x86_64  glibc 2.36  25 GB memory\n"
@@ -70,7 +70,7 @@ def test_a_machine_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_machine_without_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing found is said in two words, without alarm."""
+    """Nothing found is reported in two words, without alarm."""
     nothing = msgspec.structs.replace(HOST, gpu=GpuFacts(), containers=Containers())
     monkeypatch.setattr(operation, "probe_host", lambda: nothing)
     assert cli.main(["probe"]) == 0
@@ -163,7 +163,7 @@ LIBCUDA = "/usr/local/cuda/compat/libcuda.so.590.1.1"
     ],
 )
 def test_what_is_wrong(host: HostFacts, what: str) -> None:
-    """Each trouble is one sentence that says what it means, and comes with something to do."""
+    """Each trouble is one sentence that states what it means, and comes with something to do."""
     found = troubles(host, {})
     assert [trouble.what for trouble in found] == [what]
     assert all(trouble.fix for trouble in found)

@@ -1,4 +1,4 @@
-"""What is typed as the program of ``run`` and ``verify``, and what is said where something else was meant."""
+"""What is typed as the program of ``run`` and ``verify``, and what is stated where something else was meant."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_an_option_behind_the_script(
 
 
 def test_a_package_that_is_missing() -> None:
-    """A program that ends for want of a module gets the way out before the general advice; others do not."""
+    """A program that ends for lack of a module gets the way out before the general advice; others do not."""
     text = "Traceback …\nModuleNotFoundError: No module named 'pandas'\n"
     assert _missing_module(text) == ("if pandas is a package, add it to requirements in the spec and lock again; else ")
     assert _missing_module(f"{text}OSError: gone\n") == ""

@@ -22,7 +22,7 @@ ARROW = "\n  → "
 
 @pytest.fixture(autouse=True)
 def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A project to stand in, where two runs were made; no git beside it is asked."""
+    """A project to stand in, where two runs were made; no git next to it is asked."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("envbuild.operations.run_context.file_at", lambda project, commit, path: None)
     monkeypatch.setattr("envbuild.operations.run_context.changed_between", lambda project, a, b: ())
@@ -60,7 +60,7 @@ def read(path: str = "report.html") -> Page:
 
 
 def test_the_two_newest_runs_are_shown_where_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without arguments the newest run is compared with the one before it; a line says what was written."""
+    """Without arguments the newest run is compared with the one before it; a line states what was written."""
     assert cli.main(["report"]) == 0
     out, err = capsys.readouterr()
     size = len(Path("report.html").read_bytes())
@@ -70,7 +70,7 @@ def test_the_two_newest_runs_are_shown_where_none_is_named(capsys: pytest.Captur
 
 
 def test_runs_are_named_by_their_beginning_or_by_a_record(tmp_path: Path) -> None:
-    """Any number of runs, in the order in which they were named, into any file; ``--quiet`` says nothing."""
+    """Any number of runs, in the order in which they were named, into any file; ``--quiet`` reports nothing."""
     far = tmp_path / "far" / "record.json"
     far.parent.mkdir()
     far.write_bytes(dumps(record("01JE" + "0" * 22)))
@@ -87,7 +87,7 @@ def test_one_run_alone_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_traces_become_strips() -> None:
-    """Where both runs were traced, the first difference is told in words and each tensor has a strip."""
+    """Where both runs were traced, the first difference is reported in words and each tensor has a strip."""
     traced(A, 0, 0, 0, 0)
     assert cli.main(["report"]) == 0
     assert "Distance of" not in read().text

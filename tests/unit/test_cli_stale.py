@@ -118,7 +118,7 @@ def test_no_lock_at_all_is_told_in_json_too(project: Path, capsys: pytest.Captur
 
 
 def test_nothing_to_fetch_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``fetch`` with everything in the store says so, as ``build`` does."""
+    """``fetch`` with everything in the store reports it, as ``build`` does."""
     Store(project / "store").add_bytes(wheel_bytes("a"))
     assert cli.main(["fetch"]) == 0
     assert re.fullmatch(r"fetch     nothing to do +[0-9.]+ s\n", capsys.readouterr().out)
@@ -176,7 +176,7 @@ def test_a_memory_that_is_no_use_is_not_used(memory: str, unread: Path) -> None:
 
 
 def test_a_lock_made_again_is_compared_again(unread: Path) -> None:
-    """The memory is of the spec: another lock beside it is not fresh by it."""
+    """The memory is of the spec: another lock next to it is not fresh by it."""
     lock = loads((unread / "pylock.t.toml").read_bytes())
     other = msgspec.structs.replace(lock, resolution={**lock.resolution, "spec.yaml": "0" * 64})
     (unread / "pylock.t.toml").write_bytes(dumps(other))
@@ -192,7 +192,7 @@ def test_a_build_alone_leaves_no_folder(project: Path) -> None:
 
 @pytest.mark.parametrize("edit", ["alter", "remove"])
 def test_an_altered_dockerfile_is_stale(edit: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``lock --check`` also answers for the Dockerfile beside the lock."""
+    """``lock --check`` also answers for the Dockerfile next to the lock."""
     dockerfile = project / "Dockerfile"
     dockerfile.write_bytes(dockerfile.read_bytes() + b"RUN true\n") if edit == "alter" else dockerfile.unlink()
     assert cli.main(["lock", "--check"]) == 11

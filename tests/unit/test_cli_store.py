@@ -68,7 +68,7 @@ def test_what_is_neither_is_refused(store: Store) -> None:
 
 
 def test_days() -> None:
-    """Last use is said to a day, also if the clock went back."""
+    """Last use is reported to a day, also if the clock went back."""
     assert [ago(10 * DAY - age, 10 * DAY) for age in (-5, 0, DAY, 3 * DAY)] == [
         "today",
         "today",

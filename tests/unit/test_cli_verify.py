@@ -1,4 +1,4 @@
-"""``envbuild verify`` in-process: what is typed, what the attestation says later, and what switches cost."""
+"""``envbuild verify`` in-process: what is typed, what the attestation reports later, and what switches cost."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.support.runtime import make_lock
 def test_what_cannot_be_meant_is_exit_2(
     typed: list[str], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Options that exclude each other and numbers out of range are said before anything is done."""
+    """Options that exclude each other and numbers out of range are reported before anything is done."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(typed) == 2
     assert capsys.readouterr().err.startswith(f"envbuild: {reported}\n")
@@ -330,8 +330,8 @@ def test_the_table_says_time_difference_and_outcome() -> None:
 
 
 def test_the_cheapest_set_is_written_as_a_spec_if_it_can_be() -> None:
-    """A level has a key; a single switch has none, and that is said."""
-    caution = "equal in a few runs on this machine is no proof: envbuild verify -n 10 says more"
+    """A level has a key; a single switch has none, and that is reported."""
+    caution = "equal in a few runs on this machine is no proof: envbuild verify -n 10 is stronger evidence"
     nothing = "everything on: nothing that could be left out saves time here beyond chance"
     assert conclusion(None, ()) == (nothing,)
     best = arm("x", 5.0, 5.0, without=("A", "B"))

@@ -1,4 +1,4 @@
-"""Where two images differ is told by layer, path, field and both values."""
+"""Where two images differ is reported by layer, path, field and both values."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_contents_are_compared_beyond_the_first_chunk(tmp_path: Path) -> None:
 
 
 def test_tars_that_hold_the_same_and_differ_all_the_same(tmp_path: Path) -> None:
-    """Bytes that no member holds, such as padding, are told as the tar's own."""
+    """Bytes that no member holds, such as padding, are reported as the tar's own."""
     old = layer(tmp_path / "old", (FOLDER, b""))
     (tmp_path / "new").write_bytes(old.read_bytes() + bytes(512))
     (found,) = layer_differences(old, tmp_path / "new")
@@ -120,12 +120,12 @@ def test_images_are_told_by_layer_and_configuration(tmp_path: Path) -> None:
 
 
 def test_layers_without_bytes_and_layers_too_many(tmp_path: Path) -> None:
-    """What cannot be read is told by digest."""
+    """What cannot be read is reported by digest."""
     one, two = layer(tmp_path / "1", (FOLDER, b"")), layer(tmp_path / "2", (FOLDER, b""), (LINK, b""))
     digests = [sha256_bytes(path.read_bytes())[:12] for path in (one, two)]
     assert report(image_differences(parts(one, kept=False), parts(two, one))) == [
         "  os",
-        f"    /  layer (its other bytes are not at hand)  sha256:{digests[0]}… → sha256:{digests[1]}…",
+        f"    /  layer (its other bytes are not available)  sha256:{digests[0]}… → sha256:{digests[1]}…",
         "  wheels",
         f"    /  layer  nothing → sha256:{digests[0]}…",
         "  configuration",

@@ -74,7 +74,7 @@ def test_same_bytes_everywhere(tmp_path: Path) -> None:
 
 @pytest.mark.subprocess
 def test_a_wheel_alone_has_the_same_bytes(tmp_path: Path) -> None:
-    """What is compiled beside a wheel, or before it, does not reach its bytes."""
+    """What is compiled next to a wheel, or before it, does not reach its bytes."""
     run(str(write(tmp_path / "all")), "--archive", str(tmp_path / "together"), cpus=CPU)
     shutil.rmtree(tmp_path / "all/0000")
     run(str(tmp_path / "all"), "--archive", str(tmp_path / "alone"))
@@ -84,7 +84,7 @@ def test_a_wheel_alone_has_the_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.subprocess
 def test_a_failure_is_told(tmp_path: Path) -> None:
-    """A process that fails fails the whole, and says why."""
+    """A process that fails fails the whole, and states why."""
     write(tmp_path / "in")
     (tmp_path / "out/0001.tar").mkdir(parents=True)
     command = [sys.executable, str(module.__file__), str(tmp_path / "in"), "--archive", str(tmp_path / "out")]
@@ -128,7 +128,7 @@ def test_archive_headers(tmp_path: Path) -> None:
 
 @pytest.mark.subprocess
 def test_into_a_root(tmp_path: Path) -> None:
-    """As in a Dockerfile: bytecode lands beside the modules, the later wheel's last, readable for all."""
+    """As in a Dockerfile: bytecode lands next to the modules, the later wheel's last, readable for all."""
     sources, root = write(tmp_path / "in"), tmp_path / "root"
     for number in ("0000", "0001"):
         for path in (sources / number).rglob("*.py"):
@@ -158,7 +158,7 @@ def test_unpack_refuses_nothing_it_made(tmp_path: Path) -> None:
 
 
 def test_modules_in_skipped_folders_get_no_bytecode(tmp_path: Path) -> None:
-    """What lies in a folder of that name is left out; a file or another folder of a like name is not."""
+    """What is in a folder of that name is left out; a file or another folder of a like name is not."""
     for path in ("a/tests/one.py", "a/tests.py", "a/latests/two.py", "tests/three.py"):
         (tmp_path / "in" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / path).write_text("x = 1\n")

@@ -51,7 +51,7 @@ class _Terminal(io.StringIO):
 def test_colour_only_where_it_is_wanted(
     settings: dict[str, str], expected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A terminal takes colour unless NO_COLOR (not empty, as no-color.org says) or TERM=dumb; a file never does."""
+    """A terminal takes colour unless NO_COLOR (not empty: no-color.org) or TERM=dumb; a file never does."""
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)
     for name, value in settings.items():
@@ -135,7 +135,7 @@ def test_a_log_gets_a_line_at_the_end_of_a_phase(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """In CI: what was done, how fast, how long, on standard error; what has failed is not said to be done."""
+    """In CI: what was done, how fast, how long, on standard error; what has failed is not reported to be done."""
     monkeypatch.setenv("CI", "true")
     monkeypatch.setattr(console, "time", _Clock())
     with Console().phase(name, total, unit=unit) as advance:

@@ -22,7 +22,7 @@ def test_everything_but_folders_counts(tmp_path: Path) -> None:
 
 
 def test_sizes_beyond_ustar(tmp_path: Path) -> None:
-    """A file of more than 8 GiB, whose size stands in a PAX record, is hopped over."""
+    """A file of more than 8 GiB, whose size is in a PAX record, is hopped over."""
     path = tmp_path / "layer.tar"
     size = 9 << 30
     head = header(Entry(path="huge", kind="file", mode=0o644, size=size))

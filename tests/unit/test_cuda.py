@@ -41,7 +41,7 @@ def _refused(cuda: Cuda, hardware: Hardware, python: str = "3.13", **frameworks:
 
 
 def test_the_wheels_of_cuda_12_tell_its_versions() -> None:
-    """Wheels with the major in their names; cuDNN, cuBLAS and NCCL beside the runtime; the driver from the table."""
+    """Wheels with the major in their names; cuDNN, cuBLAS and NCCL next to the runtime; the driver from the table."""
     packages = _packages(
         "nvidia-cuda-runtime-cu12=12.8.90",
         "nvidia-cublas-cu12=12.8.4.1",
@@ -79,7 +79,7 @@ def test_the_wheels_of_cuda_13_have_no_major_in_some_names() -> None:
 
 
 def test_no_runtime_is_no_cuda() -> None:
-    """NCCL alone, as XGBoost brings it, is no CUDA; a build that bundles its own says so in its label."""
+    """NCCL alone, as XGBoost brings it, is no CUDA; a build that bundles its own reports it in its label."""
     assert cuda_of(_packages("nvidia-nccl-cu12=2.27.5"), {}) is None
     found = cuda_of(_packages("torch=2.1.0+cu118"), {"torch": "2.1.0+cu118"})
     assert found is not None
@@ -154,7 +154,7 @@ def test_a_driver_below_the_floor_is_refused() -> None:
 
 
 def test_a_driver_between_floor_and_toolkit_is_told() -> None:
-    """It loads, but not everything works; what is locked by default says nothing."""
+    """It loads, but not everything works; what is locked by default reports nothing."""
     assert check_compatible(CUDA_12, {}, "3.13", _hardware(driver="550.54.14")) == (
         "driver 550.54.14 loads CUDA 12.9, but is older than the 575.51.03 it was released with: what needs the newer "
         "one, such as compiling its PTX, fails on such a host",
@@ -235,7 +235,7 @@ def test_what_the_tables_do_not_know_is_told() -> None:
 def test_another_number_of_sms_is_told() -> None:
     """The table has the number of a whole GPU; a MIG slice has fewer."""
     assert check_compatible(CUDA_13, {}, "3.13", _hardware(GpuDevice(model="NVIDIA H200", sms=114))) == (
-        "NVIDIA H200 has 132 SMs as a whole GPU, the lock says 114",
+        "NVIDIA H200 has 132 SMs as a whole GPU, the lock has 114",
     )
     sliced = _hardware(GpuDevice(model="NVIDIA H200", sms=60, mig="3g.71gb"))
     assert check_compatible(CUDA_13, {}, "3.13", sliced) == ()
@@ -318,7 +318,7 @@ def test_cuda_that_no_wheel_brings_is_explained() -> None:
     ],
 )
 def test_a_model_that_is_nearly_known(name: str, meant: str) -> None:
-    """Whoever writes a model by hand is told how nvidia-smi prints it: no GPU would ever match another name."""
+    """A user who writes a model by hand is shown how nvidia-smi prints it: no GPU would ever match another name."""
     (note,) = check_compatible(CUDA_13, {"torch": "2.15.0"}, "3.13", _hardware(GpuDevice(model=name)))
     assert note.startswith(f"{name} is not in the table of GPUs")
     assert note.partition("; ")[2] == (f"perhaps you meant {meant}, as nvidia-smi prints it" if meant else "")

@@ -21,7 +21,7 @@ def _binary(*entries: tuple[int, int]) -> bytes:
 
 
 def test_entries_of_all_binaries_are_joined() -> None:
-    """Machine code and PTX are told apart, wherever in the object the binaries are."""
+    """Machine code and PTX are distinguished, wherever in the object the binaries are."""
     data = b"\x7fELF" + _binary((2, 75), (2, 100)) + b"\1" * 9 + _binary((1, 120), (2, 75)) + b"tail"
     assert kernels(data) == ({"7.5", "10.0"}, {"12.0"})
 

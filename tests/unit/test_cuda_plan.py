@@ -35,7 +35,7 @@ def test_without_cuda_nothing_is_asked_for() -> None:
 
 
 def test_a_wish_for_gpus_brings_nvidias_library() -> None:
-    """The guard's library is added with its reason for a GPU or for CUDA, but not beside one's own requirement."""
+    """The guard's library is added with its reason for a GPU or for CUDA, but not next to one's own requirement."""
     gpu = Gpu(devices=(GpuDevice(),))
     assert plan_cuda("none", "", [], "3.13", gpu) == CudaRequest(requirements=(NVML,), added=WHY)
     assert plan_cuda("auto", "", [], "3.13") == CudaRequest(requirements=(NVML,), added=WHY)
@@ -51,7 +51,7 @@ def test_each_framework_is_asked_for_in_its_own_way() -> None:
 
 
 def test_pytorch_is_held_to_versions_with_the_cuda_asked_for() -> None:
-    """PyTorch's wheel has one CUDA per version; which versions are left is told."""
+    """PyTorch's wheel has one CUDA per version; which versions are left is reported."""
     plan = plan_cuda("12.8", "", ["torch"], "3.13")
     assert plan.requirements == ("torch>=2.9,<2.11", NVML)
     assert plan.constraints == ("nvidia-cuda-runtime-cu12==12.8.*",)

@@ -25,7 +25,7 @@ ROWS = [
 
 
 def test_every_row_has_a_source() -> None:
-    """Each row by hand names a source, each source is used, and each derived row says what it was read from."""
+    """Each row by hand names a source, each source is used, and each derived row states what it was read from."""
     assert {row.source for row in ROWS} == set(tables.written().sources)
     for row in (*tables.derived().release, *tables.derived().toolkit):
         assert re.fullmatch(r"[a-z0-9-]+ [0-9.]+(?:post[0-9]+)?(?: and [0-9.]+)?", row.metadata)
@@ -116,7 +116,7 @@ def test_no_wheel_is_in_two_toolkits() -> None:
     ],
 )
 def test_ranges_and_prefixes(specifier: str, wanted: str, fits: bool) -> None:
-    """A short version stands for all that start with it."""
+    """A short version represents all that start with it."""
     assert tables.meets(specifier, wanted) is fits
 
 

@@ -165,7 +165,7 @@ def test_zstd_without_a_decompressor_says_how_to_get_one(tmp_path: Path, monkeyp
 
 
 def test_unknown_members_with_an_underscore_are_skipped(tmp_path: Path) -> None:
-    """deb(5) lets members named _… stand in between."""
+    """deb(5) lets members named _… are in between."""
     control = tar_bytes([Member(name="./control", data=deb_control("x").encode())])
     parts = {"debian-binary": b"2.0\n", "_extra": b"?", "control.tar": control, "data.tar": tar_bytes([])}
     assert open_deb(written(tmp_path, ar_bytes(parts))).fields()["Version"] == "1.0"

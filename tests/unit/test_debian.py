@@ -194,7 +194,7 @@ def test_package_files_of_a_snapshot_come_from_the_service_only(mirror: Path) ->
 
 
 def test_a_cache_that_cannot_be_written_is_told(mirror: Path) -> None:
-    """A full disk or a file in the way is an error that says what to do, not a traceback."""
+    """A full disk or a file in the way is an error that states what to do, not a traceback."""
     (mirror.parent / "cache").write_text("in the way")
     with pytest.raises(IntegrityError) as caught:
         resolve(mirror)

@@ -161,7 +161,7 @@ def test_a_second_mirror_is_tried_when_the_first_does_not_answer(access: Access,
 
 
 def test_offline_the_cache_must_do(access: Access, server: Server, age: Callable[[float], None]) -> None:
-    """Offline nothing is asked however old the cache is, and an empty cache is an error that says what to do."""
+    """Offline nothing is asked however old the cache is, and an empty cache is an error that states what to do."""
     offline = Access(cache=access.cache, keyrings=access.keyrings, get=server, offline=True)
     assert failure(offline) == "…/bookworm/InRelease: expected it in the cache while offline, found nothing"
     load(access)
@@ -172,7 +172,7 @@ def test_offline_the_cache_must_do(access: Access, server: Server, age: Callable
 
 
 def test_a_damaged_cache_is_got_again(access: Access, server: Server) -> None:
-    """Nothing that lies in the cache is trusted: neither release file nor index."""
+    """Nothing that is in the cache is trusted: neither release file nor index."""
     load(access)
     for path in access.cache.glob("*/*"):
         if path.suffix in (".InRelease", ".sqlite"):
@@ -221,7 +221,7 @@ def test_without_further_keys_only_debian_s_are_trusted(access: Access, server: 
 
 
 def test_a_keyring_that_cannot_be_read_is_named(access: Access, server: Server, tmp_path: Path) -> None:
-    """A wrong path in ENVBUILD_DEBIAN_KEYS is told as such."""
+    """A wrong path in ENVBUILD_DEBIAN_KEYS is reported as such."""
     missing = tmp_path / "none.pgp"
     message = failure(Access(cache=access.cache, get=server, keyrings=(missing,)))
     assert message == f"{missing}: expected a keyring, found: No such file or directory"
@@ -279,7 +279,7 @@ def test_an_altered_index_is_refused(access: Access, server: Server) -> None:
 
 
 def test_a_cut_off_index_is_refused(access: Access, server: Server) -> None:
-    """A wrong size is told before any digest is computed."""
+    """A wrong size is reported before any digest is computed."""
     for path in indexes(server.root):
         path.write_bytes(path.read_bytes()[:-1])
     assert " bytes, found " in failure(access)
@@ -295,7 +295,7 @@ def test_a_missing_index_is_told(access: Access, server: Server) -> None:
 
 
 def test_a_release_file_without_the_index_is_told(access: Access, server: Server) -> None:
-    """InRelease must list what it says the suite has."""
+    """InRelease must list what it reports the suite has."""
     folder = server.root / "debian/dists/bookworm"
     suite = SuiteMaker(archive="debian", suite="bookworm")
     write(folder / "InRelease", sign(suite.release({})))

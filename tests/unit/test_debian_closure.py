@@ -165,7 +165,7 @@ def test_a_chain_of_a_thousand_needs_is_followed(make: Make) -> None:
 
 
 def test_a_package_that_provides_and_conflicts_with_a_name_does_not_conflict_with_itself(make: Make) -> None:
-    """The usual way to say that only one mail server may be installed."""
+    """The usual way to state that only one mail server may be installed."""
     universe = make([stanza("exim", provides="mail", conflicts="mail"), stanza("a", depends="mail")])
     assert chosen(universe, "a") == ["a", "exim"]
 
@@ -307,7 +307,7 @@ def test_unknown_names_are_all_told_at_once_with_near_ones(make: Make) -> None:
 
 
 def test_a_virtual_name_with_one_provider_means_that(make: Make) -> None:
-    """As with apt, a name that a single package provides stands for it."""
+    """As with apt, a name that a single package provides represents it."""
     assert chosen(make([stanza("nodejs-real", provides="node")]), "node") == ["nodejs-real"]
 
 

@@ -16,7 +16,7 @@ def test_a_local_archive_is_read_from_its_files(tmp_path: Path) -> None:
 
 
 def test_more_than_was_promised_is_refused(tmp_path: Path) -> None:
-    """A file longer than InRelease says is not even read to its end."""
+    """A file longer than InRelease reports is not even read to its end."""
     (tmp_path / "a").write_bytes(b"12345")
     with pytest.raises(IntegrityError) as caught:
         get(f"file://{tmp_path}/a", limit=4)
@@ -24,7 +24,7 @@ def test_more_than_was_promised_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
-    """A folder where a file should be is an error that says so."""
+    """A folder where a file should be is an error that reports it."""
     with pytest.raises(IntegrityError) as caught:
         get(f"file://{tmp_path}", limit=4)
     assert caught.value.message == f"file://{tmp_path}: expected a readable file, found: Is a directory"

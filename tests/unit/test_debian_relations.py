@@ -34,7 +34,7 @@ def test_versions_compare_as_python_debian_compares_them(left: str, right: str) 
     ],
 )
 def test_the_policy_manual_s_order_is_kept(smaller: str, larger: str) -> None:
-    """Tildes, numbers, letters, signs, epochs and revisions sort as the Debian Policy Manual 5.6.12 says."""
+    """Tildes, numbers, letters, signs, epochs and revisions sort as the Debian Policy Manual 5.6.12 specifies."""
     assert version_key(smaller) < version_key(larger)
 
 
@@ -81,5 +81,5 @@ def test_what_is_no_relation_is_refused(field: str) -> None:
     ],
 )
 def test_a_version_is_held_against_a_relation(relation: str, version: str, accepted: bool) -> None:
-    """Each operator does what the Policy Manual 7.1 says; an unversioned Provides meets no versioned relation."""
+    """Each operator does what the Policy Manual 7.1 specifies; an unversioned Provides meets no versioned relation."""
     assert parse_relations(relation)[0][0].accepts(version) is accepted

@@ -36,7 +36,7 @@ def test_the_interpreter_of_a_release_is_known(release: str, version: str, expec
     ],
 )
 def test_a_python_the_release_does_not_have_is_told_with_ways_out(version: str, hint: str) -> None:
-    """The message says what the release has, and which release has what was asked for."""
+    """The message states what the release has, and which release has what was asked for."""
     with pytest.raises(ResolveError) as caught:
         system_python("debian-12", version)
     assert caught.value.message == f"python: debian-12 has Python 3.11 only, found '{version}'"

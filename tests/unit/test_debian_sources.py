@@ -24,7 +24,7 @@ def configure(root: Path, files: dict[str, str]) -> AptConfig:
 
 
 def test_one_line_sources_are_read(tmp_path: Path) -> None:
-    """Options, comments, sources and foreign archives are told apart; the order of the files is kept."""
+    """Options, comments, sources and foreign archives are distinguished; the order of the files is kept."""
     found = configure(
         tmp_path,
         {
@@ -124,7 +124,7 @@ def test_a_machine_without_mirrors_gets_the_snapshot_of_today() -> None:
     [(TIME, f"os snapshot: {TIME} needs"), ("", "apt names no mirror of debian, which leaves")],
 )
 def test_a_missing_snapshot_service_is_told_with_the_setting_to_make(snapshot: str, start: str) -> None:
-    """No address is built in, so the message says where one is written."""
+    """No address is built in, so the message states where one is written."""
     with pytest.raises(ResolveError) as caught:
         archive_bases("debian", snapshot=snapshot, apt=NOTHING, environ={})
     assert caught.value.message == f"{start} the dated Debian snapshot service, but no address of one is known"

@@ -135,7 +135,7 @@ GPU = record().host
     ],
 )  # fmt: skip
 def test_one_difference_is_named(changes: dict[str, Any], first: str) -> None:
-    """One cause, in one sentence, is all that is said."""
+    """One cause, in one sentence, is all that is reported."""
     found = compare(record(), other_results(**changes))
     assert found.causes[0].sentence == first
     assert found.outcome == "different"
@@ -165,7 +165,7 @@ def test_packages_of_two_locks() -> None:
 
 
 def test_determinism_of_two_locks() -> None:
-    """Seed, level and threads of the lock come before packages, and the file's own digest says nothing more."""
+    """Seed, level and threads of the lock come before packages, and the file's own digest reports nothing more."""
     a = small_lock()
     b = msgspec.structs.replace(a, determinism=msgspec.structs.replace(a.determinism, level="seeds", seed=1, threads=4))
     other = other_results(lock=LockFacts(file="pylock.digits.toml", sha256=sha("e")), image=sha("f"))
@@ -192,7 +192,7 @@ def test_equal_runs_have_no_causes() -> None:
 
 
 def test_other_results_without_a_cause() -> None:
-    """Where the records are equal and the results are not, that is what is said."""
+    """Where the records are equal and the results are not, that is what is reported."""
     found = compare(record(), other_results())
     assert found.causes == ()
     assert found.verdict == (
@@ -201,7 +201,7 @@ def test_other_results_without_a_cause() -> None:
 
 
 def test_other_results_where_no_inputs_are_declared() -> None:
-    """Data that nobody declared is not recorded: that is said first, since verify would find such runs equal."""
+    """Data that nobody declared is not recorded: that is reported first, since verify would find such runs equal."""
     found = compare(record(inputs={}), other_results(inputs={}))
     assert found.verdict == (
         "nothing recorded differs: other data, which is not recorded since no inputs are declared "
@@ -259,7 +259,7 @@ def test_files_of_other_commits() -> None:
     ],
 )
 def test_files_are_counted_by_what_became_of_them(tree: Tree, reported: str) -> None:
-    """No count of nothing but "0 changed" beside files that came."""
+    """No count of nothing but "0 changed" next to files that came."""
     assert sentences(record(), record(B, inputs={"data": sha("e")}), trees={"data": tree}) == [f"data/: {reported}"]
 
 
@@ -296,7 +296,7 @@ def test_runs_without_results(changes: dict[str, Any], verdict: str) -> None:
 
 
 def test_no_outputs_are_no_equal_ones() -> None:
-    """Two programs that left nothing cannot be said to agree; one that failed differs from one that did not."""
+    """Two programs that left nothing cannot be reported to agree; one that failed differs from one that did not."""
     nothing: dict[str, Any] = {"outputs": (), "metrics": {}}
     assert compare(record(**nothing), record(B, **nothing)).verdict == (
         "nothing to compare: neither run left outputs or metrics"
@@ -315,7 +315,7 @@ def test_parameters_of_one_run_are_not_told_twice() -> None:
 
 
 def test_what_both_lack_is_not_equal() -> None:
-    """An old record knows less: that is said, and neither "same" nor a cause."""
+    """An old record knows less: that is reported, and neither "same" nor a cause."""
     bare: dict[str, Any] = {
         "git": None, "host": None, "processes": (), "parameters": (), "modules": (), "configs": (), "objects": (),
     }  # fmt: skip
@@ -387,7 +387,7 @@ UNSEEN = {
     "free", "pid", "parent", "arguments", "left_out", "format", "wanted", "ok", "locked", "size", "parser", "program",
     "containers", "process", "verification",
 }  # fmt: skip
-"""Parts whose difference says nothing by itself, or is told by its neighbour."""
+"""Parts whose difference reports nothing by itself, or is reported by its neighbour."""
 LEAVES = [
     leaf
     for leaf in leaves(TABLE)
@@ -453,7 +453,7 @@ def test_the_output_of_one_run_only() -> None:
 
 
 def test_an_extension_in_a_temporary_folder() -> None:
-    """A name that is never the same says nothing while the bytes are; other bytes do."""
+    """A name that is never the same reports nothing while the bytes are; other bytes do."""
     moved = (ReadFile(path="/tmp/tmp8x/ext.so", size=9, sha256=sha("8")),)
     assert compare(record(), record(B, objects=moved)).causes == ()
     other = (ReadFile(path="/tmp/ext.so", size=9, sha256=sha("9")),)
@@ -461,7 +461,7 @@ def test_an_extension_in_a_temporary_folder() -> None:
 
 
 def test_what_one_description_of_a_host_lacks() -> None:
-    """An older record describes its host in fewer words: that is said, and no cause is made of it."""
+    """An older record describes its host in fewer words: that is reported, and no cause is made of it."""
     bare = msgspec.structs.replace(host([gpu(sms=0, vbios="")]), cpu=msgspec.structs.replace(host().cpu, flags=()))
     found = compare(record(host=bare), record(B))
     assert found.causes == ()
@@ -483,7 +483,7 @@ def test_two_verifications_and_their_cpus_are_alike() -> None:
 
 
 def test_what_follows_from_controls_that_are_off() -> None:
-    """Without controls the hook sets no seed and notes no framework: the option alone is told."""
+    """Without controls the hook sets no seed and notes no framework: the option alone is reported."""
     off = msgspec.structs.replace(record().options, controls=False)
     bare = process(generators={}, switches=[], frameworks={})
     assert sentences(record(), other_results(options=off, processes=(bare,))) == [
@@ -492,7 +492,7 @@ def test_what_follows_from_controls_that_are_off() -> None:
 
 
 def test_what_follows_from_a_variable_that_is_let_pass() -> None:
-    """The variable is told, and not once more that it is another one in the process, or allowed."""
+    """The variable is reported, and not once more that it is another one in the process, or allowed."""
     allowed = msgspec.structs.replace(record().options, allow=("environment.PYTHONHASHSEED",))
     b = other_results(
         environment={**record().environment, "PYTHONHASHSEED": "7"},
@@ -504,7 +504,7 @@ def test_what_follows_from_a_variable_that_is_let_pass() -> None:
 
 
 def test_a_checkpoint_that_one_run_found() -> None:
-    """Where nothing else is reason enough, files are told that were there before one run and not before the other."""
+    """Where nothing else is reason enough, files that were there before one run only are reported."""
     (output,) = other_results().outputs
     found = (msgspec.structs.replace(output, change="changed"),)
     reported = (

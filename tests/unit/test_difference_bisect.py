@@ -124,12 +124,12 @@ def test_a_run_that_never_repeats_cannot_be_bisected() -> None:
     answer, names = found(run_of(A), run_of(B, environment={"SIZE": "2"}), lambda setting: next(results))
     assert (answer.ending, names) == ("unstable", ["A again", "A once more"])
     assert answer.sentence == (
-        "A gives another result each time, so that nothing can be told by toggling: envbuild verify finds where"
+        "A gives another result each time, so that toggling shows nothing: envbuild verify finds where"
     )
 
 
 def test_nothing_that_was_tried() -> None:
-    """The end of the list is said to be one, with what was not tried."""
+    """The end of the list is marked, with what was not tried."""
     b = msgspec.structs.replace(
         run_of(B, environment={"SIZE": "2"}, inputs={"data": sha("f")}), metrics={"x": ((0, 1.0),)}
     )
@@ -142,7 +142,7 @@ def test_nothing_that_was_tried() -> None:
 
 
 def test_a_lock_is_toggled_with_its_image_unless_only_data_differs() -> None:
-    """Packages come with the lock; a lock with other digests of data alone says nothing that the data does not."""
+    """Packages come with the lock; a lock with other digests of data alone reports nothing that the data does not."""
     changes = {"lock": LockFacts(file="pylock.digits.toml", sha256=sha("e")), "image": sha("e")}
     b = run_of(B, **changes)
     assert planned(run_of(A), b).toggles == ()
@@ -154,7 +154,7 @@ def test_a_lock_is_toggled_with_its_image_unless_only_data_differs() -> None:
 @pytest.mark.parametrize(
     ("changes", "available", "lock", "why"),
     [
-        ({}, ALL - {sha("7")}, LOCK, "lib/model.py is not at hand as A read it"),
+        ({}, ALL - {sha("7")}, LOCK, "lib/model.py is not available as A read it"),
         ({"command": ("python", "train.py", "--token", "***")}, ALL, LOCK, "its command has a masked argument"),
         ({}, ALL, None, "its lock was not kept"),
     ],

@@ -109,7 +109,7 @@ def test_values_that_cannot_be_seen_are_refused() -> None:
     with pytest.raises(LockError) as caught:
         render(lock(environment={"X": "a\u202eb"}))
     assert caught.value.message == (
-        "pylock.digits.toml: environment.X: 'a\\u202eb' cannot stand in a Dockerfile: expected printable characters"
+        "pylock.digits.toml: environment.X: 'a\\u202eb' does not fit in a Dockerfile: expected printable characters"
     )
 
 

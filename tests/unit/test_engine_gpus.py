@@ -174,13 +174,13 @@ HOOK = RUNC + "error during container init: error running prestart hook #0: exit
         (
             f"{HOOK}nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown",
             "the host's NVIDIA driver does not answer",
-            "see what it says: nvidia-smi; compare this host with the lock: envbuild check",
+            "see its output: nvidia-smi; compare this host with the lock: envbuild check",
         ),
         (
             f"{HOOK}nvidia-container-cli: initialization error: load library failed: libnvidia-ml.so.1: cannot open "
             "shared object file: no such file or directory: unknown",
             "the host's NVIDIA driver does not answer",
-            "see what it says: nvidia-smi; compare this host with the lock: envbuild check",
+            "see its output: nvidia-smi; compare this host with the lock: envbuild check",
         ),
         (
             f"{HOOK}nvidia-container-cli: mount error: something new\n: unknown",
@@ -202,7 +202,7 @@ HOOK = RUNC + "error during container init: error running prestart hook #0: exit
     ],
 )  # fmt: skip
 def test_refusals_become_sentences_with_a_next_command(answer: str, sentence: str, hint: str) -> None:
-    """What engine, hook and runtime say of GPUs is told in plain words, and what to type next."""
+    """What engine, hook and runtime say of GPUs is reported in plain words, and what to type next."""
     error = refused(answer)
     assert isinstance(error, GpusRefusedError)
     assert (error.message, error.hint, error.exit_code) == (sentence, hint, 15)
@@ -217,7 +217,7 @@ def test_refusals_become_sentences_with_a_next_command(answer: str, sentence: st
     ],
 )
 def test_other_refusals_are_left_alone(answer: str) -> None:
-    """A run with GPUs that fails for another reason says that reason."""
+    """A run with GPUs that fails for another reason states that reason."""
     assert refused(answer) is None
 
 

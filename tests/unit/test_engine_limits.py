@@ -26,7 +26,7 @@ def a_parcel(*sizes: int) -> Parcel:
 
 
 def test_an_image_larger_than_the_free_space_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what the engine lacks counts; one that does not tell what it holds must find out by itself."""
+    """Only what the engine lacks counts; one that does not report what it holds must find out by itself."""
     parcel, info = a_parcel(3_000_000, 4_000_000), {"DockerRootDir": "/var/lib/engine"}
     monkeypatch.setattr(limits, "free_bytes", lambda info: 5_000_000)
     refuse_full_disk(parcel, info, lambda: [("a", "x")])
@@ -93,7 +93,7 @@ def test_over_ssh_nothing_is_tried() -> None:
 
 
 def test_another_architecture() -> None:
-    """What a kernel says of foreign programs is told as what it is."""
+    """What a kernel says of foreign programs is reported as what it is."""
     found = explained("exec /bin/sh: exec format error", LOCAL)
     assert found is not None
     assert found.message == "the engine cannot start programs of another architecture than its own"

@@ -18,7 +18,7 @@ from envbuild.engine.protocol import ContainerExit, ContainerRun, Mount
 
 
 class Stream:
-    """An attached container that says what it is told to."""
+    """An attached container that states what it is reported to."""
 
     def __init__(self, chunks: list[bytes]) -> None:
         self.chunks = chunks
@@ -80,7 +80,7 @@ def test_a_tap_sees_standard_output_after_it_was_written(tty: bool, monkeypatch:
 
 
 def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If nobody reads standard output any more, as with ``| head``, the program is told once; errors still arrive."""
+    """If nobody reads standard output any more (``| head``), the program gets one signal; errors still arrive."""
     text: list[bytes] = []
 
     def write(number: int, part: memoryview) -> int:
@@ -154,7 +154,7 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_exit_is_a_number_with_a_reason() -> None:
-    """Whoever wants only the code gets an int."""
+    """A user who wants only the code gets an int."""
     code = ContainerExit(137, out_of_memory=True)
     assert code == 137
     assert code.out_of_memory

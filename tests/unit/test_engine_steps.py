@@ -15,7 +15,7 @@ from envbuild.engine.docker.step import STEP_LABEL, remove_steps
 
 
 class FakeClient:
-    """An engine with two step images, one of them in use, and a container of a killed build beside a living one's."""
+    """An engine with two step images, one of them in use, and a container of a killed build next to a living one's."""
 
     def __init__(self) -> None:
         self.removed: list[str] = []

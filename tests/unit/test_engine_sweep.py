@@ -1,4 +1,4 @@
-"""What killed deliveries leave in an engine is told from what living ones have there."""
+"""What killed deliveries leave in an engine is distinguished from what living ones have there."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_an_answer_may_come_later(answering: Answering, client: EngineClient) ->
 
 
 def test_an_engine_that_leaves_while_it_is_waited_for_is_an_error(answering: Answering, client: EngineClient) -> None:
-    """Whoever waits for a program to end hears of an engine that ends first."""
+    """A user who waits for a program to end hears of an engine that ends first."""
     engine = answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
     with client.begun("POST", "/containers/a/wait", {}) as pending:
         engine.recv(4096)
@@ -207,7 +207,7 @@ def test_an_engine_tells_its_version(answering: Answering) -> None:
     ],
 )
 def test_what_is_no_engine_or_too_old_is_named(answering: Answering, answer: bytes, message: str) -> None:
-    """Anything else that listens on the socket is told apart from an engine."""
+    """Anything else that listens on the socket is distinguished from an engine."""
     answering(answer)
     with pytest.raises(EngineError) as caught:
         ping(HERE)

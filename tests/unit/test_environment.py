@@ -21,7 +21,7 @@ SITE = "opt/env/lib/python3.11/site-packages"
 
 
 def pack(*paths: Path, executable: str = "") -> tuple[Layer, Contents, dict[str, tuple[int, bytes | str]], list[int]]:
-    """Pack wheels; returns the layer, its contents, what is in the tar, and what progress was told."""
+    """Pack wheels; returns the layer, its contents, what is in the tar, and what progress was reported."""
     output, reported = io.BytesIO(), [0]
     wheels = [WheelFile(name=path.name, path=path) for path in paths]
     layer, contents = pack_wheels(output, wheels, "3.11", executable=executable, advance=reported.append)
@@ -72,7 +72,7 @@ def test_an_empty_environment() -> None:
 
 
 def test_progress_ends_at_the_packed_size(tmp_path: Path) -> None:
-    """Progress is told no more than the archive's bytes, with large members in steps."""
+    """Progress is reported no more than the archive's bytes, with large members in steps."""
     path = make_wheel(tmp_path, "a", files={"big.bin": os.urandom(5 << 20), "small.py": "x"})
     reported = pack(path)[3]
     assert (5 << 20) < sum(reported) <= path.stat().st_size
@@ -80,7 +80,7 @@ def test_progress_ends_at_the_packed_size(tmp_path: Path) -> None:
 
 
 def test_the_later_wheel_wins(tmp_path: Path) -> None:
-    """Two wheels with one path give the later one's content, and it is said; equal content is no conflict."""
+    """Two wheels with one path give the later one's content, and it is reported; equal content is no conflict."""
     first = make_wheel(tmp_path, "a", files={"x.py": "1", "same.py": "0"})
     second = make_wheel(tmp_path, "b", files={"x.py": "2", "same.py": "0"})
     _, contents, found, _ = pack(first, second)
@@ -111,7 +111,7 @@ def test_unsafe_wheels_are_build_errors(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         pack(path)
     assert caught.value.message == "a-1.0-py3-none-any.whl: '../x': the name is not a plain relative path"
-    assert caught.value.hint == "use another release of this package, or tell its makers"
+    assert caught.value.hint == "use another release of this package, or report it to its authors"
 
 
 def test_files_of_the_store_are_checked(tmp_path: Path) -> None:

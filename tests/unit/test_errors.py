@@ -79,7 +79,7 @@ def test_errors_carry_message_and_hint(kind: type[EnvbuildError]) -> None:
 
 
 def test_a_spec_error_lists_all_problems_aligned() -> None:
-    """Every problem is on a line of its own, with its line number and field path."""
+    """Every problem is on a separate line, with its line number and field path."""
     problems = [
         Problem(path="pyton", message="unknown key — perhaps you meant python", line=4),
         Problem(path="hardware.kernel", message='">>5" is not a version range', line=12),

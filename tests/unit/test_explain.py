@@ -109,14 +109,14 @@ def test_an_index_that_does_not_answer_is_a_download_failure() -> None:
 
 
 def test_a_refused_login_says_where_to_put_it() -> None:
-    """401 gets a hint of its own."""
+    """401 gets a separate hint."""
     error = failure(LOGIN, TARGET)
     assert isinstance(error, IntegrityError)
     assert error.hint == "put the user name and password into the index address or ~/.netrc, then lock again"
 
 
 def test_the_first_index_rule_is_explained() -> None:
-    """Where only uv's caution with several indexes stands in the way, the hint says how to lift it."""
+    """Where only uv's caution with several indexes is in the way, the hint states how to lift it."""
     error = failure(FIRST_INDEX, TARGET)
     assert error.message.startswith("the Python requirements cannot be met: Because there is no version of six==1.2")
     assert error.hint == ("if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock")

@@ -17,7 +17,7 @@ from tests.support.runtime import make_lock
 
 
 def test_a_note_that_goes_meanwhile_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Notes of where wheels were are collected beside running commands, also between a look and the reading."""
+    """Notes of where wheels were are collected concurrently, also between a look and the reading."""
     names = ["a" * 64, "b" * 64, "c" * 64]
     wheels = [Wheel(name=f"{name[0]}-1-py3-none-any.whl", size=1, sha256=name) for name in names]
     packages = tuple(PythonPackage(name=wheel.name[0], version="1", wheel=wheel) for wheel in wheels)

@@ -1,4 +1,4 @@
-"""The fingerprint beside the lock: recorded once, kept while nothing that decides numbers changes, never half-read."""
+"""The fingerprint next to the lock: recorded once, kept while nothing that decides numbers changes, never half-read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_first_one_wins(path: Path, tmp_path: Path) -> None:
-    """The first accepted run is recorded beside the lock; a later one only says where it differs."""
+    """The first accepted run is recorded next to the lock; a later one only states where it differs."""
     assert fingerprint.load(path, LOCK) is None
     assert fingerprint.record_first(path, LOCK, FOUND, "run-1") == ()
     written = json.loads((tmp_path / "pylock.digits.fingerprint.json").read_bytes())

@@ -29,7 +29,7 @@ def judge(wanted: dict[str, Any], seen: dict[str, Any], scope: str = "image", **
 
 
 def failures(done: list[checks.Check]) -> dict[str, tuple[str, str]]:
-    """What refuses and has a row of its own: found and meaning by field."""
+    """What refuses and has a separate row: found and meaning by field."""
     failed = {check.field for check in done if not check.ok}
     return {
         check.field: (check.found, check.meaning) for check in done if check.refuses and check.because not in failed
@@ -38,7 +38,7 @@ def failures(done: list[checks.Check]) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.parametrize("case", MISMATCHES.values(), ids=MISMATCHES)
 def test_mismatch(case: tuple[Any, ...]) -> None:
-    """Each difference is refused with one row: its field, what was found, what it means; and it says what to do."""
+    """Each difference is refused with one row: its field, what was found, what it means; and it states what to do."""
     wanted, seen, field, value, meaning, *variables = case
     done = judge(wanted, seen, **(variables[0] if variables else {}))
     rows = failures(done)
@@ -84,7 +84,7 @@ def test_host_has_more_than_the_run_needs() -> None:
 
 
 def test_more_than_at_least_are_compared_too() -> None:
-    """A program that uses every GPU uses those beyond the locked number: another kind among them is told."""
+    """A program that uses every GPU uses those beyond the locked number: another kind among them is reported."""
     done = judge(expect(H200, gpu_count="at least"), facts(found(H200), found(T4)))
     assert failures(done)["gpu.model"][0] == "Tesla T4 (GPU 1 GPU-00000001)"
 
@@ -151,7 +151,7 @@ RELAX = "relax hardware.{} in spec.yaml (policy: {}), then: envbuild lock spec.y
 def test_only_policies_that_help_are_named(
     wanted: dict[str, Any], seen: dict[str, Any], field: str, policies: str
 ) -> None:
-    """Whoever relaxes a field as told and locks again is not refused for it once more."""
+    """A user who relaxes a field as told and locks again is not refused for it once more."""
     (check,) = [check for check in judge(wanted, seen) if check.refuses]
     assert check.field == field
     assert RELAX.format(field, policies) in check.fix.splitlines()
@@ -175,7 +175,7 @@ def test_the_driver_to_install(policy: str, cuda: dict[str, str] | None, install
 
 
 def test_no_gpu_at_all_on_a_host() -> None:
-    """A host is not told to give a container GPUs, nor to relax or to lock what it does not have."""
+    """A host is not reported to give a container GPUs, nor to relax or to lock what it does not have."""
     done = judge(expect(H200), facts(), scope="host")
     (check,) = [check for check in done if check.refuses]
     assert check.fix.splitlines() == [
@@ -227,7 +227,7 @@ def test_table_leads_with_the_cause() -> None:
 
 
 def test_soft_followers_are_not_warned_of_twice() -> None:
-    """Where the model only warns, what follows from it is not said again."""
+    """Where the model only warns, what follows from it is not reported again."""
     done = judge(expect({"model": "NVIDIA H200", "memory": 1}, gpu_model="exact, warn"), facts(found(T4)))
     assert table.warnings(done) == (
         "envbuild: warning: gpu.model: locked NVIDIA H200, found Tesla T4: another GPU, other memory: "
@@ -249,7 +249,7 @@ def test_soft_followers_are_not_warned_of_twice() -> None:
     ],
 )
 def test_cpu_flags(policy: str, found_flags: list[str], failed: str) -> None:
-    """Flags by which libraries choose code are compared as the policy says: those missing and those added are shown."""
+    """Flags by which libraries choose code are compared by the policy: those missing and those added are shown."""
     wanted = {"cpu-flags": ["avx2", "fma"], "policy": {"cpu.flags": policy}}
     (check,) = checks.cpu_flags(wanted, {"cpu-flags": found_flags})
     assert (check.ok, "" if check.ok else check.found) == (not failed, failed)

@@ -1,4 +1,4 @@
-"""What a run is told to accept, and how the gate says so."""
+"""What a run is allowed to accept, and how the gate reports it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def verdict(folder: Path) -> dict[str, Any]:
 
 
 def test_gate_refuses(image: Path) -> None:
-    """Without an override: refused, not verified, and what the probe found stands in the verdict."""
+    """Without an override: refused, not verified, and what the probe found is in the verdict."""
     assert gate.pass_or_refuse("entrypoint", folder=str(image)) is False
     found_verdict = verdict(image)
     assert (found_verdict["ok"], found_verdict["verified"]) == (False, "no")
@@ -137,7 +137,7 @@ def test_the_time_of_the_fingerprint_counts(image: Path, monkeypatch: pytest.Mon
 
 
 def test_guard_off(image: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """A deliberate bypass makes no checks, says so, is not verified, and ends with this container."""
+    """A deliberate bypass makes no checks, reports it, is not verified, and ends with this container."""
     monkeypatch.setenv(gate.MARKER, "off")
     assert gate.pass_or_refuse("entrypoint", folder=str(image)) is True
     found_verdict = verdict(image)

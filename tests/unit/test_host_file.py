@@ -73,7 +73,7 @@ def test_a_description_round_trips(facts: HostFacts) -> None:
 
 
 def test_the_file_is_for_people() -> None:
-    """Unknown facts are left out, sizes have their unit, and the first line says what the file is for."""
+    """Unknown facts are left out, sizes have their unit, and the first line states what the file is for."""
     facts = file.loads(TEXT)
     assert (facts.cpu.total, facts.gpu.devices[0].ecc, facts.gpu.devices[0].persistence) == (8, False, None)
     assert file.dumps(facts) == TEXT
@@ -112,12 +112,12 @@ def replaced(old: str, new: str) -> str:
     ],
 )
 def test_a_wrong_fact_is_refused(text: str, expected: str) -> None:
-    """The sentence names the field, what was expected and what stands there."""
+    """The sentence names the field, what was expected and what is there."""
     assert refusal(text) == [expected]
 
 
 def test_what_is_not_toml_is_refused(tmp_path: Path) -> None:
-    """Another file, a broken one and a missing one are told apart."""
+    """Another file, a broken one and a missing one are distinguished."""
     assert refusal("a = ")[0].startswith(": not a TOML file: ")
     path = tmp_path / "host.toml"
     path.write_bytes(b"\xff\xfe")

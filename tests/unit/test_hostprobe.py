@@ -56,7 +56,7 @@ def test_no_cdi_specification(tmp_path: Path, path: str, text: str) -> None:
 
 
 def test_nvidias_runtime(tmp_path: Path) -> None:
-    """Without a specification NVIDIA's runtime hands GPUs over; with both, an engine that knows CDI takes CDI."""
+    """Without a specification NVIDIA's runtime passes GPUs; with both, an engine that knows CDI takes CDI."""
     put(tmp_path, "usr/bin/nvidia-container-runtime", mode=0o755)
     assert probe.containers(tmp_path, {"docker": "20.10.24"}).nvidia == "legacy"
     put(tmp_path, "etc/cdi/nvidia.yaml", YAML)

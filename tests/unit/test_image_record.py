@@ -1,4 +1,4 @@
-"""Which image a lock stands for, and whether an engine holds it."""
+"""Which image a lock represents, and whether an engine holds it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_an_image_is_known_by_its_config_or_its_manifest(held: str, same: bool) 
 
 
 def test_what_is_recorded_is_of_one_lock(tmp_path: Path) -> None:
-    """The file beside a lock is believed only if it is whole and of this very lock."""
+    """The file next to a lock is believed only if it is whole and of this very lock."""
     path = tmp_path / "pylock.a.toml"
     assert read_image_record(path, LOCK) is None
     write_image_record(path, RECORDED)

@@ -19,7 +19,7 @@ from tests.support.runtime import make_lock
 
 
 def test_files() -> None:
-    """Everything lies below /opt/envbuild but the start-up file; equal locks give equal bytes."""
+    """Everything is below /opt/envbuild but the start-up file; equal locks give equal bytes."""
     lock = make_lock()
     files = runtime.runtime_files(lock)
     assert list(files) == sorted(files)
@@ -52,7 +52,7 @@ def test_startup_file_is_one_ascii_line() -> None:
 
 
 def test_expectations() -> None:
-    """The guard is told what the lock says, and the digest of every other runtime file."""
+    """The guard is given what the lock holds, and the digest of every other runtime file."""
     lock = make_lock(
         packages={"numpy": "2.4.6", "keras": "3.15.1"}, hardware=Hardware(kernel=">=5.10", cpu="x86-64-v3")
     )

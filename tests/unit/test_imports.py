@@ -1,6 +1,6 @@
 """The import graph is the architecture: arrows point one way, and each third-party library has its place.
 
-Imports inside functions count like those at the top, unless a test says otherwise: a late import is still an arrow.
+Imports inside functions count like those at the top, unless a test excludes them: a late import is still an arrow.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ FRAMEWORKS = {"tensorflow", "keras", "torch", "jax", "numpy"}
 PRIVATE = {"_sha2", "_sha256", "_envbuild"}
 """C modules of the standard library of some versions, and the runtime's own name in an image."""
 PROBE = {"runtime.guard.gpu": {"pynvml"}}
-"""What a module may import late in a process of its own, where it is installed."""
+"""What a module may import late in a separate process, where it is installed."""
 
 
 def test_the_runtime_needs_only_the_standard_library() -> None:

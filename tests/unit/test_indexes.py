@@ -1,4 +1,4 @@
-"""What uv is told of the user's indexes."""
+"""What uv is given of the user's indexes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_missing_folders_are_left_out_and_said(tmp_path: Path) -> None:
 
 
 def test_the_specs_folders_join_the_users(tmp_path: Path) -> None:
-    """Folders of the spec come first and do not hide those that uv is told of."""
+    """Folders of the spec come first and do not hide those that uv is reported."""
     (tmp_path / "wheels").mkdir()
     environ = {**CLEAN, "UV_FIND_LINKS": "/opt/mine"}
     found = configured(environ, tmp_path, [Path("wheels")])

@@ -1,4 +1,4 @@
-"""Fast reading of wheels gives the bytes that zipfile gives, or says what is wrong with the member."""
+"""Fast reading of wheels gives the bytes that zipfile gives, or states what is wrong with the member."""
 
 from __future__ import annotations
 

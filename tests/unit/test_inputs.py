@@ -215,7 +215,7 @@ def test_a_link_out_of_all_inputs_is_refused(base: Path) -> None:
 
 
 def test_many_problems_are_counted(base: Path) -> None:
-    """Ten are told in words, the others as a number: a message must stay readable."""
+    """Ten are reported in words, the others as a number: a message must stay readable."""
     for number in range(15):
         (base / "data" / f"away{number:02}").symlink_to("/")
     found = refused(base, "data")
@@ -224,7 +224,7 @@ def test_many_problems_are_counted(base: Path) -> None:
 
 
 def test_an_input_may_be_a_link_inside_the_folder(base: Path) -> None:
-    """A link to another version of the data stands for what it leads to."""
+    """A link to another version of the data represents what it leads to."""
     (base / "current").symlink_to("data")
     assert digest(base, "current") == digest(base)
 
@@ -318,7 +318,7 @@ def test_a_file_replaced_by_a_link_is_not_followed(base: Path, monkeypatch: pyte
 
 
 def test_hard_links_and_holes_are_plain_content(base: Path) -> None:
-    """A hard link counts as a file of its own, a hole as zeros: a copy of the data has the same digest."""
+    """A hard link counts as a separate file, a hole as zeros: a copy of the data has the same digest."""
     data = base / "data"
     os.link(data / "a.txt", data / "same.txt")
     os.truncate(data / "b" / "c.bin", 3 << 20)

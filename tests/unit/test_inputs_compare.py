@@ -106,7 +106,7 @@ def test_a_single_file_has_no_name_of_its_own(base: Path, locked: tuple[Input, .
 
 
 def test_without_the_listing_there_are_counts(base: Path, locked: tuple[Input, ...]) -> None:
-    """In a fresh clone nobody knows the old names: counts are told, and where the names are."""
+    """In a fresh clone nobody knows the old names: counts are reported, and where the names are."""
     shutil.rmtree(base / ".envbuild")
     (base / "data" / "labels.csv").write_bytes(b"1,2,4\n")
     (base / "words").write_bytes(b"more words\n")
@@ -119,7 +119,7 @@ def test_without_the_listing_there_are_counts(base: Path, locked: tuple[Input, .
 
 
 def test_a_damaged_listing_counts_as_none(base: Path, locked: tuple[Input, ...]) -> None:
-    """A listing that is not what its name says names nothing, and is replaced once the data is as locked again."""
+    """A listing that does not match its name names nothing, and is replaced once the data is as locked again."""
     listing = base / ".envbuild" / "inputs" / locked[0].blake3
     whole = listing.read_bytes()
     listing.write_bytes(whole.replace(b"07.png", b"77.png"))

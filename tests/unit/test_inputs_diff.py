@@ -173,7 +173,7 @@ def test_records_read_back_as_written(pairs: list[tuple[bytes, bytes]]) -> None:
     ],
 )
 def test_damaged_manifests_are_refused(data: bytes, message: str) -> None:
-    """Half a listing would tell of files missing that are there."""
+    """Half a listing would report files missing that are there."""
     with pytest.raises(ManifestError) as caught:
         compare_trees(manifest(*OLD), io.BytesIO(data))
     assert str(caught.value) == message

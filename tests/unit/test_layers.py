@@ -61,7 +61,7 @@ def test_a_cut_layer_is_made_again(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
-    """It is said as what it is, and the next build starts afresh."""
+    """It is reported as what it is, and the next build starts afresh."""
 
     def full(folder: Path) -> Layer:
         (folder / TAR).write_bytes(b"half")

@@ -1,4 +1,4 @@
-"""Leases: what a running command uses is not collected, whatever the clock says."""
+"""Leases: what a running command uses is not collected, whatever the clock shows."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_layers_wait_for_those_below_and_for_their_worth(
 
 
 def test_a_recorded_image_goes_ahead_as_a_whole(tmp_path: Path) -> None:
-    """Its manifest is known before a layer is; a layer's file is told when it is begun, and when it is whole."""
+    """Its manifest is known before a layer is; a layer's file is reported when it is begun, and when it is whole."""
     made, engine, cache = blobs(tmp_path), FakeEngine(), FakeCache(tmp_path)
     with begin(engine, made) as load:
         assert engine.got.acquire(timeout=60)

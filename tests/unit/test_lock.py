@@ -383,7 +383,7 @@ def test_a_lock_that_is_no_lock_is_refused_in_time(tmp_path: Path) -> None:
 
 
 def test_two_of_one_name_are_refused() -> None:
-    """A name stands for one package and one file."""
+    """A name represents one package and one file."""
     value = document()
     value["packages"].append(value["packages"][0])
     assert refusal(value) == "packages[2].name: 'numpy' is at packages[0].name already"
@@ -496,7 +496,7 @@ def test_nothing_unsafe_is_written() -> None:
 
 
 def test_load_reads_the_file(tmp_path: Path) -> None:
-    """A lock on disk is the lock; a missing one says how to write it."""
+    """A lock on disk is the lock; a missing one states how to write it."""
     path = tmp_path / LOCK.file_name
     path.write_bytes(dumps(LOCK))
     assert load(path) == LOCK

@@ -37,7 +37,7 @@ def _lock(wheels: list[str], debs: list[str]) -> Lock:
 
 
 def test_what_moved_is_told_by_weight() -> None:
-    """Frameworks stand first and bold, other Debian packages fold away, CVE numbers stand by their package."""
+    """Frameworks are first and bold, other Debian packages fold away, CVE numbers stand by their package."""
     old = _lock(["jax-0.9.1", "numpy-2.4.0", "gone-1.0"], ["libc6_2.36-9_amd64", "openssl_3.0.16-1_amd64"])
     new = _lock(["jax-0.10.2", "numpy-2.4.0"], ["libc6_2.36-10_amd64", "openssl_3.0.18-1_amd64"])
     text = markdown("pylock.t.toml", changes(old, new), {"openssl": ("CVE-2026-1111",)})
@@ -94,10 +94,10 @@ def test_settings_and_facts_are_told() -> None:
 
 
 def test_only_unrelated_packages_moved() -> None:
-    """A moved package that computes nothing is said to leave results alone; unread changelogs are admitted."""
+    """A moved package that computes nothing is reported to leave results alone; unread changelogs are admitted."""
     found = changes(_lock([], ["tar_1.34-1_amd64"]), _lock([], ["tar_1.35-1_amd64"]))
     text = markdown("p", found, None)
-    assert "Results should stay: only packages moved that take no part in computing them." in text
+    assert "Results should stay: only packages changed that take no part in computing them." in text
     assert "the changelogs of the moved Debian packages could not be read" in text
 
 

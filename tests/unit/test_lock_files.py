@@ -64,7 +64,7 @@ def test_pins_are_never_lost_unasked(
     folder: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A lock that cannot be read is not replaced, since every pin would move and nobody be told; --upgrade may."""
+    """A lock that cannot be read is not replaced, since every pin would move and nobody know; --upgrade may."""
     _write()
     assert cli.main(["lock", "--quiet"]) == 0
     lock = folder / "pylock.t.toml"
@@ -114,7 +114,7 @@ def test_each_of_two_specs_has_its_dockerfile(folder: Path, capsys: pytest.Captu
 
 
 def test_a_dockerfile_of_a_lock_that_is_gone_is_replaced(folder: Path) -> None:
-    """Nothing else stands in the way of the plain name."""
+    """Nothing else is in the way of the plain name."""
     _write("a")
     _write("b", "b.yaml")
     assert cli.main(["lock", "--quiet"]) == 0
@@ -184,7 +184,7 @@ def test_the_way_to_choose_a_lock_is_the_commands_own(folder: Path, capsys: pyte
 
 
 def test_a_spec_where_a_lock_is_wanted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is told as what it is, with the lock that it has or how to get one."""
+    """It is reported as what it is, with the lock that it has or how to get one."""
     _write()
     reported = "envbuild: spec.yaml is a spec; its lock is pylock.t.toml\n  → "
     assert cli.main(["build", "spec.yaml"]) == 2
@@ -200,7 +200,7 @@ def test_a_spec_where_a_lock_is_wanted(folder: Path, capsys: pytest.CaptureFixtu
 def test_a_file_that_cannot_be_made_is_told_by_its_own_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A folder that takes no file is told with the name that was wanted, not with a temporary one."""
+    """A folder that takes no file is reported with the name that was wanted, not with a temporary one."""
 
     def refuse(**wanted: Any) -> Any:
         raise PermissionError(13, "Permission denied", f"{wanted['dir']}/{wanted['prefix']}x1y2z3{wanted['suffix']}")

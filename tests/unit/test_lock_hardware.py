@@ -1,4 +1,4 @@
-"""``envbuild lock`` and hosts: where a description comes from, what is told, and what moved."""
+"""``envbuild lock`` and hosts: where a description comes from, what is reported, and what moved."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_where_the_description_comes_from(here: HostFacts, tmp_path: Path) -> No
 
 
 def test_a_lock_keeps_its_host(here: HostFacts) -> None:
-    """Without an option the old lock's host stays, also where the spec says detect; ``none`` forgets it."""
+    """Without an option the old lock's host stays, also where the spec reports detect; ``none`` forgets it."""
     old = locked(host="a" * 64, kernel=">=5.15", gpu=Gpu(driver="570.10", devices=(H200,)))
     assert found("detect", "", old).facts is None
     assert found("detect", "", old).lock(None) == old.hardware
@@ -100,7 +100,7 @@ def test_problems_name_the_spec_s_file() -> None:
 
 
 def test_gpus_that_are_not_locked_are_told(here: HostFacts) -> None:
-    """Someone who locks for a GPU server without CUDA is told that its GPUs are not compared."""
+    """Someone who locks for a GPU server without CUDA is warned that its GPUs are not compared."""
     seen = found("{}", "detect")
     assert seen.notes(holding(seen)) == (
         "not locked: the host's 2 × NVIDIA H200, since cuda is none; if your code uses them: hardware: {gpu: detect}",
@@ -112,7 +112,7 @@ def test_gpus_that_are_not_locked_are_told(here: HostFacts) -> None:
 
 
 def test_a_lock_that_refuses_its_own_host(here: HostFacts) -> None:
-    """What the spec says by hand stays, so where the host has something else, that is told when it is locked."""
+    """What the spec says by hand stays, so where the host has something else, that is reported when it is locked."""
     seen = found('{kernel: ">=6.99", gpu: {driver: "570.86.15", sms: 144}}', "detect")
     assert seen.notes(holding(seen)) == (
         "the host described does not match this lock: kernel: ≥ 6.99, not 6.8.0-45-generic",
@@ -178,12 +178,12 @@ def test_several_slices_are_told_of() -> None:
     ],
 )
 def test_the_hardware_line(hardware: Hardware, line: str) -> None:
-    """One line says what a host must be, as a person would."""
+    """One line states what a host must be, as a person would."""
     assert list(hardware_lines(msgspec.structs.replace(small_lock(), hardware=hardware))) == [Line("hardware", (line,))]
 
 
 def test_the_cuda_line() -> None:
-    """CUDA and its libraries stand in one place, with the least driver; what is not there is not named."""
+    """CUDA and its libraries are in one place, with the least driver; what is not there is not named."""
     _, line = hardware_lines(msgspec.structs.replace(small_lock(), cuda=CUDA))
     assert line == Line("cuda", ("CUDA 12.9, cuDNN 9.10.2.21, cuBLAS 12.9.1.4, NCCL 2.27.3; driver ≥ 525.60.13",))
     _, line = hardware_lines(msgspec.structs.replace(small_lock(), cuda=Cuda(version="13.0", driver="580.65.06")))
@@ -222,7 +222,7 @@ def test_what_moved_between_two_hosts() -> None:
 def test_check_takes_no_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``lock --check`` asks nothing of any host, so a host beside it is a mistake."""
+    """``lock --check`` asks nothing of any host, so a host next to it is a mistake."""
     monkeypatch.chdir(tmp_path)
     assert cli.main(["lock", "--check", "--host", "detect"]) == 2
     assert capsys.readouterr().err == (

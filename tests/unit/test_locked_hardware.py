@@ -37,7 +37,7 @@ AT_LEAST = {"gpu.count": "at least", "gpu.driver": "at least"}
 
 
 def lock(section: str = "{}", facts: HostFacts | None = None, cuda: Cuda | None = None, old: Any = None) -> Hardware:
-    """Lock a spec's hardware section; whatever results can stand in a lock and be read again."""
+    """Lock a spec's hardware section; whatever results can be written in a lock and be read again."""
     hardware = lock_hardware(parse_spec(f"name: x\nhardware: {section}\n").hardware, facts, cuda, old)
     whole = msgspec.structs.replace(small_lock(), hardware=hardware)
     assert loads(dumps(whole)).hardware == hardware
@@ -71,7 +71,7 @@ def test_cuda_needs_a_gpu_whose_driver_loads_it() -> None:
 
 
 def test_values_by_hand() -> None:
-    """What the spec says is locked, with its policy if that is not the default; one GPU unless it says more."""
+    """What the spec says is locked, with its policy if that is not the default; one GPU unless it reports more."""
     section = (
         "{kernel: '>=6.1', cpu: {value: v3, policy: exact}, cpu-flags: [fma, avx2], fingerprint: true,"
         " gpu: {model: NVIDIA H200, driver: {value: 580.10, policy: same branch}, sms: {value: 132, policy: exact},"
@@ -158,14 +158,14 @@ def test_a_host_fills_what_the_spec_leaves_open() -> None:
 
 
 def test_gpus_are_locked_where_something_uses_them() -> None:
-    """Without CUDA and without a requirement, a run on a host with GPUs has none; nor if the spec says none."""
+    """Without CUDA and without a requirement, a run on a host with GPUs has none; nor if the spec reports none."""
     facts = host([gpu()])
     assert lock(facts=facts).gpu is None
     assert lock("{gpu: none}", facts, CUDA).gpu is None
 
 
 def test_what_the_spec_says_wins_over_the_host() -> None:
-    """By-hand values replace the description's, and the lock says which ones did."""
+    """By-hand values replace the description's, and the lock states which ones did."""
     facts = host([gpu(), gpu()])
     section = "{kernel: any, cpu: v3, gpu: {driver: 570.10, count: 1, sms: any, memory: {value: 16 GiB, policy: any}}}"
     found = lock(section, facts)
@@ -196,7 +196,7 @@ def test_the_order_of_gpus_makes_no_difference() -> None:
 
 
 def test_a_model_by_hand_chooses_among_the_host_s_gpus() -> None:
-    """A display card beside the training GPUs is left out by naming those."""
+    """A display card next to the training GPUs is left out by naming those."""
     found = lock("{gpu: {model: NVIDIA H200}}", host([T4, gpu(), gpu()]))
     assert found.gpu == Gpu(driver="580.159.04", devices=(msgspec.structs.replace(H200, count=2),))
     found = lock("{gpu: {mig: 1g.18gb}}", host([gpu(), gpu(mig="1g.18gb", sms=16, memory=16384)]))
@@ -220,7 +220,7 @@ def test_the_baseline_level_has_the_spec_s_name() -> None:
 
 
 def test_a_host_without_a_gpu_still_locks_cuda() -> None:
-    """On a laptop, the driver's floor stands in for a GPU; by hand, a GPU may be named."""
+    """On a laptop, the driver's floor is in for a GPU; by hand, a GPU may be named."""
     found = lock(facts=host(), cuda=CUDA)
     assert (found.gpu, found.policy, found.kernel) == (ANY_GPU, AT_LEAST, ">=6.8")
     found = lock("{gpu: {model: NVIDIA H200}}", host(), CUDA)
@@ -243,7 +243,7 @@ LOST = Problem(code=15, name="NVML_ERROR_GPU_IS_LOST", message="GPU is lost")
         (
             "{gpu: detect}",
             host(problem=MISMATCH),
-            "hardware.gpu: is detect, but the host described has no GPU: NVML said: Driver/library version mismatch"
+            "hardware.gpu: is detect, but the host described has no GPU: NVML reported: Driver/library version mismatch"
             " (NVML_ERROR_LIB_RM_VERSION_MISMATCH)",
         ),
         (
@@ -259,7 +259,7 @@ LOST = Problem(code=15, name="NVML_ERROR_GPU_IS_LOST", message="GPU is lost")
         (
             "detect",
             host(problem=MISMATCH),
-            "hardware: is detect, but the host described has no GPU: NVML said: Driver/library version mismatch"
+            "hardware: is detect, but the host described has no GPU: NVML reported: Driver/library version mismatch"
             " (NVML_ERROR_LIB_RM_VERSION_MISMATCH); write {gpu: none} if it needs none",
         ),
         (
@@ -296,12 +296,12 @@ LOST = Problem(code=15, name="NVML_ERROR_GPU_IS_LOST", message="GPU is lost")
     ],
 )
 def test_a_host_that_does_not_fit_the_spec_is_refused(section: str, facts: HostFacts, expected: str) -> None:
-    """A contradiction is told when locking, with what the description says, not guessed away."""
+    """A contradiction is reported when locking, with what the description has, not guessed away."""
     assert refusal(section, facts) == [expected]
 
 
 def test_a_gpu_that_cannot_be_opened_may_be_left_out_by_hand() -> None:
-    """A person may say how many GPUs count."""
+    """A person may state how many GPUs count."""
     found = lock("{gpu: {count: 1}}", host([gpu(), gpu(problem=LOST)]))
     assert found.gpu is not None
     assert found.gpu.count == 1
@@ -346,7 +346,7 @@ def test_a_fact_that_a_lock_cannot_hold_is_refused(facts: HostFacts, expected: s
 
 
 def test_locking_again_keeps_the_host() -> None:
-    """Without a description, the values of the old lock's host stay, byte for byte, whatever else the spec says."""
+    """Without a description, the values of the old lock's host stay, byte for byte, whatever else the spec has."""
     facts = host([gpu(), T4])
     sections = ("detect", "{gpu: detect, fingerprint: true}", "{gpu: {driver: same branch}}")
     for section in sections:

@@ -20,7 +20,7 @@ SPECS = sorted((ROOT / "lockfiles").glob("*/spec.yaml"))
 
 @pytest.mark.parametrize("spec_path", SPECS, ids=lambda path: path.parent.name)
 def test_reference_lock_is_fresh(spec_path: Path) -> None:
-    """A reference lock and its Dockerfile are those of the spec beside them (else: make lockfiles)."""
+    """A reference lock and its Dockerfile are those of the spec next to them (else: make lockfiles)."""
     spec = load_spec(spec_path)
     lock = locks.load(spec_path.parent / f"pylock.{spec.name}.toml")
     assert stale_inputs(lock.resolution, resolution_inputs(spec, spec_path)) == []
@@ -56,7 +56,7 @@ def test_reference_lock_says_what_the_tables_say(spec_path: Path) -> None:
 
 @pytest.mark.parametrize("spec_path", [p for p in SPECS if "cuda" in p.parent.name], ids=lambda path: path.parent.name)
 def test_reference_locks_name_their_gpus(spec_path: Path) -> None:
-    """A lock with CUDA says what GPUs a host must have and brings NVIDIA's library to ask for them."""
+    """A lock with CUDA states what GPUs a host must have and brings NVIDIA's library to ask for them."""
     lock = locks.load(spec_path.parent / f"pylock.{spec_path.parent.name}.toml")
     assert lock.cuda is not None
     assert lock.cuda.version.startswith(spec_path.parent.name[-2:])
@@ -76,7 +76,7 @@ def test_the_example_is_locked_as_it_is() -> None:
 
 @pytest.mark.parametrize("spec_path", SPECS, ids=lambda path: path.parent.name)
 def test_the_readme_quotes_the_recorded_image(spec_path: Path) -> None:
-    """The table of reference locks names the digest and the size that are recorded beside a lock."""
+    """The table of reference locks names the digest and the size that are recorded next to a lock."""
     name = spec_path.parent.name
     record = spec_path.parent / f"pylock.{name}.image.json"
     page = (ROOT / "lockfiles" / "README.md").read_text()

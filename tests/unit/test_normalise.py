@@ -125,11 +125,11 @@ def test_a_cut_stream_leaves_no_layer(tmp_path: Path) -> None:
     ],
 )
 def test_nothing_of_the_os_hides_the_environment(tmp_path: Path, member: Member) -> None:
-    """The OS layer may lie above the wheels: a package that installs there is refused, a neighbour is not."""
+    """The OS layer may be above the wheels: a package that installs there is refused, a neighbour is not."""
     with pytest.raises(BuildError) as caught:
         normalise(io.BytesIO(tar_bytes([member])), tmp_path / "layer.tar", "the OS layer", "opt/env")
     assert caught.value.message == (
-        f"the OS layer: a package installs /{member.name}, where the Python environment lies"
+        f"the OS layer: a package installs /{member.name}, which belongs to the Python environment"
     )
     assert list(tmp_path.iterdir()) == []
     around = [Member(name="opt", kind="dir"), Member(name="opt/envy"), Member(name="opt/a", kind="symlink", target="b")]

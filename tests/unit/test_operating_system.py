@@ -101,7 +101,7 @@ def test_a_held_image_is_not_pulled(store: Store) -> None:
 
 
 def test_a_file_system_removed_from_the_store_comes_back(store: Store) -> None:
-    """Whoever cleans the store loses time only."""
+    """A user who cleans the store loses time only."""
     engine = FakeEngine()
     first = lock_base(spec(), store, QUIET, engine)
     store.path(first.os.image_rootfs).unlink()
@@ -134,7 +134,7 @@ def test_what_the_image_exports_is_the_locks_but_for_what_is_ours(store: Store) 
     ],
 )
 def test_the_python_must_be_there_and_clear(has: list[str], wants: str, message: str, hint: str, store: Store) -> None:
-    """The error says what the image has, and what to write."""
+    """The error states what the image has, and what to write."""
     files = {**{f"usr/bin/python{version}": "x" for version in has}, "usr/lib64/libc.so.6": GLIBC}
     found = refusal(store, FakeEngine(files), spec(wants))
     assert found[0] == f"python: {IMAGE} {message}"
@@ -174,7 +174,7 @@ def test_an_image_that_envbuild_built_is_no_base(store: Store) -> None:
 
 
 def test_other_bytes_than_locked_are_refused(store: Store, tmp_path: Path) -> None:
-    """A build never goes on with another file system."""
+    """A build never continues with another file system."""
     locked = lock_base(spec(), store, QUIET, FakeEngine()).os
     engine = FakeEngine({**FILES, "etc/x": "other"})
     with pytest.raises(

@@ -45,7 +45,7 @@ def keys(made: Plan) -> dict[str, str]:
 
 
 def test_layers_of_layout_1_are_in_order_of_stability() -> None:
-    """The OS lies at the bottom, then large wheels by size, then the small ones, then what every lock changes."""
+    """The OS is at the bottom, then large wheels by size, then the small ones, then what every lock changes."""
     assert [
         (layer.kind, layer.title, [wheel.name[0] for wheel in layer.wheels]) for layer in plan(lock(layout=1)).layers
     ] == [
@@ -60,7 +60,7 @@ def test_layers_of_layout_1_are_in_order_of_stability() -> None:
 
 
 def test_layers_of_layout_2_are_in_order_of_size_class() -> None:
-    """Wheels lie lowest, class by class with their bytecode; the OS and what is small and changes lie above."""
+    """Wheels lie lowest, class by class with their bytecode; the OS and what is small and changes are above."""
     packages = (
         package("small", (1 << 20) - 1),
         package("medium2", 1 << 20),
@@ -179,7 +179,7 @@ def test_configuration() -> None:
 
 
 def test_labels() -> None:
-    """An image says what it is made of without being started."""
+    """An image states what it is made of without being started."""
     made = plan(lock(frameworks={"tensorflow": "2.21.0"}, hardware=Hardware(kernel=">=5.10", cpu="x86-64-v3")))
     assert made.labels == {
         "envbuild.cpu": "x86-64-v3",
@@ -218,7 +218,7 @@ def test_newer_layouts_are_refused() -> None:
 
 @pytest.mark.parametrize("version", range(layout.OLDEST, layout.VERSION + 1))
 def test_every_layout_is_made_as_its_lock_says(version: int) -> None:
-    """An older lock keeps its layout: the image says so, and every wheel is in it once."""
+    """An older lock keeps its layout: the image reports it, and every wheel is in it once."""
     made = plan(lock(layout=version))
     assert made.labels["envbuild.layout"] == str(version)
     assert sorted(wheel.name for wheel in made.wheels) == sorted(item.wheel.name for item in PACKAGES)

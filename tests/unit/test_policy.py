@@ -296,7 +296,7 @@ def test_portable_pins_the_instructions_of_the_locked_cpu(cpu: str, expected: di
 
 
 def test_flags_of_xla_add_up() -> None:
-    """Rows for one variable that are to be joined stand beside each other; only flags that the version knows."""
+    """Rows for one variable that are to be joined are next to each other; only flags that the version knows."""
     both = {"jax": "0.10.2", "cuda": "13"}
     assert policy.environment(both, PORTABLE, "amd64", "x86-64-v3")["XLA_FLAGS"] == (
         "--xla_gpu_deterministic_ops=true --xla_cpu_max_isa=AVX2 --xla_cpu_experimental_ynn_fusion_type="

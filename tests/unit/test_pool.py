@@ -18,7 +18,7 @@ def test_results_come_in_the_order_of_the_calls() -> None:
 
 
 def test_the_first_failure_ends_the_others() -> None:
-    """The others see the event and raise; what is told is the failure, not that others were stopped."""
+    """The others see the event and raise; what is reported is the failure, not that others were stopped."""
     stop, begun = threading.Event(), threading.Event()
 
     def patient() -> None:

@@ -221,9 +221,9 @@ ALLOWED = verdict(
         ({"verified": "overridden", "verdict": ALLOWED},
          "run 01JD000000 recorded · guard 41 ms · allowed: gpu.driver, gpu.sms · 1 output"),
         ({"out_of_memory": True, "exit_code": 137, "outputs": (), "verdict": None},
-         "run 01JD000000 recorded · ended for want of memory · no outputs"),
+         "run 01JD000000 recorded · ran out of memory · no outputs"),
     ],
 )  # fmt: skip
 def test_the_summary_says_what_matters(changes: dict[str, Any], line: str) -> None:
-    """One line tells how the run went and whether its bits agree with an earlier one."""
+    """One line reports how the run went and whether its bits agree with an earlier one."""
     assert summary(a_record(**changes)) == line

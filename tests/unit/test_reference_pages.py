@@ -22,7 +22,7 @@ def test_the_command_line_is_documented_as_it_is(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_record_is_documented_as_it_is() -> None:
-    """The page has every field of a record, with what its struct says of it."""
+    """The page has every field of a record, with what its struct reports of it."""
     page = (REFERENCE / "record-schema.md").read_text(encoding="utf-8")
     assert page == record_reference.document(), "run: python -m tools.record_reference docs/reference/record-schema.md"
     assert "| `duration` | number or null | `null` | seconds. |" in page

@@ -41,7 +41,7 @@ HOST = "registry.example.invalid"
     ],
 )
 def test_references(text: str, expected: Reference) -> None:
-    """Registry, repository, tag and digest are told apart as docker does."""
+    """Registry, repository, tag and digest are distinguished as docker does."""
     assert parse_reference(text) == expected
 
 
@@ -173,7 +173,7 @@ def test_secrets_are_not_shown() -> None:
 
 
 def test_certificates_of_one_registry(tmp_path: Path) -> None:
-    """Authorities beside docker's configuration are trusted for the registry they are named after."""
+    """Authorities next to docker's configuration are trusted for the registry they are named after."""
     folder = tmp_path / "certs.d" / f"{HOST}:5000"
     folder.mkdir(parents=True)
     (folder / "ca.crt").touch()
@@ -202,7 +202,7 @@ def test_error_answers() -> None:
 def test_how_often_a_registry_is_tried(
     reached: bool, connected: bool, tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody there from the start is told after a second try; a registry that has answered gets them all."""
+    """Nobody there from the start is reported after a second try; a registry that has answered gets them all."""
     monkeypatch.setattr(Transport, "reached", reached)
     calls = []
 
@@ -246,7 +246,7 @@ def test_gzip_is_unpacked_within_limits() -> None:
 
 
 def test_where_an_image_was_published(tmp_path: Path) -> None:
-    """The file beside the lock keeps all places of one image, sorted, and forgets those of another."""
+    """The file next to the lock keeps all places of one image, sorted, and forgets those of another."""
     lock, path = small_lock(), tmp_path / "pylock.t.toml"
     record = image_record(lock, manifest=DIGEST)
     places = [parse_reference(f"{HOST}/{name}").at(DIGEST) for name in ("b", "a")]

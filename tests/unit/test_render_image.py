@@ -94,7 +94,7 @@ def inspected(signature: SignatureCheck | None, *attached: Attachment) -> Inspec
 
 
 def test_what_is_attached_is_shown_as_unchecked() -> None:
-    """Nobody is told that an image is signed by somebody before a signature was checked."""
+    """No message states that an image is signed by somebody before a signature was checked."""
     attached = Attachment(kind="signature", type="cosign", digest="9" * 64, place="referrers")
     found = shown(registry.inspected_lines(inspected(None, attached)))
     assert ("signed", "cosign", "sha256:999999999999…", "(not checked)") in found

@@ -217,7 +217,7 @@ def test_no_more_run_at_once_than_there_are_slots(project: Path) -> None:
 
     def work(request: ContainerRun, folder: Path) -> int:
         if len(engine.asked) <= 2:
-            both.wait(60)  # the first run goes on only beside the second
+            both.wait(60)  # the first run continues only with the second
         time.sleep(0.05)
         return 0
 
@@ -232,7 +232,7 @@ def test_no_more_run_at_once_than_there_are_slots(project: Path) -> None:
 
 
 def test_both_streams_are_digested_and_kept_in_part(tmp_path: Path) -> None:
-    """All of a stream is in its digest, the beginning of it in a file; of standard error the end is at hand too."""
+    """All of a stream is in its digest, the beginning of it in a file; of standard error the end is available too."""
     out, err = Pieces(), Pieces()
     output = Output(stdout=tmp_path / "out", stderr=tmp_path / "err", digests=(out, err), _left=[6, 1 << 20])
     for piece in (b"one", b"\ntwo\n", b"", b"three"):

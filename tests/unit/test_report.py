@@ -1,4 +1,4 @@
-"""``report.render``: what a page says, that it is safe, accessible and the same bytes each time."""
+"""``report.render``: what a page reports, that it is safe, accessible and the same bytes each time."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def page(*records: Record, distance: Distance | None = None, lock: bool = False)
 
 
 def runs(*records: Record, distance: Distance | None = None, lock: bool = False) -> list[Run]:
-    """Runs as the command line hands them over."""
+    """Runs as the command line passes them."""
     locked = small_lock() if lock else None
     first, *others = records
     compared = [Run(record=each, difference=compare(first, each), distance=distance, lock=locked) for each in others]
@@ -87,7 +87,7 @@ def test_a_page_is_whole_and_takes_nothing_from_anywhere() -> None:
 
 
 def test_a_browser_is_told_that_only_the_style_sheet_counts() -> None:
-    """The Content-Security-Policy stands before the style sheet, forbids all, and allows that one by its digest."""
+    """The Content-Security-Policy is before the style sheet, forbids all, and allows that one by its digest."""
     read = Page(everything())
     digest = base64.b64encode(hashlib.sha256(read.style.encode()).digest()).decode()
     assert read.all("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"] == (
@@ -146,7 +146,7 @@ def _hostile(identity: str, learning_rate: float) -> Record:
 
 
 def test_no_value_becomes_part_of_the_page() -> None:
-    """Whatever stands in a record is text: no element or attribute comes from it, no control character or turn of the
+    """Whatever is in a record is text: no element or attribute comes from it, no control character or turn of the
     reading direction stays in it."""
     distance = Distance(first=1, sentence=HOSTILE, tensors={HOSTILE: [(0, 0.0), (1, 0.5)]}, unit=HOSTILE)
     data = render(runs(_hostile(A, 0.1), _hostile(B, 0.2), distance=distance))
@@ -197,7 +197,7 @@ def test_equal_runs_give_equal_bytes_on_any_day(monkeypatch: pytest.MonkeyPatch)
 def test_golden() -> None:
     """The page is what tests/golden/report.html holds; ENVBUILD_UPDATE_GOLDEN=1 records it anew.
 
-    The style sheet is left out: it is a file of its own.
+    The style sheet is left out: it is a separate file.
     """
     data = re.sub(rb"<style>.*?</style>|sha256-[\w+/=]+", b"", everything(), flags=re.S)
     if os.environ.get("ENVBUILD_UPDATE_GOLDEN"):
@@ -281,7 +281,7 @@ def test_epochs_of_keras_are_counted_as_keras_prints_them() -> None:
 
 
 def test_curves_that_end_apart_or_break_say_so() -> None:
-    """Shorter runs, values that are no number and metrics without a value are told in words."""
+    """Shorter runs, values that are no number and metrics without a value are reported in words."""
     one = record(metrics={"loss": ((0, 1.0), (1, "nan"), (2, 0.5)), "empty": ()})
     two = record(B, metrics={"loss": ((0, 1.0), (1, "nan"), (2, 0.5), (3, "inf")), "empty": ((0, 1.0),)})
     text = page(one, two).text
@@ -329,7 +329,7 @@ def test_equal_traces_say_so() -> None:
 
 
 def test_differences_are_a_table_causes_first() -> None:
-    """Causes, results and what merely follows are apart; what is equal and what is not known is said."""
+    """Causes, results and what merely follows are apart; what is equal and what is not known is reported."""
     text = page(record(), changed()).text
     start = text.index("Because, most likely first")
     assert start < text.index("Results", start) < text.index("Same ", start)

@@ -111,7 +111,7 @@ def test_thinning_keeps_ends_and_extremes() -> None:
 
 
 def test_lxml_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
-    """pygal would write with lxml where it is installed: it is told not to."""
+    """pygal would write with lxml where it is installed: it is configured not to."""
     from pygal.etree import etree
 
     before = draw([curve(1.0, 2.0)], "same")

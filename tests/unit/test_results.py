@@ -180,7 +180,7 @@ def test_damaged_event_files_give_what_is_whole(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=80))
 def test_any_event_is_survived(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    """Whatever stands between good checksums, nothing is raised."""
+    """Whatever is between good checksums, nothing is raised."""
     path = tmp_path_factory.getbasetemp() / "e.tfevents.any"
     path.write_bytes(record(data) + record(field(5, 2, field(1, 2, data))))
     list(events.scalars(path))
@@ -229,7 +229,7 @@ def test_what_keras_said(tmp_path: Path) -> None:
 
 
 def test_a_name_belongs_to_the_first_source(tmp_path: Path) -> None:
-    """Keras, then event files, then lines; each metric says where it was found."""
+    """Keras, then event files, then lines; each metric states where it was found."""
     (tmp_path / "metrics-1.jsonl").write_text(line(0, {"loss": 0.1}))
     (tmp_path / "a.tfevents.1").write_bytes(record(scalar("loss", 1, simple(0.5))))
     printed = Collected()

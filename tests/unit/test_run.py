@@ -134,7 +134,7 @@ def test_verbatim_keeps_a_script_a_command(project: Path) -> None:
 
 
 def test_a_missing_script_and_one_outside_are_refused(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Neither can run in the container; both are said before anything starts and leave no record."""
+    """Neither can run in the container; both are reported before anything starts and leave no record."""
     with pytest.raises(UsageError) as missing:
         run(a_request(project, "tain.py"), Engine())
     assert missing.value.message == f"the script tain.py does not exist in {project}"
@@ -209,7 +209,7 @@ def test_the_program_cannot_write_the_repository(project: Path) -> None:
 
 
 def test_the_record_is_there_before_the_program_starts(project: Path) -> None:
-    """While the program runs its record says so; afterwards it holds the result."""
+    """While the program runs its record reports it; afterwards it holds the result."""
     states = []
 
     def action(folder: Path) -> int:
@@ -251,7 +251,7 @@ def test_a_refusal_is_read_from_the_verdict(project: Path) -> None:
     ],
 )
 def test_a_run_that_fails_is_recorded(project: Path, error: BaseException, state: str, problem: str) -> None:
-    """Whatever ends a run, its record is completed and the error goes on."""
+    """Whatever ends a run, its record is completed and the error continues."""
 
     def action(folder: Path) -> int:
         raise error
@@ -350,7 +350,7 @@ def test_gpus_are_handed_over_as_locked(
 
 
 def test_an_engine_elsewhere_is_asked_as_locked(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this machine has says nothing of the one where the engine is."""
+    """What this machine has reports nothing of the one where the engine is."""
     monkeypatch.setattr(container, "lacks_gpu_driver", lambda: True)
     engine = Engine(local=False)
     run(a_request(project, "train.py", hardware=gpu_hardware()), engine)
@@ -358,7 +358,7 @@ def test_an_engine_elsewhere_is_asked_as_locked(project: Path, monkeypatch: pyte
 
 
 def test_a_choice_of_gpus_is_recorded(project: Path) -> None:
-    """What the caller chose stands among the options; what the lock says does not."""
+    """What the caller chose stands among the options; what the lock has does not."""
     assert run(a_request(project, "train.py", gpus=None), Engine()).options.gpus == "none"
     assert run(a_request(project, "train.py", gpus=Gpus(count=2)), Engine(support="cdi")).options.gpus == "2"
     assert run(a_request(project, "train.py"), Engine()).options.gpus == ""
@@ -404,7 +404,7 @@ def test_the_record_says_whether_the_host_was_verified(
 
 
 def test_the_fingerprint_is_kept_and_handed_on(project: Path) -> None:
-    """The first run whose every check held is recorded beside the lock, is no output, and the next run is given it."""
+    """The first run whose every check held is recorded next to the lock, is no output, and the next run is given it."""
     parts = {"libm": {"digest": "1" * 64, "library": "glibc", "version": "2.36", "seconds": 0.01}}
     given = []
 
@@ -491,7 +491,7 @@ def test_saved_models_are_read_after_the_program(project: Path) -> None:
     ],
 )
 def test_a_reader_without_an_answer(project: Path, answer: str | None, code: int, why: str) -> None:
-    """Whatever becomes of the reader, the run is recorded, and the file says why its tensors are not."""
+    """Whatever becomes of the reader, the run is recorded, and the file states why its tensors are not."""
     engine = Engine(saving(project / "m.pt"))
 
     def reads(folder: Path) -> int:
@@ -568,7 +568,7 @@ def test_metrics_are_in_the_record(project: Path) -> None:
 
 
 def test_checkpoints_that_nothing_here_reads(project: Path) -> None:
-    """They say so, without a container; an index of something else is a file like any other."""
+    """They report it, without a container; an index of something else is a file like any other."""
 
     def action(folder: Path) -> int:
         for name in ("c-1.index", "c-1.data-00000-of-00001", "book.index", "manifest.ocdbt"):

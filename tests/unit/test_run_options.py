@@ -53,7 +53,7 @@ def test_wrong_sizes_are_refused(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("count", [-1.0, 0.0, 0.001, float("nan"), float("inf")])
 def test_cpus_are_a_number_above_zero(count: float) -> None:
-    """What no engine takes is said before anything is built, with the way out."""
+    """What no engine takes is reported before anything is built, with the way out."""
     assert check_cpus(0.5) == 0.5
     with pytest.raises(UsageError) as caught:
         check_cpus(count)

@@ -55,7 +55,7 @@ def test_records_are_listed_newest_first(tmp_path: Path) -> None:
 
 
 def test_a_run_is_found_by_the_beginning_of_its_identity(tmp_path: Path) -> None:
-    """A prefix in any case finds its run; an ambiguous or unknown one is an error that says so."""
+    """A prefix in any case finds its run; an ambiguous or unknown one is an error that reports it."""
     one, two = "01JC" + "A" * 22, "01JD" + "A" * 22
     history.save(tmp_path, a_record(one))
     history.save(tmp_path, a_record(two))
@@ -69,7 +69,7 @@ def test_a_run_is_found_by_the_beginning_of_its_identity(tmp_path: Path) -> None
 
 
 def test_many_runs_that_begin_alike(tmp_path: Path) -> None:
-    """Five are named, and that there are more is said."""
+    """Five are named, and that there are more is reported."""
     for sign in "1234567":
         history.save(tmp_path, a_record("01JC" + sign * 22))
     with pytest.raises(RecordError) as ambiguous:

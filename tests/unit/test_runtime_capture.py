@@ -169,7 +169,7 @@ def test_exceptions_pass_through(tree: Tree) -> None:
 
 
 def test_a_value_that_cannot_be_written_is_a_warning(tree: Tree) -> None:
-    """Capturing fails soft: the program goes on, and the record says that something is missing."""
+    """Capturing fails soft: the program continues, and the record states that something is missing."""
     text = TRAIN + (
         "class Bad:\n    def __repr__(self): raise RuntimeError('no words')\n"
         "parser.set_defaults(bad=Bad())\nprint(parser.parse_args().lr)\n"
@@ -199,7 +199,7 @@ def test_however_a_program_ends(tree: Tree, end: str, code: int) -> None:
 
 
 def test_a_program_that_is_killed_at_once(tree: Tree) -> None:
-    """Even before it parses anything the file tells which script it was."""
+    """Even before it parses anything the file reports which script it was."""
     text = "import os; os.kill(os.getpid(), 9)"
     run(tree, text, check=False)
     (record,) = tree.records()
@@ -250,7 +250,7 @@ def test_files_of_the_project(tree: Tree) -> None:
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("flags", [["-m", "lib.model"], ["-c", "import lib.model"], ["-I", "lib/model.py"]])
 def test_other_ways_to_start(tree: Tree, flags: list[str]) -> None:
-    """A module run with -m, code of -c and an isolated script tell of their files too."""
+    """A module run with -m, code of -c and an isolated script report their files too."""
     tree.execute(*flags)
     (record,) = tree.records()
     assert "lib/model.py" in names(tree, record["modules"])

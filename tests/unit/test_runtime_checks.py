@@ -172,7 +172,7 @@ def test_distributions() -> None:
 
 
 def test_versions_written_otherwise() -> None:
-    """2024.01 and 2024.1 are one version, as PEP 440 says."""
+    """2024.01 and 2024.1 are one version, as PEP 440 specifies."""
     assert differences(distributions={"numpy==2.4.6.0": "", "ruamel.yaml==0.017": ""}) == []
 
 

@@ -89,7 +89,7 @@ def test_a_guard_that_fails_refuses(
 def test_a_run_goes_without_locked_controls_only(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the names that are left out, locked variables that are controls are unset; all others stay; it is said."""
+    """Of the names that are left out, locked variables that are controls are unset; all others stay; it is reported."""
     locked = {"OMP_NUM_THREADS": "1", "KERAS_BACKEND": "jax", "LANG": "C.UTF-8", "NPROC": "1"}
     for name, value in {**locked, "XLA_FLAGS": "mine"}.items():
         monkeypatch.setenv(name, value)

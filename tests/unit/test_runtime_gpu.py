@@ -77,7 +77,7 @@ def test_a_library_elsewhere_is_a_trace(tmp_path: Path) -> None:
 
 
 def test_without_a_trace_nothing_is_started(tmp_path: Path) -> None:
-    """A machine without a driver is told at once: no process, no library, and no problem."""
+    """A machine without a driver is reported at once: no process, no library, and no problem."""
     assert gpu_ask.gpus("", "/no/such/python", environment={}, root=str(tmp_path)) == gpu.empty()
 
 
@@ -171,7 +171,7 @@ def test_devices_are_joined_by_uuid() -> None:
 
 
 def test_devices_without_uuid_are_joined_by_name() -> None:
-    """Each of CUDA's devices stands for one of NVML's only."""
+    """Each of CUDA's devices represents one of NVML's only."""
     found = [device("a", ""), device("b", ""), device("b", "")]
     gpu.join(found, [shown("b", "", 7), shown("a", FIRST_HEX, 1)])
     assert [(each["sms"], each["visible"]) for each in found] == [(1, True), (7, True), (0, False)]
@@ -185,7 +185,7 @@ def test_a_slices_own_count_stays() -> None:
 
 
 def test_the_answer_is_one_object_whatever_happens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A bug in the probe is said as a problem: it must not look like a machine without GPUs."""
+    """A bug in the probe is reported as a problem: it must not look like a machine without GPUs."""
 
     def broken(site: str) -> dict[str, Any]:
         raise ValueError("unexpected")

@@ -78,7 +78,7 @@ def test_random_is_seeded(tree: Tree, flags: list[str]) -> None:
 
 
 def test_flags_that_ignore_the_hash_seed_are_told(tree: Tree) -> None:
-    """-I and -E switch PYTHONHASHSEED off, which cannot be mended, so it is said."""
+    """-I and -E switch PYTHONHASHSEED off, which cannot be repaired, so it is reported."""
     message = "this Python was started with -E or -I and ignores PYTHONHASHSEED: the order of sets varies"
     done = tree.execute("-I", "-c", "pass")
     assert done.stderr == f"envbuild: warning: {message}\n"
@@ -162,7 +162,7 @@ def test_a_switch_that_fails_stops_a_strict_run(tree: Tree) -> None:
 
 
 def test_the_scripts_own_calls_are_kept_and_recorded(tree: Tree) -> None:
-    """Seeds that the script gives stand in the record, also for generators that tell none; threads are told late."""
+    """Seeds that the script gives are in the record, also for generators that tell none; threads are reported late."""
     text = (
         "import random, numpy, torch; random.seed(7); numpy.random.seed(8); random.random()\n"
         "torch.set_num_interop_threads(9); torch.set_num_interop_threads(1); print(torch.get_num_interop_threads())"

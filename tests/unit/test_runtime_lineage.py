@@ -51,7 +51,7 @@ def test_tensorflow_cluster(task: str, place: str) -> None:
     ],
 )
 def test_local_ranks(variables: dict[str, str], place: str) -> None:
-    """Where a launcher tells a process its number on the node only, the node's number tells nodes apart."""
+    """Where a launcher tells a process its number on the node only, the node's number distinguishes nodes."""
     assert lineage.place(variables, 7, ["python"]) == place
 
 
@@ -61,7 +61,7 @@ def child(parent: str, started: str, *arguments: str) -> str:
 
 
 def test_children() -> None:
-    """A program that a Python starts is told apart by its name and by the order of starts, not by its arguments."""
+    """A program that a Python starts is distinguished by its name and by the order of starts, not by its arguments."""
     counts: dict[str, int] = {}
     commands = [["python", "worker.py", "1"], ["/other/python", "-u", "lib/worker.py", "/tmp/x"], ["python", "b.py"]]
     started = [lineage.started(counts, command, ordered=True) for command in commands]
@@ -72,7 +72,7 @@ def test_children() -> None:
 
 
 def test_children_of_threads() -> None:
-    """Threads may start programs in any order: the arguments tell those apart, without their volatile parts."""
+    """Threads may start programs in any order: the arguments distinguish those, without their volatile parts."""
     counts: dict[str, int] = {}
     command = ["python", "-m", "kernel", "-f", "/run/kernel-0e1f87c2-93d1-4f0e-a2b7-8d5c2f3b9a10.json", "--index=1"]
     (one, two, three, four) = (

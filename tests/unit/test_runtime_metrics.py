@@ -37,7 +37,7 @@ def keras() -> Any:
 
 
 def test_each_epoch_is_a_line(tmp_path: Path) -> None:
-    """A training that goes on where one ended is the same one; what is no number is left out; Keras sees no change."""
+    """A training that continues another is the same one; what is no number is left out; Keras sees no change."""
     process, module = Process(tmp_path), keras()
     metrics_keras.set_up(module, process)
     metrics_keras.set_up(module, process)

@@ -1,4 +1,4 @@
-"""Which files of a project a process is said to have read, and which objects it has loaded."""
+"""Which files of a project a process is reported to have read, and which objects it has loaded."""
 
 from __future__ import annotations
 

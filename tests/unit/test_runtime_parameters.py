@@ -95,7 +95,7 @@ def test_values_become_plain(value: Any, expected: Any) -> None:
 
 
 def test_long_values_are_cut_and_keep_their_digest() -> None:
-    """Two long values that differ at the end differ in the record; a list says how many items it has."""
+    """Two long values that differ at the end differ in the record; a list states how many items it has."""
     one, other = plain("a" * 5000), plain("a" * 4999 + "b")
     assert one.startswith("a" * 256 + "… (5000 characters, sha256 ")
     assert len(one) < 400

@@ -53,7 +53,7 @@ def test_release_refuses(text: str) -> None:
     ],
 )
 def test_contains(text: str, inside: str, outside: str | None) -> None:
-    """The operators mean what PEP 440 says on release numbers."""
+    """The operators mean what PEP 440 specifies for release numbers."""
     assert ranges.contains(text, inside)
     assert outside is None or not ranges.contains(text, outside)
 
@@ -76,7 +76,7 @@ def test_parse_refuses(text: str) -> None:
     ],
 )
 def test_side(text: str, found: str, side: str) -> None:
-    """A release outside a range lies below it, above it, or in a hole of it."""
+    """A release outside a range is below it, above it, or in a hole of it."""
     assert ranges.side(text, found) == side
 
 

@@ -1,4 +1,4 @@
-"""Uneven batches: when they are warned of, and when nothing is said."""
+"""Uneven batches: when they are warned of, and when nothing is reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_nothing_is_said_of_even_batches(batch: int, count: int) -> None:
 
 
 def test_a_last_batch() -> None:
-    """A tail that divides evenly is fine; where the whole batch does not divide, that alone is said."""
+    """A tail that divides evenly is fine; where the whole batch does not divide, that alone is reported."""
     assert replicas.uneven_tail("tf.distribute", 1, 8, 2) == (
         "tf.distribute: the last batch of each epoch has 1 of 8 examples, which do not divide evenly over 2 replicas "
         "— drop the remainder, or take a batch size that leaves none"
@@ -56,7 +56,7 @@ def test_examples_for_ranks() -> None:
 
 
 class Process:
-    """Stands for the process: keeps what it is told."""
+    """Stands for the process: keeps what it is reported."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []

@@ -45,7 +45,7 @@ def test_long_and_hostile_values() -> None:
 
 
 def test_many_rows() -> None:
-    """A hundred differences are summed up; fixes that are the same are said once."""
+    """A hundred differences are summed up; fixes that are the same are reported once."""
     many = [Check(f"packages.p{n:03}", "1", "2", ok=False, meaning="m", fix="build again") for n in range(100)]
     lines = render(many, "l").splitlines()
     assert lines[-3:] == [f"  … and {100 - ROWS} more", "what to do:", "  build again"]

@@ -113,7 +113,7 @@ def test_pytorch_archives(read: Read) -> None:
 
 
 def test_newer_and_quantised_tensors(read: Read) -> None:
-    """A type that stands beside the storage wins over it; one tensor under two keys has both names."""
+    """A type that is next to the storage wins over it; one tensor under two keys has both names."""
     untyped = Storage("UntypedStorage", "0", 4)
     kind = Global("torch", "float8_e4m3fn")
     arguments = (untyped, 0, (4,), (1,), False, Call("collections", "OrderedDict"), kind)
@@ -201,7 +201,7 @@ def misplaced() -> bytes:
 
 
 def misnamed() -> bytes:
-    """A member whose name is UTF-8 in the directory and something else where it lies."""
+    """A member whose name is UTF-8 in the directory and something else where it is."""
     data = bytearray(zipped({"a.npy": npy("<f4", (2, 3), SIX)}, zipfile.ZIP_DEFLATED))
     data[data.index(b"PK\x01\x02") + 9] |= 8
     data[30] = 0x9B

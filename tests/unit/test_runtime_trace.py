@@ -1,4 +1,4 @@
-"""The step trace as the hook writes it: settings, what goes wrong, forks, steps that a program tells of itself."""
+"""The step trace as the hook writes it: settings, what goes wrong, forks, steps that a program reports itself."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_what_goes_wrong_is_said_once(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When nothing more can be written the program goes on without a trace, and what was written is read."""
+    """When nothing more can be written the program continues without a trace, and what was written is read."""
     tracer = make_tracer(tmp_path)
     tracer.step("keras.fit", "model", lambda: [("a", Tensor([1.0]))])
 
@@ -113,7 +113,7 @@ def test_a_full_disk_ends_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_other_tensors_are_a_new_description(tmp_path: Path) -> None:
-    """A model that gets another layer goes on under its name."""
+    """A model that gets another layer continues under its name."""
     make_trace(tmp_path, [{"a": [1.0]}, {"a": [1.0]}, {"a": [1.0], "b": [2.0]}])
     (found,) = compare.read_run(tmp_path)
     assert [list(step.tensors) for step in found.steps] == [["a"], ["a"], ["a", "b"]]
@@ -121,7 +121,7 @@ def test_other_tensors_are_a_new_description(tmp_path: Path) -> None:
 
 
 def test_large_traces_have_no_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a size on only digests are written, and at another the trace ends and says so."""
+    """From a size on only digests are written, and at another the trace ends and reports it."""
     monkeypatch.setattr(hook, "FIGURES_UNTIL", 500)
     monkeypatch.setattr(hook, "SIZE", 700)
     make_trace(tmp_path, [{"a": [float(step)]} for step in range(30)])
@@ -219,7 +219,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 @pytest.mark.subprocess
 def test_off_it_costs_nothing(tree: Tree) -> None:
-    """Without the variable no module of the trace is imported; with a wrong one that is said and nothing else."""
+    """Without the variable no module of the trace is imported; with a wrong one that is reported and nothing else."""
     text = "import sys; print([name for name in sys.modules if 'trace' in name and 'envbuild' in name])"
     assert tree.execute("-c", text).stdout == "[]\n"
     assert tree.execute("-c", text, variables={"ENVBUILD_TRACE": "0"}).stderr == ""

@@ -138,7 +138,7 @@ def test_every_locked_file_is_there_once(wheels: set[str], debs: set[str]) -> No
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("base", ["", f"registry.example/team/base@sha256:{'e' * 64}"])
 def test_each_is_in_the_layer_that_the_plan_puts_it_in(version: int, base: str) -> None:
-    """Wherever a layout puts the operating system, its packages and the base image's files are said to be there."""
+    """Wherever a layout puts the operating system, its packages and the base image's files are reported to be there."""
     lock = small_lock({"big-1.0-py3-none-any.whl": b"b", "small-1.0-py3-none-any.whl": b"s"}, {"liba_1_all.deb": b"d"})
     big, small = lock.packages
     big = msgspec.structs.replace(big, wheel=msgspec.structs.replace(big.wheel, size=20 << 20))
@@ -169,7 +169,7 @@ def test_each_is_in_the_layer_that_the_plan_puts_it_in(version: int, base: str) 
 
 
 def test_the_image_and_its_layers_are_named_once_they_are_recorded(case: tuple[Lock, Store]) -> None:
-    """Digests come from what is recorded beside the lock; a record of another number of layers is not believed."""
+    """Digests come from what is recorded next to the lock; a record of another number of layers is not believed."""
     lock, store = case
     count = len(plan(lock).layers)
     digests = [f"{index:064x}" for index in range(count)]
@@ -249,7 +249,7 @@ def test_wheel_licences(fields: str, expected: str | None) -> None:
     ],
 )  # fmt: skip
 def test_ambiguous_wheel_licences_stay_names(fields: str, name: str) -> None:
-    """What PEP 639 forbids to infer is told in its own words."""
+    """What PEP 639 forbids to infer is reported in its own words."""
     found = wheel_licence(f"Metadata-Version: 2.1\nName: a\nVersion: 1\n{fields}\n".encode())
     assert found is not None
     assert [given for given, _ in found.texts.values()] == [name]

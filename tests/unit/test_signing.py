@@ -1,4 +1,4 @@
-"""Who signs, what cosign says, and what the provenance statement holds."""
+"""Who signs, what cosign reports, and what the provenance statement holds."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_what_is_no_signature_of_this_image_does_not_count(out: str) -> None:
 
 
 def test_why_cosign_refuses() -> None:
-    """No signature, a wrong one, and a registry that does not answer are told apart; its words are cleaned."""
+    """No signature, a wrong one, and a registry that does not answer are distinguished; its words are cleaned."""
     tool, _ = cosign(
         (10, "", "Error: no signatures found\nerror during command execution: no signatures found\n"),
         (12, "", "WARNING: x\nError: no matching signatures: \x1b[31m ghp_" + "a" * 30 + "\nerror during: …\n"),
@@ -140,7 +140,7 @@ def test_keyless_weakens_nothing() -> None:
     ("helped", "flags"), [("", []), ("--use-signing-config=true:", ["--use-signing-config=false"])]
 )
 def test_a_key_needs_no_network(helped: str, flags: list[str]) -> None:
-    """Old and new cosign are told to leave the transparency log and the list of services alone."""
+    """Old and new cosign are instructed to leave the transparency log and the list of services alone."""
     tool, fake = cosign((0, helped, ""), (0, "", ""), (0, helped, ""), (0, "", ""))
     tool.sign(REFERENCE, Signer(key="cosign.key"))
     tool.attest(REFERENCE, Signer(key="cosign.key"), PROVENANCE, Path("p.json"))
@@ -167,7 +167,7 @@ def test_statements_are_of_this_image() -> None:
 
 
 def test_there_is_no_cosign(tmp_path: Path) -> None:
-    """What to install is said; a name that was given on purpose is not replaced by another program."""
+    """What to install is reported; a name that was given on purpose is not replaced by another program."""
     with pytest.raises(UsageError) as caught:
         find_program({"PATH": str(tmp_path)})
     assert caught.value.message == "cosign is not installed; images are signed and checked with it"
@@ -178,7 +178,7 @@ def test_there_is_no_cosign(tmp_path: Path) -> None:
 
 
 def test_whose_signature_counts(tmp_path: Path) -> None:
-    """A public key's file, a key elsewhere, or an identity with its issuer; anything else is said to be wrong."""
+    """A public key's file, a key elsewhere, or an identity with its issuer; anything else is reported to be wrong."""
     public, private, other = tmp_path / "cosign.pub", tmp_path / "cosign.key", tmp_path / "other"
     other.write_text("nothing")
     public.write_text("-----BEGIN PUBLIC KEY-----\n")

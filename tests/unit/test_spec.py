@@ -148,7 +148,7 @@ def test_all_problems_are_told_at_once() -> None:
         (
             "requirements: ['numpy>=2', <3]",
             '2 requirements[1]: "<3" is not a requirement — inside [ ] a comma ends an item: put the requirement in'
-            ' quotes, or on a line of its own after "- "',
+            ' quotes, or on a separate line after "- "',
         ),
         (
             "requirements: [requirements.txt]",
@@ -221,7 +221,7 @@ def test_all_problems_are_told_at_once() -> None:
         ("env: {ENVBUILD_GUARD: 'off'}", "2 env.ENVBUILD_GUARD: is envbuild's own and cannot be set"),
         (
             "env: {NVIDIA_VISIBLE_DEVICES: all}",
-            "2 env.NVIDIA_VISIBLE_DEVICES: says what a run is given, and engines set it — use hardware.gpu, or "
+            "2 env.NVIDIA_VISIBLE_DEVICES: specifies what a run is given, and engines set it — use hardware.gpu, or "
             "envbuild run --gpus",
         ),
         ('env: {A: "x\\ny"}', '2 env.A: "x\\ny" has control characters, or more than 4,096 characters'),
@@ -230,7 +230,7 @@ def test_all_problems_are_told_at_once() -> None:
     ],
 )
 def test_each_mistake_has_its_sentence(rest: str, expected: str | None) -> None:
-    """A mistake is told with line, field path, what was expected, what was found, and the way out."""
+    """A mistake is reported with line, field path, what was expected, what was found, and the way out."""
     found = problem(rest)
     if expected is None:
         assert found.startswith("2 hardware.cpu: expected any, x86-64, x86-64-v2, x86-64-v3 or x86-64-v4, found")
@@ -310,12 +310,12 @@ def test_packages_have_no_place_in_a_base_image() -> None:
     assert problems(text) == [
         "2 packages: nothing is installed into a base image — install them in that image and name its new digest, "
         "or leave os.image out",
-        "5 os.snapshot: says where Debian packages come from, but os.image takes none — leave one out",
+        "5 os.snapshot: specifies where Debian packages come from, but os.image takes none — leave one out",
     ]
 
 
 def test_an_unknown_release_brings_no_second_problem() -> None:
-    """What follows from a mistake is not told as another mistake."""
+    """What follows from a mistake is not reported as another mistake."""
     assert problem("os: debian-14\npython: 3.13") == (
         '2 os: expected debian-12 or debian-13, found "debian-14" — perhaps you meant debian-13'
     )
@@ -331,7 +331,7 @@ def test_values_of_variables_are_checked_by_the_caller_s_rules() -> None:
 
 
 def test_a_file_entry_has_one_key() -> None:
-    """A slip in the key of a file entry is told, and what is missing."""
+    """A slip in the key of a file entry is reported, and what is missing."""
     assert problems("name: x\nrequirements: [{fil: r.txt}]\n") == [
         "2 requirements[0].fil: unknown key — perhaps you meant file",
         "2 requirements[0].file: missing",
@@ -361,7 +361,7 @@ def test_load_checks_the_files_named(tmp_path: Path) -> None:
 
 
 def test_an_impossible_path_is_a_missing_file(tmp_path: Path) -> None:
-    """A name too long for any file system is told like any other file that is not there."""
+    """A name too long for any file system is reported like any other file that is not there."""
     spec = tmp_path / "spec.yaml"
     spec.write_text(f"name: x\nrequirements: {'a' * 300}\nwheels: [{'b' * 300}]\n")
     with pytest.raises(SpecError) as caught:
@@ -373,7 +373,7 @@ def test_an_impossible_path_is_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_missing_spec_says_how_to_get_one(tmp_path: Path) -> None:
-    """No file: the next command to type is told."""
+    """No file: the next command to type is reported."""
     with pytest.raises(SpecError) as caught:
         load_spec(tmp_path / "spec.yaml")
     assert caught.value.message == f"{tmp_path}/spec.yaml has 1 problem\n  cannot be read: No such file or directory"
@@ -381,7 +381,7 @@ def test_a_missing_spec_says_how_to_get_one(tmp_path: Path) -> None:
 
 
 def test_a_slip_in_a_specs_path_starts_no_second_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below a project, beside its spec, or for a folder: the spec that is there is named, and ``init`` is not."""
+    """Below a project, next to its spec, or for a folder: the spec that is there is named, and ``init`` is not."""
     (tmp_path / "spec.yaml").write_text("name: x\n")
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path / "src")

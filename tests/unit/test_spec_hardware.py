@@ -73,7 +73,7 @@ def test_the_other_keys_of_the_section() -> None:
 
 
 def test_kinds_of_gpu_by_hand() -> None:
-    """A list says what each kind is; driver and exclusive concern all."""
+    """A list states what each kind is; driver and exclusive concern all."""
     found = hardware("{gpu: {driver: 580.10, devices: [{model: NVIDIA H200, count: 2}, {model: NVIDIA T4}]}}")
     assert found.fields == {"gpu.driver": Requirement(value="580.10")}
     assert found.devices == (
@@ -107,14 +107,14 @@ def test_policies_are_read_in_every_spelling(text: str, policy: str) -> None:
             '{0}: expected detect, or a mapping with kernel, cpu or gpu, found "detekt" — perhaps you meant detect',
         ),
         ("{gpu: 2}", '{0}.gpu: expected none, detect, or a mapping with model, count or driver, found "2"'),
-        ("{gpu: {}}", "{0}.gpu: an empty mapping says nothing — write none, detect, or what the GPU must be"),
+        ("{gpu: {}}", "{0}.gpu: an empty mapping specifies nothing — write none, detect, or what the GPU must be"),
         (
             "{gpu: {model: same branch}}",
-            '{0}.gpu.model: "same branch" says nothing about this field — write exact or any',
+            '{0}.gpu.model: "same branch" is no value of this field — write exact or any',
         ),
-        ("{gpu: {ecc: at least}}", '{0}.gpu.ecc: "at least" says nothing about this field — write exact or any'),
-        ("{cpu: same branch}", '{0}.cpu: "same branch" says nothing about this field — write exact, at least or any'),
-        ('{gpu: {ecc: "any, warn"}}', '{0}.gpu.ecc: "any, warn" says nothing about this field — write exact or any'),
+        ("{gpu: {ecc: at least}}", '{0}.gpu.ecc: "at least" is no value of this field — write exact or any'),
+        ("{cpu: same branch}", '{0}.cpu: "same branch" is no value of this field — write exact, at least or any'),
+        ('{gpu: {ecc: "any, warn"}}', '{0}.gpu.ecc: "any, warn" is no value of this field — write exact or any'),
         (
             "{gpu: {driver: sam branch}}",
             '{0}.gpu.driver: "sam branch" is not a driver version — perhaps you meant same branch',
@@ -188,7 +188,7 @@ def test_policies_are_read_in_every_spelling(text: str, policy: str) -> None:
         ),
         (
             "{gpu: {devices: [{driver: 580.10}]}}",
-            "{0}.gpu.devices[0].driver: unknown key — perhaps you meant driver beside devices: all GPUs share it",
+            "{0}.gpu.devices[0].driver: unknown key — perhaps you meant driver next to devices: all GPUs share it",
         ),
         (
             "{gpu: {devices: [{model: A}, {model: {value: B, policy: any}}]}}",
@@ -197,12 +197,12 @@ def test_policies_are_read_in_every_spelling(text: str, policy: str) -> None:
         ),
         (
             "{gpu: {model: A, devices: [{model: B}]}}",
-            "{0}.gpu.model: stands beside devices — write it into each entry of {0}.gpu.devices",
+            "{0}.gpu.model: is given next to devices — write it into each entry of {0}.gpu.devices",
         ),
     ],
 )
 def test_each_mistake_has_its_sentence(section: str, expected: str) -> None:
-    """A mistake is told with its field, what was expected and found, and what to write instead."""
+    """A mistake is reported with its field, what was expected and found, and what to write instead."""
     assert problems(f"hardware: {section}") == [expected.format("hardware")]
 
 

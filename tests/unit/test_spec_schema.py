@@ -1,4 +1,4 @@
-"""The JSON Schema and the reference page say what the parser does."""
+"""The JSON Schema and the reference page state what the parser does."""
 
 from __future__ import annotations
 

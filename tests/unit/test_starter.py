@@ -84,7 +84,7 @@ def test_the_framework_is_guessed_from_imports(tmp_path: Path) -> None:
 
 
 def test_keras_on_another_backend_brings_no_tensorflow(tmp_path: Path) -> None:
-    """A project that imports torch beside keras is not given TensorFlow."""
+    """A project that imports torch next to keras is not given TensorFlow."""
     project(tmp_path, train_py="import keras, torch\n")
     assert guessed(tmp_path).requirements == ("keras", "torch")
 
@@ -99,7 +99,7 @@ def test_unknown_imports_are_asked_not_guessed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements.in", "requirements-train.txt"])
 def test_a_requirements_file_is_taken_as_it_is(tmp_path: Path, name: str) -> None:
-    """A project that already says what it needs is believed."""
+    """A project that already states what it needs is believed."""
     (tmp_path / name).write_text("numpy\n")
     (tmp_path / "requirements-dev.txt").write_text("pytest\n")
     (tmp_path / "train.py").write_text("import torch\n")
@@ -124,14 +124,14 @@ def test_pyproject_gives_name_python_and_requirements(tmp_path: Path) -> None:
     [
         ("3.13.1\n", "debian-13", "3.13", "from .python-version"),
         ("3.11", "debian-12", "3.11", "from .python-version"),
-        ("3.12\n", "debian-12", "3.11", ".python-version says 3.12, which neither Debian 12 nor 13 has"),
+        ("3.12\n", "debian-12", "3.11", ".python-version requires 3.12, which neither Debian 12 nor 13 has"),
         ("pypy3.10\n", "debian-12", "3.11", ""),
     ],
 )
 def test_python_version_chooses_the_release(
     tmp_path: Path, version: str, release: str, python: str, comment: str
 ) -> None:
-    """The release is the one whose Python the project uses; if none has it, that is said."""
+    """The release is the one whose Python the project uses; if none has it, that is reported."""
     (tmp_path / ".python-version").write_text(version)
     spec = guessed(tmp_path)
     assert (spec.os.release, spec.python) == (release, python)

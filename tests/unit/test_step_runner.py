@@ -30,7 +30,7 @@ def _no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_an_engine_namespaces_take_its_place(
     chosen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where none answers and none was asked for, steps run without one, and that is said."""
+    """Where none answers and none was asked for, steps run without one, and that is reported."""
     monkeypatch.setenv("ENVBUILD_ENGINE", chosen)
     assert isinstance(step_runner(Store(tmp_path), Console()), NamespaceSteps)
     text = " ".join(capsys.readouterr().out.split())
@@ -40,7 +40,7 @@ def test_without_an_engine_namespaces_take_its_place(
 def test_none_asks_no_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ENVBUILD_ENGINE=none is a choice, so nothing need be said."""
+    """ENVBUILD_ENGINE=none is a choice, so nothing need be reported."""
     monkeypatch.setenv("ENVBUILD_ENGINE", "none")
     assert isinstance(step_runner(Store(tmp_path), Console()), NamespaceSteps)
     assert capsys.readouterr().out == ""

@@ -37,7 +37,7 @@ def test_the_root_follows_the_environment(tmp_path: Path) -> None:
 
 
 def test_without_a_home_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user without a home folder is told which variable to set."""
+    """A user without a home folder is shown which variable to set."""
 
     def homeless(path: Path) -> Path:
         raise RuntimeError
@@ -45,13 +45,13 @@ def test_without_a_home_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Path, "expanduser", homeless)
     with pytest.raises(UsageError) as caught:
         default_root({})
-    assert caught.value.message == "cannot tell where the store is: there is no home folder"
+    assert caught.value.message == "cannot find the store: there is no home folder"
     assert caught.value.hint == "set ENVBUILD_STORE to a folder"
 
 
 @pytest.mark.parametrize("data", [b"", b"abc", os.urandom(3_000_000)])
 def test_bytes_are_stored_under_their_digest_read_only(store: Store, data: bytes) -> None:
-    """An object is where its digest says, mode 0444, and nothing else is left in the store."""
+    """An object is where its digest reports, mode 0444, and nothing else is left in the store."""
     sha256 = store.add_bytes(data)
     assert sha256 == sha256_bytes(data)
     assert store.path(sha256) == store.root / "sha256" / sha256[:2] / sha256[2:]
@@ -98,7 +98,7 @@ def _interrupted(store: Store) -> None:
 
 
 def test_a_part_is_kept_and_resumed(store: Store) -> None:
-    """A claim that ends early keeps its bytes; the next one hashes them and goes on."""
+    """A claim that ends early keeps its bytes; the next one hashes them and continues."""
     with store.claim(KEY) as part:
         part.write(b"ke")
     assert (store.part_size(KEY), store.has(KEY)) == (2, False)
@@ -131,7 +131,7 @@ def test_one_at_a_time_brings_an_object_in(store: Store) -> None:
 
 
 def test_a_wait_can_be_given_up(store: Store) -> None:
-    """Whoever waits for another command's download can be stopped."""
+    """A user who waits for another command's download can be stopped."""
 
     def stop() -> None:
         raise TimeoutError
@@ -165,7 +165,7 @@ def test_add_file_copies_and_never_links(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    """If a file stands where the store should be, the error says so and offers another folder."""
+    """If a file stands where the store should be, the error reports it and offers another folder."""
     (tmp_path / "file").write_bytes(b"")
     store = Store(tmp_path / "file" / "store")
     with pytest.raises(IntegrityError) as caught:
@@ -191,7 +191,7 @@ def test_a_thing_is_derived_once_and_whole(store: Store) -> None:
 
 
 def test_a_maker_that_fails_leaves_nothing(store: Store) -> None:
-    """After a failure the key is absent and can be made again; a full disk is said in words."""
+    """After a failure the key is absent and can be made again; a full disk is reported in words."""
 
     def fail(folder: Path) -> None:
         (folder / "half").write_bytes(b"x")

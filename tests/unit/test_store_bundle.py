@@ -82,7 +82,7 @@ def test_files_that_are_not_in_the_store_are_named(tmp_path: Path, lock: Lock) -
 
 
 def test_a_folder_is_an_oci_layout_and_takes_what_it_lacks(store: Store, lock: Lock, tmp_path: Path) -> None:
-    """Blobs lie under their digests, the index names each lock once, and a second push writes nothing."""
+    """Blobs are under their digests, the index names each lock once, and a second push writes nothing."""
     folder, artifact = BundleFolder(tmp_path / "carry"), artifact_of(lock, store)
     moved = folder.push(artifact, tag_of(lock), Silent())
     assert (moved.sent, moved.held) == (5, 0)

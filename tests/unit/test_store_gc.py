@@ -62,7 +62,7 @@ def age(path: Path, days: float, now: float = NOW) -> None:
 
 
 def test_everything_is_listed_by_kind(store: Store) -> None:
-    """Files are told by the names locks have for them, else by how they begin; derived things by their folder."""
+    """Files are reported by the names locks have for them, else by how they begin; derived things by their folder."""
     wheel = wheel_bytes("a", "1.0")
     store.add_bytes(wheel)
     store.add_bytes(b"!<arch>\ndebian")
@@ -284,7 +284,7 @@ def test_damage_is_found_and_removed(store: Store) -> None:
 
 
 def test_kinds_are_told_by_content(store: Store, tmp_path: Path) -> None:
-    """Real wheels and Debian packages are told apart without a lock."""
+    """Real wheels and Debian packages are distinguished without a lock."""
     deb = make_deb(tmp_path, "hello").read_bytes()
     store.add_bytes(deb)
     store.add_bytes(wheel_bytes("a", "1.0"))
@@ -292,7 +292,7 @@ def test_kinds_are_told_by_content(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_written_is_not_collected(tmp_path: Path) -> None:
-    """The error says why, and which store."""
+    """The error states why, and which store."""
     (tmp_path / "file").write_bytes(b"")
     store = Store(tmp_path / "file" / "store")
     with pytest.raises(IntegrityError) as caught:

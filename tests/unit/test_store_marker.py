@@ -72,7 +72,7 @@ def test_a_new_store_is_marked(store: Store) -> None:
 
 
 def test_a_store_of_another_user_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever owns the folder decides what builds use; under sudo the invoking user's own store is taken."""
+    """A user who owns the folder decides what builds use; under sudo the invoking user's own store is taken."""
     store.root.mkdir()
     if os.geteuid() == 0:
         os.chown(store.root, 4242, -1)

@@ -65,7 +65,7 @@ def test_a_trace_comes_back(tmp_path: Path) -> None:
 
 
 def test_the_interval_leaves_steps_out(tmp_path: Path) -> None:
-    """With an interval of two every second step is entered, and says how many it covers."""
+    """With an interval of two every second step is entered, and states how many it covers."""
     found = trace.read(make_trace(tmp_path, WEIGHTS, interval=2))
     assert [(s.step, s.covers) for s in found.steps] == [(0, 0), (2, 2), (4, 2)]
 
@@ -73,7 +73,7 @@ def test_the_interval_leaves_steps_out(tmp_path: Path) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_cut_reads_the_beginning(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """However much of its end is missing, what is left of a trace reads as it was, and the cut is said."""
+    """However much of its end is missing, what is left of a trace reads as it was, and the cut is reported."""
     path = make_trace(tmp_path_factory.mktemp("trace"), WEIGHTS, losses=[0.5] * 5, budget=1000)
     whole, octets = trace.read(path), path.read_bytes()
     length = data.draw(st.integers(len(written.MAGIC), len(octets) - 1))
@@ -90,7 +90,7 @@ def test_any_cut_reads_the_beginning(tmp_path_factory: pytest.TempPathFactory, d
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_changed_bit_is_noticed(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Whichever bit of a trace changes: it is no trace any more, or read up to that entry and said to be damaged."""
+    """Whichever bit of a trace changes: it is no trace any more, or read up to that entry and reported as damaged."""
     path = make_trace(tmp_path_factory.mktemp("trace"), WEIGHTS, losses=[0.5] * 5, budget=1000)
     whole, octets = trace.read(path), bytearray(path.read_bytes())
     bit = data.draw(st.integers(0, 8 * len(octets) - 1))
@@ -150,7 +150,7 @@ def test_the_first_difference(tmp_path: Path) -> None:
 
 
 def test_without_values_the_distance_is_estimated(tmp_path: Path) -> None:
-    """Where no values were kept the figures tell how far apart the tensors are: exactly, for one changed value."""
+    """Where no values were kept the figures distinguish how far the tensors are: exactly, for one changed value."""
     found = both(tmp_path, WEIGHTS, changed(2, a=[3.0, 2.5], b=[0.25]))
     assert found is not None
     assert found.tensors[0].values is None
@@ -160,7 +160,7 @@ def test_without_values_the_distance_is_estimated(tmp_path: Path) -> None:
 
 
 def test_initial_values_and_batches(tmp_path: Path) -> None:
-    """Weights that differ before the first step are told from data that differ."""
+    """Weights that differ before the first step are distinguished from data that differ."""
     found = both(tmp_path / "start", WEIGHTS, changed(0, b=[1.0]))
     assert found is not None
     assert (found.kind, found.step) == ("start", 0)
@@ -174,7 +174,7 @@ def test_initial_values_and_batches(tmp_path: Path) -> None:
 
 
 def test_entries_at_other_intervals(tmp_path: Path) -> None:
-    """Traces of other intervals are compared where both have an entry; what lies between is said."""
+    """Traces of other intervals are compared where both have an entry; what is between is reported."""
     one = trace.read(make_trace(tmp_path / "1", WEIGHTS))
     two = trace.read(make_trace(tmp_path / "2", WEIGHTS[:3] + changed(4, b=[9.0])[3:], interval=2))
     found = trace.first_divergence(one, two)
@@ -186,7 +186,7 @@ def test_entries_at_other_intervals(tmp_path: Path) -> None:
 
 
 def test_lengths_and_other_tensors(tmp_path: Path) -> None:
-    """A run that ended earlier, or trained other tensors, is told in a sentence."""
+    """A run that ended earlier, or trained other tensors, is reported in a sentence."""
     longer = make_trace(tmp_path / "1", WEIGHTS)
     shorter = make_trace(tmp_path / "2", WEIGHTS[:3], close=False)
     found = trace.first_divergence(trace.read(longer), trace.read(shorter))

@@ -32,7 +32,7 @@ def pack(entries: list[tuple[Entry, bytes | None]], folder: Path) -> bytes:
 
 
 def test_order_of_arrival_does_not_matter(tmp_path: Path) -> None:
-    """Sorted by the bytes of the path, contents beside their entries."""
+    """Sorted by the bytes of the path, contents next to their entries."""
     expected = pack(ENTRIES, tmp_path)
     with tarfile.open(fileobj=io.BytesIO(expected)) as archive:
         assert archive.getnames() == ["a", "a-b", "a/b", "a/big", "a/c"]

@@ -33,7 +33,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def test_a_vendored_folder_holds_everything_and_serves_an_empty_store(lock: Lock, store: Store, tmp_path: Path) -> None:
-    """Files lie where the lock says, and fill another store without a network."""
+    """Files are where the lock has them, and fill another store without a network."""
     folder = tmp_path / "vendored"
     assert vendor(lock, store, folder, Silent()) == Vendored(written=2, kept=0, bytes=8)
     assert (folder / "wheels" / WHEEL).read_bytes() == b"wheel"
@@ -45,7 +45,7 @@ def test_a_vendored_folder_holds_everything_and_serves_an_empty_store(lock: Lock
 
 
 def test_a_base_image_is_vendored_too(lock: Lock, store: Store, tmp_path: Path) -> None:
-    """The file system of a base image lies in the folder, so that no registry is needed."""
+    """The file system of a base image is in the folder, so that no registry is needed."""
     rootfs = store.add_bytes(b"file system")
     system = Os(
         release="debian-12",

@@ -181,7 +181,7 @@ def test_the_trace_alone_can_differ() -> None:
 
 @pytest.mark.parametrize("pattern", ["logs/*", "logs", "logs/", "logs/a.log"])
 def test_ignored_files_are_left_out_and_named(pattern: str) -> None:
-    """``--ignore`` takes patterns and folders; what was left out stands in the verdict."""
+    """``--ignore`` takes patterns and folders; what was left out is in the verdict."""
     runs = [ran(output(), output("logs/a.log", sign)) for sign in "12"]
     assert judge(runs, 2).outcome == "different"
     verdict = judge(runs, 2, [pattern])
@@ -190,7 +190,7 @@ def test_ignored_files_are_left_out_and_named(pattern: str) -> None:
 
 
 def test_failing_and_refused_runs_prove_nothing() -> None:
-    """Equal failures are no identical runs; a refusal by the guard is told apart from the program's own failure."""
+    """Equal failures are no identical runs; a refusal by the guard is distinguished from the program's own failure."""
     assert judge([ran(exit_code=1), ran(exit_code=1)], 5).outcome == "failed"
     assert judge([ran(exit_code=78, state="refused")], 5).outcome == "refused"
     assert judge([ran(output()), ran(output(), exit_code=1)], 5).outcome == "different"
@@ -313,7 +313,7 @@ def operations() -> tuple[Operation, ...]:
             {"options": Options(network="none", workspace="rw", controls=False)},
             "the controls were off: no seeds, no deterministic operations",
         ),
-        ({"out_of_memory": True}, "one run ended for want of memory"),
+        ({"out_of_memory": True}, "one run ran out of memory"),
         (
             {"options": Options(network="bridge", workspace="rw")},
             "the network was on (bridge): what is fetched may change",
@@ -337,7 +337,7 @@ def operations() -> tuple[Operation, ...]:
     ],
 )
 def test_what_the_records_show_is_a_cause(changes: dict[str, Any], what: str) -> None:
-    """Everything that a record shows to be not as it should be is told, whichever run it is in."""
+    """Everything that a record shows to be not as it should be is reported, whichever run it is in."""
     # What was chosen is the same for both runs; what happened may have happened to one.
     both = {"a": record(**changes), "b": record(**changes)} if "options" in changes else {"a": record(**changes)}
     assert whats(evidence(**both)) == [what]
@@ -404,7 +404,7 @@ def test_the_first_difference_decides_the_order(first: Divergence | None, order:
     ],
 )
 def test_files_that_differ_by_a_time_are_known(before: str, after: str, what: str) -> None:
-    """A time, a duration, an address or a UUID in a text is told apart from a result."""
+    """A time, a duration, an address or a UUID in a text is distinguished from a result."""
     found = rank_causes(evidence(texts=[TextDifference(path="a.log", line=3, before=before, after=after)]))
     assert [cause.what.partition(":")[0] for cause in found] == ([f"a.log {what}"] if what else [])
     if what:
@@ -515,7 +515,7 @@ def test_what_agrees_is_said_where_something_else_differs() -> None:
 
 
 def test_the_screen_without_a_cause_says_so() -> None:
-    """Where nothing was found that is said, and how to narrow it down."""
+    """Where nothing was found that is reported, and how to narrow it down."""
     shown = screen(verdict(groups=((0,), (1,), (2,)), runs=3))
     assert shown.splitlines()[1] == "  results            no two runs agree"
     assert (
@@ -547,7 +547,7 @@ def proof(*records: Record, **changes: Any) -> attestation.Statement:
 
 
 def test_an_attestation_is_an_in_toto_statement() -> None:
-    """Lock, image and script are its subjects; the predicate says how often, where, and what came out."""
+    """Lock, image and script are its subjects; the predicate states how often, where, and what came out."""
     statement = proof(record(), record(IDS[1]))
     value = msgspec.json.decode(attestation.dumps(statement))
     assert value["_type"] == "https://in-toto.io/Statement/v1"
@@ -567,7 +567,7 @@ def test_an_attestation_is_an_in_toto_statement() -> None:
 
 
 def test_other_bytes_of_equal_content_have_no_digest_of_bytes() -> None:
-    """Of a file that only holds the same, nothing is said about its bytes; one that was not compared is left out."""
+    """Of a file with equal content the bytes are not mentioned; one that was not compared is left out."""
     other = msgspec.structs.replace(record().outputs[0], sha256=sha("f"))
     statement = proof(record(), record(IDS[1], outputs=(other,)))
     assert [(each.path, each.sha256, each.content) for each in statement.predicate.outputs] == [

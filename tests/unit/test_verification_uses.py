@@ -1,4 +1,4 @@
-"""What is made of sources (values that are told or become seeds, loops over sets), and of a diagnosing run."""
+"""What is made of sources (values that are reported or become seeds, loops over sets), and of a diagnosing run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_time_that_becomes_a_seed_is_as_bad_as_entropy() -> None:
     ],
 )
 def test_loops_over_sets(source: str, lines: list[int]) -> None:
-    """They are found where their order goes on, and only there."""
+    """They are found where their order continues, and only there."""
     assert [call.line for call in calls(source) if call.name == SET] == lines
 
 
@@ -189,7 +189,7 @@ def filled(folder: Path, value: float) -> tuple[compare.Trace, ...]:
 
 
 def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
-    """Filled with NaN it shows; NaN that is there anyway says nothing."""
+    """Filled with NaN it shows; NaN that is there anyway reports nothing."""
     nan, plain = filled(tmp_path / "filled", float("nan")), filled(tmp_path / "plain", 3.0)
     known = evidence(divergence=STEP, sources={"t.py": "x = 1\ny = torch.empty(3)\n"}, operations=(EMPTY,))
     (cause,) = diagnosed(known, record(), nan, plain)

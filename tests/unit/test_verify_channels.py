@@ -95,7 +95,7 @@ def whole(run: Container, flip: str = "") -> int:
 
 @pytest.mark.parametrize("channel", ["end", "files", "deleted", "steps", "metrics", "outside", "stdout", "stderr"])
 def test_one_bit_in_each_channel_is_seen(channel: str, tmp_path: Path) -> None:
-    """The runs differ, and the channel says so; no attestation is written."""
+    """The runs differ, and the channel reports it; no attestation is written."""
     found = verified(tmp_path, lambda run, number: whole(run, channel if number else ""))
     assert found.verdict.outcome == "different"
     differing = {each.kind for each in found.verdict.channels if each.differs}

@@ -149,7 +149,7 @@ def test_record(tmp_path: Path) -> None:
 
 
 def test_shipped_bytecode_and_signatures_are_left_out(tmp_path: Path) -> None:
-    """What would be stale or broken afterwards is not installed; bytecode without a source beside it is."""
+    """What would be stale or broken afterwards is not installed; bytecode without a source next to it is."""
     members = [
         Member(name="p/__pycache__/m.cpython-311.pyc"),
         Member(name="legacy.pyc"),
@@ -221,7 +221,7 @@ def test_the_environments_own_files(tmp_path: Path, name: str) -> None:
 
 
 def test_wrong_hashes(tmp_path: Path) -> None:
-    """Content that is not what RECORD says is refused, by name."""
+    """Content that is not what RECORD lists is refused, by name."""
     record = "a.py,sha256=AAAA,1\na-1.0.dist-info/RECORD,,\n"
     path = make_wheel(tmp_path, "a", files={"a.py": "a"}, record=record)
     assert refused(path) == "a-1.0-py3-none-any.whl: 'a.py': the content does not have the hash that RECORD states"

@@ -49,7 +49,7 @@ def test_there_are_four() -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_actions_are_pinned_by_commit(path: Path) -> None:
-    """Each foreign action is named by a commit, with its version beside it; one action is one commit everywhere."""
+    """Each foreign action is named by a commit, with its version next to it; one action is one commit everywhere."""
     lines = [line.strip() for line in path.read_text().splitlines() if re.match(r"\s*(- )?uses:", line)]
     assert lines
     for line in lines:
@@ -89,7 +89,7 @@ def test_each_step_is_one_of_this_repository(path: Path, targets: set[str]) -> N
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_nothing_untrusted_reaches_a_shell(path: Path) -> None:
-    """No expression stands in a command; pull requests of strangers never run with rights of the repository."""
+    """No expression is in a command; pull requests of strangers never run with rights of the repository."""
     assert "pull_request_target" not in load(path)["on"]
     assert "workflow_run" not in load(path)["on"]
     for step in steps(path):
@@ -175,7 +175,7 @@ def test_steps_of_the_pipeline_exist() -> None:
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)
 def test_runs_do_not_trample_on_each_other(path: Path) -> None:
-    """Each workflow says what happens to a run that a newer one overtakes."""
+    """Each workflow states what happens to a run that a newer one overtakes."""
     assert load(path)["concurrency"]["group"]
 
 
@@ -206,7 +206,7 @@ def test_what_is_built_follows_what_changed(tmp_path: Path, monkeypatch: pytest.
 def test_actionlint_runs_where_it_can_be_had(
     tmp_path: Path, tool: str, variables: dict[str, str], code: int, sentence: str
 ) -> None:
-    """The one on PATH, else its pinned release by Go; without either it is said, and on GitHub an error."""
+    """The one on PATH, else its pinned release by Go; without either it is reported, and on GitHub an error."""
     (tmp_path / "dirname").symlink_to("/usr/bin/dirname")
     if tool:
         (tmp_path / tool).write_text(f'#!/bin/sh\necho "{tool} $*"\nexit 3\n')

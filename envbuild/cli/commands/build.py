@@ -34,7 +34,7 @@ def build(
 ) -> None:
     """Assemble the locked image and load it.
 
-    The image is the same, bit for bit, on every host and engine; its digest is written beside the lock and
+    The image is the same, bit for bit, on every host and engine; its digest is written next to the lock and
     checked by the next build."""
     from envbuild.operations import build as operation
 

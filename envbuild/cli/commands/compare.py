@@ -83,9 +83,9 @@ def verify(
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
-    """Run a script several times and prove that the bits are equal, or say where they part and why.
+    """Run a script several times and prove that the bits are equal, or report where they diverge and why.
 
-    Each run works in a copy of the project. What is proved stays beside the lock as pylock.NAME.verified.json; runs
+    Each run works in a copy of the project. What is proved stays next to the lock as pylock.NAME.verified.json; runs
     that differ are exit 16."""
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
     if check:
@@ -207,7 +207,7 @@ def diff(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Say why two runs differ: the most likely cause first.
+    """Explain why two runs differ: the most likely cause first.
 
     Exits with 0 if the results are equal, else 16. See docs/how-to/diff.md."""
     from envbuild.cli.render import diff as render
@@ -254,7 +254,7 @@ def report(
 ) -> None:
     """Write one HTML page about runs: curves, differences, environment.
 
-    Each run is compared with the first. The page needs no network and nothing beside itself."""
+    Each run is compared with the first. The page needs no network and no other file."""
     from envbuild.core.text import human_bytes, plural
     from envbuild.lockfile.discovery import project_of
     from envbuild.operations.report import report as write

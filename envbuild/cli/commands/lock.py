@@ -89,7 +89,7 @@ def lock(
 ) -> None:
     """Resolve a spec into a lock and a pinned Dockerfile.
 
-    Writes pylock.<name>.toml and Dockerfile beside the spec. Pins of an earlier lock stay unless the spec or
+    Writes pylock.<name>.toml and Dockerfile next to the spec. Pins of an earlier lock stay unless the spec or
     --upgrade moves them."""
     from envbuild.cli.render import lock as render
     from envbuild.operations import lock as operation
@@ -150,7 +150,7 @@ def _refuse_contradictions(
 ) -> None:
     """Raise ``UsageError`` for options of ``lock`` that do not go together."""
     if summary and (as_json or check or update_inputs):
-        raise UsageError("--summary tells what a new lock moved", "leave out --json, --check and --update-inputs")
+        raise UsageError("--summary reports what a new lock changes", "leave out --json, --check and --update-inputs")
     if update_inputs and check:
         raise UsageError("--check writes nothing, --update-inputs writes the lock", "leave out one of them")
     if update_inputs and host:

@@ -96,7 +96,7 @@ def own_options(verb: Verb) -> list[str]:
 
 
 def misplaced(command: Sequence[str], record: Record, verb: Verb) -> str:
-    """Say which of envbuild's own options a script was given that seems not to know them; empty if there are none.
+    """Describe which of envbuild's own options a script was given that seems not to know them; empty if there are none.
 
     Scripts have options of the same names. Those that took their arguments are believed, if a parser was seen or they
     read the command line themselves.

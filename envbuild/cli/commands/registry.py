@@ -16,7 +16,7 @@ def push(
     reference: Annotated[str, typer.Argument(help="REGISTRY/REPOSITORY[:TAG]; the lock's digest is the default tag.")],
     lock: LockArgument = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Keep the reference by digest beside the lock: pylock.NAME.published.json.")
+        bool, typer.Option("--write", help="Keep the reference by digest next to the lock: pylock.NAME.published.json.")
     ] = False,
     offline: Offline = False,
     as_json: Json = False,
@@ -40,7 +40,7 @@ def push(
 def pull(
     reference: Annotated[
         str | None,
-        typer.Argument(help="REGISTRY/REPOSITORY[:TAG][@sha256:…]; by default where `push --write` says it is."),
+        typer.Argument(help="REGISTRY/REPOSITORY[:TAG][@sha256:…]; by default the one that `push --write` recorded."),
     ] = None,
     lock: LockArgument = None,
     require_signature: RequireSignature = None,
@@ -68,7 +68,7 @@ def inspect(
     require_signature: RequireSignature = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what an image in a registry is, without pulling it.
+    """Describe what an image in a registry is, without pulling it.
 
     Its lock, layers and their weights, SBOM and signatures."""
     from envbuild.cli.render.registry import inspected_json, inspected_lines

@@ -88,7 +88,7 @@ def gc(
 ) -> None:
     """Remove what no lock needs and nobody has used for long.
 
-    Safe beside running commands: what they use stays. The locks are those that envbuild has used on this machine,
+    Safe while other commands run: what they use stays. The locks are those that envbuild has used on this machine,
     as long as their files are there."""
     from envbuild.cli.render.store import garbage_json, garbage_lines
     from envbuild.operations.store import GarbageRequest, collect_garbage, remove_step_images
@@ -157,7 +157,7 @@ def pull(
     locks: Locks = None,
     everything: Everything = False,
     layers: Annotated[
-        bool, typer.Option("--layers", help="Take layers too, if the digest beside the lock vouches for them.")
+        bool, typer.Option("--layers", help="Take layers too, if the digest next to the lock vouches for them.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,

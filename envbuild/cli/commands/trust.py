@@ -56,7 +56,9 @@ def sbom(
 def sign(
     reference: Annotated[
         str | None,
-        typer.Argument(help="REGISTRY/REPOSITORY@sha256:…; by default what `push --write` kept beside the lock."),
+        typer.Argument(
+            help="REGISTRY/REPOSITORY@sha256:…; by default the one that `push --write` kept next to the lock."
+        ),
     ] = None,
     lock: LockArgument = None,
     key: Annotated[
@@ -70,7 +72,10 @@ def sign(
         bool, typer.Option("--signature-only", help="Attach neither provenance nor bills of materials.")
     ] = False,
     builder: Annotated[
-        str, typer.Option("--builder", metavar="URI", help="Who built it, for the provenance; a workflow says itself.")
+        str,
+        typer.Option(
+            "--builder", metavar="URI", help="Who built it, for the provenance; in a workflow: the workflow itself."
+        ),
     ] = "",
     invocation: Annotated[
         str, typer.Option("--invocation", metavar="URI", help="Which run built it, for the provenance.")

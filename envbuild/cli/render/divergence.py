@@ -10,7 +10,7 @@ _DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9}
 
 
 def sentence(found: Divergence) -> str:
-    """Say where and how much, with the process if it is not the main one."""
+    """Describe where and how much, with the process if it is not the main one."""
     return f"{found.process}: {found.sentence}" if found.process else found.sentence
 
 

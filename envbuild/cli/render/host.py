@@ -85,7 +85,7 @@ def _driver(gpu: GpuFacts) -> Iterator[Sequence[str]]:
 
 
 def _gpus(devices: Sequence[HostGpu]) -> Iterator[Sequence[str]]:
-    """Yield the tables: what decides bits, then what tells GPUs apart."""
+    """Yield the tables: what decides bits, then what distinguishes GPUs."""
     yield "gpus", str(len(devices)) if devices else "none"
     if not devices:
         return

@@ -255,10 +255,8 @@ def _effect(by_kind: Mapping[Kind, Sequence[Change]]) -> str:
         names = ", ".join(_text(change.name) for change in frameworks)
         return f"**Results will change**: {names} computes them. Compare before merging: `envbuild verify`."
     if by_kind.get("numeric") or by_kind.get("python") or by_kind.get("other") or by_kind.get("environment"):
-        return (
-            "Results may change: what moved can take part in computing them. Compare before merging: `envbuild verify`."
-        )
-    return "Results should stay: only packages moved that take no part in computing them."
+        return "Results may change: packages changed that can affect them. Compare before merging: `envbuild verify`."
+    return "Results should stay: only packages changed that do not affect them."
 
 
 def _security(changes: Sequence[Change], fixes: Fixes | None) -> list[str]:

@@ -149,7 +149,7 @@ def _host(host: HostFacts) -> Iterator[str]:
 
 
 def _result(record: Record) -> str:
-    """Say how a run ended, and if the guard did not find all as locked."""
+    """Describe how a run ended, and if the guard did not find all as locked."""
     if record.state != "finished":
         return record.state
     ended = "ok" if record.exit_code == 0 else f"exit {record.exit_code}"
@@ -240,7 +240,7 @@ def _results(record: Record) -> Iterator[tuple[str, ...]]:
 
 
 def _tensors(output: Output) -> str:
-    """Say how many tensors a saved model has, or why they are not known."""
+    """Describe how many tensors a saved model has, or why they are not known."""
     if output.unread:
         return f"tensors not read: {plain(output.unread)}"
     return plural(len(output.tensors), "tensor") if output.tensors else ""

@@ -8,14 +8,14 @@ from envbuild.record.summary import doubt
 
 
 def summary(record: Record) -> str:
-    """Say in one line what became of a run."""
+    """Describe in one line what became of a run."""
     parts = [f"run {record.id[:10]} {'refused' if record.state == 'refused' else 'recorded'}"]
     if record.verdict is not None:
         parts.append(f"guard {record.verdict.duration_ms:.0f} ms")
     if sentence := doubt(record):
         parts.append(sentence)
     if record.out_of_memory:
-        parts.append("ended for want of memory")
+        parts.append("ran out of memory")
     count = len(record.outputs)
     if record.state == "finished":
         parts.append(plural(count, "output") if count else "no outputs")

@@ -107,7 +107,7 @@ def garbage_json(request: GarbageRequest, result: GarbageResult, images: Sequenc
 
 
 def ago(when: float, now: float) -> str:
-    """Say how long ago something was, to a day; both in seconds since the epoch."""
+    """Describe how long ago something was, to a day; both in seconds since the epoch."""
     days = int((now - when) // DAY)
     return "today" if days <= 0 else "yesterday" if days == 1 else f"{days:,} days ago"
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LIKELY = 40
 """Causes below this weight are possible, no more."""
 _OTHERS = 3
-"""Causes that are told of beside the likeliest."""
+"""Number of causes that are reported besides the likeliest."""
 _WIDTH = 19
 _SHORT = 10
 _LAST_LINES = 12
@@ -81,17 +81,17 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
     if result.verdict.outcome == "refused":
         message = result.last_words.rstrip("\n")
         return f"the guard refused to start the program; nothing was compared\n{message}", ""
-    ended = "ended for want of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
+    ended = "ran out of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
     shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-_LAST_LINES:])
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
-        f"{_missing_module(result.last_words)}mend it first: envbuild run {shlex.join(arguments)}",
+        f"{_missing_module(result.last_words)}fix it first: envbuild run {shlex.join(arguments)}",
     )
 
 
 def _missing_module(tail: str) -> str:
-    """Say what to do about a package that a failed program looked for in vain; empty if that is not why it failed."""
+    """Return what to do about a package that a failed program did not find; empty if it failed for another reason."""
     found = re.search(r"^ModuleNotFoundError: No module named '([\w.]+)'\s*\Z", tail, re.MULTILINE)
     return f"if {found[1]} is a package, add it to requirements in the spec and lock again; else " if found else ""
 
@@ -110,7 +110,7 @@ def _doubts(result: Verification) -> Iterator[str]:
 
 
 def identical(verdict: Verdict) -> tuple[str, ...]:
-    """Say that all runs were equal, what was compared, and what was not."""
+    """Report that all runs were equal, what was compared, and what was not."""
     lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
     if verdict.volatile:
         lines.append(f"same tensors, other bytes: {_some(verdict.volatile)} (the format keeps the time)")
@@ -123,7 +123,7 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
 
 
 def different(result: Verification) -> str:
-    """Say how runs differ, where first, why that may be, and what to try."""
+    """Describe how runs differ, where first, why that may be, and what to try."""
     verdict, ids = result.verdict, [run.record.id for run in result.runs]
     notes = [*result.notes, *(f"{name} was taken away: it is not true any more" for name in result.withdrawn)]
     rows = [
@@ -142,7 +142,7 @@ def different(result: Verification) -> str:
 
 
 def _sizes(verdict: Verdict) -> str:
-    """Say which runs agree."""
+    """Describe which runs agree."""
     if len(verdict.groups) == verdict.runs:
         return "no two runs agree" if verdict.runs > 2 else ""
     if len(verdict.groups) > 4:
@@ -215,7 +215,7 @@ def checked(found: AttestationCheck) -> Iterator[tuple[str, ...]]:
 
 
 def unchanged(files: int, *, inputs: bool) -> str:
-    """Say what is as it was when it was proved; data that nobody declared may be any."""
+    """Describe what is as it was when it was proved; data that nobody declared may be any."""
     code = f"{plural(files, 'file')} of code" if files else ""
     *some, last = (word for word in ("lock", "image", code, "inputs" if inputs else "") if word)
     return f"{', '.join(some)} and {last} are as they were then" + ("" if inputs else "; no inputs are declared")
@@ -255,7 +255,7 @@ def cost_as_json(result: CostResult) -> dict[str, Any]:
 
 
 def not_measured(result: CostResult) -> str:
-    """Say why nothing was measured."""
+    """Explain why nothing was measured."""
     if result.outcome == "failed":
         return f"the program failed with exit {result.exit_code}; there is nothing to measure"
     runs = plural(len(result.arms[0].seconds), "run")
@@ -269,7 +269,7 @@ def rows(base: Arm, arms: Sequence[Arm], chance: float) -> Iterator[tuple[str, s
 
 
 def conclusion(best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
-    """Say what the cheapest sufficient set is, and how to write it in a spec if that can be written.
+    """Describe what the cheapest sufficient set is, and how to write it in a spec if that can be written.
 
     Args:
         best: the quickest arm whose runs were equal; None if none saves anything for sure.
@@ -284,7 +284,7 @@ def conclusion(best: Arm | None, ops: Collection[str]) -> tuple[str, ...]:
         lines.append("in spec.yaml: determinism: {level: seeds}")
     else:
         lines.append("spec.yaml leaves out levels, not single switches: this is for your information")
-    lines.append("equal in a few runs on this machine is no proof: envbuild verify -n 10 says more")
+    lines.append("equal in a few runs on this machine is no proof: envbuild verify -n 10 is stronger evidence")
     return tuple(lines)
 
 

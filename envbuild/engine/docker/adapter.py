@@ -37,7 +37,7 @@ class DockerEngine:
 
     @contextmanager
     def run_step(self, step: Step) -> Iterator[BinaryIO]:
-        """Run a build step, on a connection of its own, since steps run beside each other; see ``StepRunner``."""
+        """Run a build step, on a separate connection, since steps run concurrently; see ``StepRunner``."""
         from envbuild.engine.docker.images import sdk_client
         from envbuild.engine.docker.step import run_step
 
@@ -120,11 +120,11 @@ class DockerEngine:
         return run_container(self._client, request, devices)
 
     def gpu_support(self) -> GpuSupport:
-        """Tell how GPUs are handed over; see ``ContainerRunner``."""
+        """Describe how GPUs are passed; see ``ContainerRunner``."""
         return self._gpu_ways().support
 
     def is_local(self) -> bool:
-        """Tell whether the engine is on this machine, not in a virtual one; see ``ContainerRunner``."""
+        """Return whether the engine is on this machine, not in a virtual one; see ``ContainerRunner``."""
         from envbuild.engine.docker.limits import is_desktop
 
         return self._client.endpoint.scheme == "unix" and not is_desktop(self._client.endpoint)
@@ -141,7 +141,7 @@ class DockerEngine:
         }
 
     def _gpu_ways(self) -> GpuWays:
-        """Ask once how the engine hands GPUs over."""
+        """Ask once how the engine passes GPUs."""
         if self._ways is None:
             from envbuild.engine.docker.gpus import gpu_ways
 
@@ -149,7 +149,7 @@ class DockerEngine:
         return self._ways
 
     def _info(self, about: str) -> Any:
-        """Ask the engine what it says of itself; ``about`` is what the question is about."""
+        """Ask the engine what it reports of itself; ``about`` is what the question is about."""
         try:
             return self._client.call("GET", "/info")
         except ApiError as error:
@@ -175,7 +175,7 @@ def connect(environment: Mapping[str, str] | None = None) -> DockerEngine:
         environment: where DOCKER_HOST and its like are looked up; this process's by default.
 
     Raises:
-        EngineError: none answers; the message lists what was tried and the hint says how to get one.
+        EngineError: none answers; the message lists what was tried and the hint states how to get one.
     """
     tried = []
     hint = (

@@ -1,6 +1,6 @@
 """Join this process's streams, terminal and signals with those of an attached container.
 
-Output is written the moment it arrives, without a buffer. Input is read by a thread of its own, so that a program
+Output is written the moment it arrives, without a buffer. Input is read by a separate thread, so that a program
 that writes while it is being written to cannot block either side.
 """
 
@@ -45,7 +45,7 @@ Write = Callable[[int, memoryview], None]
 
 
 def tapped(write: Write, tap: Callable[[bytes], None]) -> Write:
-    """Return a ``write`` that hands on what is for descriptor 1, once it is written."""
+    """Return a ``write`` that passes on what is for descriptor 1, once it is written."""
 
     def both(number: int, data: memoryview) -> None:
         write(number, data)
@@ -67,7 +67,7 @@ def copy_output(
     Args:
         stream: the attached container.
         tty: the output is a terminal's: one stream without frames.
-        hang_up: called once if nobody reads our standard output any more; copying goes on into nothing.
+        hang_up: called once if nobody reads our standard output any more; copying continues into nothing.
         write: takes the output instead.
         tap: called with what was for descriptor 1, once it is written.
     """

@@ -30,7 +30,7 @@ _PAUSE = 0.02
 """Seconds between two looks at a layer that is still being written."""
 
 _MOST_CONNECTIONS = 32
-"""An engine opens three at once by default; it may be told to open more."""
+"""An engine opens three at once by default; it can be configured to open more."""
 
 _IDLE = 30.0
 """Seconds that a peer may take to ask, or to receive anything at all."""
@@ -175,7 +175,7 @@ class _Server(ThreadingTCPServer):
                     request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: what goes wrong with a connection is told by the engine, which was promised more bytes."""
+        """Print nothing: what goes wrong with a connection is reported by the engine, which was promised more bytes."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def handle_one_request(self) -> None:
-        """Refuse TLS, whose hello is no line of text, so that the engine goes on in plain HTTP."""
+        """Refuse TLS, whose hello is no line of text, so that the engine continues in plain HTTP."""
         try:
             beginning = self.connection.recv(1, socket.MSG_PEEK)
         except TimeoutError:

@@ -3,7 +3,7 @@
 A pull brings only the layers that the engine lacks, several at a time, and the image can come in parts while its upper
 layers are still being made: the lower ones are unpacked already when the whole image follows. Where all digests are
 known beforehand, layers even travel while they are being written. An engine in a virtual machine, in another network
-namespace (a rootless one) or on another host does not find the registry. It says so at once, or asks nothing for a
+namespace (a rootless one) or on another host does not find the registry. It reports it at once, or asks nothing for a
 while; then the whole image is loaded, as every engine can.
 
 What is pulled has a foreign name until it gets its own: ``127.0.0.1:PORT/envbuild-RANDOM@sha256:…``. It is taken away
@@ -38,7 +38,7 @@ Held = Callable[[], tuple[tuple[str, ...], ...] | None]
 
 
 class _UnreachedError(Exception):
-    """The engine did not come to our registry; the message says what it said instead."""
+    """The engine did not come to our registry; the message states what it said instead."""
 
 
 def deliver(
@@ -165,7 +165,7 @@ class _Meter:
         self._advance = advance
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Take one event: ``id`` names the layer, ``status`` says what happens to it; bytes are told while it does."""
+        """Take one event: ``id`` names the layer, ``status`` its state; a transfer reports bytes."""
         name, status = event.get("id"), event.get("status")
         if name not in self._sizes:
             return
@@ -188,7 +188,7 @@ class _Meter:
 
 
 def _far(client: EngineClient) -> str:
-    """Say why our loopback is surely not the engine's, or nothing."""
+    """Explain why our loopback is surely not the engine's, or nothing."""
     if client.podman:
         return "podman pulls over TLS only"
     return "" if client.endpoint.scheme == "unix" else f"the engine is at {client.endpoint.url}"
@@ -209,7 +209,7 @@ def _reporting(archive: Iterator[bytes], advance: Advance) -> Iterator[bytes]:
 
 
 def _listens(port: int) -> bool:
-    """Tell whether something on this machine's loopback accepts connections at a port."""
+    """Return whether something on this machine's loopback accepts connections at a port."""
     with closing(socket.socket()) as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -52,7 +52,7 @@ class Endpoint:
 
 
 def candidates(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """List the endpoints to try, best first; an explicit choice stands alone.
+    """List the endpoints to try, best first; an explicit choice is alone.
 
     Raises:
         EngineError: the choice cannot be read: an unknown scheme, or a context that does not exist; or it is none.
@@ -89,7 +89,7 @@ def candidates(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
 
 
 def _of_podman(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
-    """Where podman is: as its own variable says, else at the sockets that systemd makes for it."""
+    """Where podman is: as its own variable specifies, else at the sockets that systemd makes for it."""
     if host := environment.get("CONTAINER_HOST"):
         found = _endpoint(host, "CONTAINER_HOST")
         if found.scheme == "ssh":
@@ -106,7 +106,7 @@ def _of_podman(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
 
 
 def is_rootless(endpoint: Endpoint) -> bool:
-    """Tell whether the engine runs as this user, so that a container's root is this user outside."""
+    """Return whether the engine runs as this user, so that a container's root is this user outside."""
     if endpoint.scheme != "unix" or os.getuid() == 0:
         return False
     try:

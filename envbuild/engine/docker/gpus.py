@@ -40,10 +40,10 @@ GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/c
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GpuWays:
-    """How an engine hands GPUs over.
+    """How an engine passes GPUs.
 
     Attributes:
-        support: ``cdi``, ``nvidia``, or empty if it does not say that it can.
+        support: ``cdi``, ``nvidia``, or empty if it does not state that it can.
         devices: names below ``nvidia.com/gpu`` that the engine lists; empty if it lists none.
     """
 
@@ -52,7 +52,7 @@ class GpuWays:
 
 
 def gpu_ways(info: Mapping[str, Any], server: str, local: bool) -> GpuWays:
-    """Read from an engine's ``/info`` how it hands GPUs over.
+    """Read from an engine's ``/info`` how it passes GPUs.
 
     Args:
         info: the answer.
@@ -70,7 +70,7 @@ def gpu_ways(info: Mapping[str, Any], server: str, local: bool) -> GpuWays:
 def device_requests(gpus: Gpus, ways: GpuWays) -> list[dict[str, Any]]:
     """Translate a wish into the ``DeviceRequests`` of the create call.
 
-    An engine that says nothing of GPUs is asked like one with NVIDIA's runtime: it may have the hook all the same, and
+    An engine that reports no GPUs is asked like one with NVIDIA's runtime: it may have the hook all the same, and
     refuses by itself if it does not.
     """
     if ways.support == "cdi":
@@ -81,7 +81,7 @@ def device_requests(gpus: Gpus, ways: GpuWays) -> list[dict[str, Any]]:
 
 
 def refused(message: str) -> EngineError | None:
-    """Turn what an engine says of GPUs into an error a person can act on; None if it is about something else."""
+    """Turn what an engine reports of GPUs into an error a person can act on; None if it is about something else."""
     for pattern, sentence, hint in _ANSWERS:
         if found := re.search(pattern, message):
             return GpusRefusedError(sentence.format(*found.groups()), hint)
@@ -107,7 +107,7 @@ def _numbers(name: str) -> tuple[int, ...]:
 
 
 def _describes_gpus(folder: str) -> bool:
-    """Tell whether a CDI folder of this machine describes NVIDIA's GPUs."""
+    """Return whether a CDI folder of this machine describes NVIDIA's GPUs."""
     try:
         paths = sorted(path for path in Path(folder).iterdir() if path.suffix in _SPEC_SUFFIXES)
     except OSError:
@@ -154,7 +154,7 @@ _ANSWERS = (
     (
         r"driver not loaded|libnvidia-ml\.so\.1: cannot open shared object file|driver rpc error",
         "the host's NVIDIA driver does not answer",
-        f"see what it says: nvidia-smi; {_CHECK}",
+        f"see its output: nvidia-smi; {_CHECK}",
     ),
     (
         r"nvidia-container-cli: ([^\n]*[^\s\n])",

@@ -35,7 +35,7 @@ class ApiError(Exception):
 
 
 class SilenceError(Exception):
-    """The engine has said nothing for too long."""
+    """The engine has sent nothing for too long."""
 
 
 def engine_refused(doing: str, reason: str, hint: str = "") -> EngineError:
@@ -109,7 +109,7 @@ class EngineClient:
         """Send a POST and give the JSON objects of its answer as they come; close the iterator to end the call early.
 
         Args:
-            patient: asked ten times a second until the answer begins, whether to go on waiting.
+            patient: asked ten times a second until the answer begins, whether to continue waiting.
 
         Raises:
             SilenceError: it said no.

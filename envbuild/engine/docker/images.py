@@ -89,7 +89,7 @@ def held_layers(client: docker.APIClient) -> tuple[tuple[str, ...], ...] | None:
             return None
         chains = set()
         for image in client.images(all=True, quiet=True):
-            # Gone, or half gone ("layer does not exist", status 500) since it was listed: what is not told is sent.
+            # Gone, or half gone ("layer does not exist", status 500) since it was listed: what is not reported is sent.
             with suppress(docker.errors.APIError):
                 layers = cast(Any, client).inspect_image(image).get("RootFS", {}).get("Layers") or ()
                 chains.add(tuple(str(layer).removeprefix("sha256:") for layer in layers))

@@ -22,14 +22,14 @@ Held = Callable[[], Sequence[Sequence[str]] | None]
 
 
 def is_desktop(endpoint: Endpoint) -> bool:
-    """Tell whether it is Docker Desktop that listens: the socket, or what a link at its place leads to, is its own."""
+    """Return whether Docker Desktop listens: the socket, or the target of a link in its place, is its own."""
     if endpoint.scheme != "unix":
         return False
     return any(part in str(Path(endpoint.address).resolve()) for part in _DESKTOP)
 
 
 def not_here(endpoint: Endpoint, folder: str) -> EngineError:
-    """Say that an engine elsewhere cannot mount a folder of this machine."""
+    """Report that an engine elsewhere cannot mount a folder of this machine."""
     return EngineError(
         f"the engine at {endpoint.url} is on another machine and cannot mount {folder} of this one",
         "run envbuild on that machine, or use an engine of this one: unset DOCKER_HOST",
@@ -37,7 +37,7 @@ def not_here(endpoint: Endpoint, folder: str) -> EngineError:
 
 
 def foreign(architecture: str = "") -> EngineError:
-    """Say that an engine, which runs programs of this architecture, cannot start the image's."""
+    """Report that an engine, which runs programs of this architecture, cannot start the image's."""
     runs = f" (it runs those for {architecture})" if architecture else ""
     return EngineError(
         f"the engine cannot start programs of another architecture than its own{runs}",
@@ -46,7 +46,7 @@ def foreign(architecture: str = "") -> EngineError:
 
 
 def explained(message: str, endpoint: Endpoint) -> EngineError | None:
-    """Turn what an engine says into an error a person can act on; None if it is about something else."""
+    """Turn what an engine reports into an error a person can act on; None if it is about something else."""
     if endpoint.scheme != "unix" and (found := _ABSENT_FOLDER.search(message)):
         return not_here(endpoint, found[1] or found[2])
     return foreign() if "exec format error" in message.lower() else None

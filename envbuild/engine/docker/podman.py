@@ -4,7 +4,7 @@
   Podman's own API is asked for the code; the request is sent before the start, since a removed container has none.
 - Layers an archive lacks are not taken from the store: all are sent.
 - Each container gets the variables ``TERM`` and ``container``, which a build step must not see.
-- Nothing tells whether the kernel ended a program for want of memory once its container is gone: it is not told.
+- Once its container is gone nothing shows whether a program ran out of memory: it is not reported.
 
 Seen with podman 4.3 (Debian 12). Podman's own API: https://docs.podman.io/en/v4.3/_static/api.html
 """

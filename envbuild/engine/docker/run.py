@@ -181,7 +181,7 @@ def _start(client: EngineClient, identity: str, *, wants_gpus: bool = False) -> 
 
 
 def _refusal(client: EngineClient, doing: str, message: str, wants_gpus: bool) -> EngineError:
-    """Say why the engine refused: in words about GPUs or where it is, if that is what it is about."""
+    """Explain why the engine refused: in words about GPUs or where it is, if that is what it is about."""
     if wants_gpus:
         from envbuild.engine.docker.gpus import refused
 

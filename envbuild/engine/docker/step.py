@@ -144,7 +144,7 @@ def _import_base(client: docker.APIClient, step: Step) -> None:
 
 
 def _old(images: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the bases that may go; one was imported just now, which says what the engine's time is."""
+    """Return the bases that may go; one was imported just now, which states what the engine's time is."""
     bases = sorted(images, key=lambda image: int(image["Created"]), reverse=True)
     return [image for image in bases[_CACHED:] if int(image["Created"]) < int(bases[0]["Created"]) - _YOUNG]
 

@@ -1,11 +1,11 @@
-"""One build step in namespaces of the kernel: the part that runs in a process of its own and enters them.
+"""One build step in namespaces of the kernel: the part that runs in a separate process and enters them.
 
 Standard library only: it runs as a script (``python -I -S -B namespace_step.py``) under envbuild's own interpreter,
 which it has left behind once it has gone into the step's root file system.
 
 Descriptor 0 gives one line of JSON, the request; with ``unshare`` then a line as soon as this process's identities are
 mapped. Descriptor 2 takes lines of JSON: ``{"map": true}`` asks for the mapping; ``{"failed": what, "reason": errno}``
-says that the kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
+states that the kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
 whether it left no result. After code 0 the result follows on descriptor 1 as a tar stream. SIGKILL ends all of it.
 
 What the command may do is what Docker lets it by default: the same capabilities, ``/proc/sys`` and its like read-only,

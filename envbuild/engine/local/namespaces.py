@@ -237,7 +237,7 @@ def _remove(folder: Path) -> None:
 
 
 def _failed(step: Step, code: int, output: str) -> BuildError | EngineError:
-    """Say that the command failed, as ``docker_step.py`` does."""
+    """Report that the command failed, as ``docker_step.py`` does."""
     text = output.strip() or "(it printed nothing)"
     if "no space left on device" in text.lower():
         return _no_space(text.splitlines()[-1])
@@ -246,7 +246,7 @@ def _failed(step: Step, code: int, output: str) -> BuildError | EngineError:
 
 
 def _refused(answer: Mapping[str, Any]) -> EngineError:
-    """Say what the kernel refused."""
+    """Describe what the kernel refused."""
     reason = int(answer["reason"])
     if reason == errno.ENOSPC and "namespace" not in answer["failed"]:
         return _no_space(answer["failed"])
@@ -268,7 +268,7 @@ def _no_space(text: str) -> EngineError:
 
 
 def _broken(text: bytes) -> EngineError:
-    """Say that the script ended as it never should."""
+    """Report that the script ended as it never should."""
     sentence = text.decode(errors="replace").strip().splitlines()
     return EngineError(
         f"a build step's process ended early{': ' + sentence[-1] if sentence else ''}", "run the command again"

@@ -10,7 +10,7 @@ wheels last. Modules in a folder called ``NAME`` are left out.
 
 What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on
 reference counts, hence on what else the process holds: modules that it has imported, what it has compiled before. So
-each wheel is compiled in a fork of its own of this process, which starts with the same flags and variables everywhere
+each wheel is compiled in a separate fork of this process, which starts with the same flags and variables everywhere
 and imports always the same; files come in the order of their paths' bytes. (A new process for each wheel would do as
 well, but in a system without bytecode of its own each spends 0.2 s on imports.) The file's path is in it: ``dfile`` is
 the installed path. Time stamps: unchecked-hash mode (PEP 552). A module that does not compile gets no bytecode, as
@@ -40,7 +40,7 @@ def compile_tree(sources: str, archive: str, skip: Sequence[str] = ()) -> None:
     """Compile all modules below ``sources``, in this process, into a tar.
 
     Args:
-        sources: folder that stands for the target's ``/``.
+        sources: folder that represents the target's ``/``.
         skip: names of folders whose modules get no bytecode.
         archive: tar file to write: sorted, ustar or PAX, mode 0644, owner root, time ``EPOCH``.
     """

@@ -53,7 +53,7 @@ def write_interpreter(os: Os, store_path: Callable[[str], Path], target: Path) -
     """Write the tar of a system in which Python runs.
 
     Raises:
-        IntegrityError: a package file is missing or is not what the lock says.
+        IntegrityError: a package file is missing or does not match the lock.
         BuildError: a package is unsound.
     """
     sources = {source.package.name: source for source in open_packages(os, store_path)}

@@ -30,7 +30,7 @@ def pack_sources(
 
     Args:
         output: receives the tar, to be unpacked over ``/``.
-        groups: wheels, or modules by path relative to ``/``; each is compiled in a process of its own.
+        groups: wheels, or modules by path relative to ``/``; each is compiled in a separate process.
         python: feature release of the target.
         skip: names of folders whose modules get no bytecode, and need not travel.
     """

@@ -20,7 +20,7 @@ def count_files(tar: Path) -> int:
         while (header := os.pread(descriptor, BLOCK, offset)) and header[0]:
             length = int(header[124:135], 8) if size is None else size
             size = None
-            if header[156:157] == b"x":  # a PAX header: a size beyond ustar's stands in it
+            if header[156:157] == b"x":  # a PAX header: a size beyond ustar's is in it
                 match = _SIZE.search(os.pread(descriptor, length, offset + BLOCK))
                 size = int(match[1]) if match else None
             else:

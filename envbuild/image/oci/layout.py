@@ -2,7 +2,7 @@
 
 The identity of an image is the SHA-256 of its configuration, which names the layers by the digests of their
 uncompressed tars: no compressor, engine or clock has a part in it. Layers stay uncompressed
-(``application/vnd.oci.image.layer.v1.tar``). A ``manifest.json`` lies beside ``index.json``, since older engines load
+(``application/vnd.oci.image.layer.v1.tar``). A ``manifest.json`` is next to ``index.json``, since older engines load
 nothing else. Source: OCI image specification 1.1 (image-layout.md, manifest.md, config.md); ``docker save``'s format.
 """
 

@@ -36,7 +36,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What a file system holds.
 
     Attributes:
-        release: identifier and version by os-release(5), such as ``debian-12``; ``linux`` if it says nothing.
+        release: identifier and version by os-release(5), such as ``debian-12``; ``linux`` if it reports nothing.
         glibc: version of its C library; (0, 0) if it has none, as Alpine.
         pythons: path of the interpreter by feature release, the first on ``PATH``.
         taken: paths that envbuild wants for itself and the image has already.
@@ -70,7 +70,7 @@ def base_layer(os: Os, store_path: Callable[[str], Path], output: Path) -> Layer
         output: where the layer goes: another name of the store's file where the file system has such, else a copy.
 
     Raises:
-        IntegrityError: the file is missing or is not what the lock says.
+        IntegrityError: the file is missing or does not match the lock.
     """
     source = store_path(os.image_rootfs)
     try:

@@ -99,7 +99,7 @@ def closure(packages: Iterable[Package], names: Iterable[str]) -> frozenset[str]
 
 
 def install_plan(packages: Iterable[Package]) -> tuple[Action, ...]:
-    """Return the actions that install these packages into a tree where the essential ones lie unpacked by hand.
+    """Return the actions that install these packages into a tree where the essential ones are unpacked by hand.
 
     The same set gives the same plan, whatever its order.
     """

@@ -143,7 +143,7 @@ def open_deb(path: Path, label: str = "") -> Deb:
             version = stream.read(min(first.size, 64))
             if not version.startswith(b"2."):
                 raise _bad(label, f"expected format 2.x, found {version.strip()!r}")
-            # deb(5): members whose names begin with an underscore may stand between and are to be skipped.
+            # deb(5): members whose names begin with an underscore may be between and are to be skipped.
             rest = [part for part in parts if not part.name.startswith("_")]
     except OSError as error:
         raise BuildError(f"cannot read the package file {label}: {error.strerror}", "envbuild fetch") from None
@@ -287,7 +287,7 @@ def _reading(deb: Deb) -> Iterator[None]:
 
 
 def _zstd(label: str) -> _Decompressor:
-    """Return Python 3.14's decompressor, or that of the zstandard package, or say how to get one (PEP 784)."""
+    """Return Python 3.14's decompressor, or that of the zstandard package, or state how to get one (PEP 784)."""
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
 

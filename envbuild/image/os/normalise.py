@@ -129,7 +129,7 @@ def _refuse_reserved(path: str, member: tarfile.TarInfo, reserved: str, label: s
     inside = path == reserved or path.startswith(f"{reserved}/")
     if reserved and path and (inside or (reserved.startswith(f"{path}/") and not member.isdir())):
         raise BuildError(
-            f"{label}: a package installs /{path}, where the Python environment lies",
+            f"{label}: a package installs /{path}, which belongs to the Python environment",
             "leave this package out of the spec's os.packages",
         )
 

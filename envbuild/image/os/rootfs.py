@@ -55,11 +55,11 @@ def build_os_layer(
         os: the locked packages; any order gives the same layer.
         store_path: path of a file by its SHA-256.
         runner: runs the one step in a container without network.
-        output: where the uncompressed tar goes; temporary files lie beside it.
+        output: where the uncompressed tar goes; temporary files are next to it.
         progress: told how many packages are read.
 
     Raises:
-        IntegrityError: a package file is missing or is not what the lock says.
+        IntegrityError: a package file is missing or does not match the lock.
         BuildError: a package is unsound, or its installation fails; names the package.
         EngineError: no container engine.
     """

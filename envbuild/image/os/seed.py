@@ -1,6 +1,6 @@
 """The first file system: essential packages unpacked in Python, enough for dpkg and its scripts to run.
 
-Every package is unpacked once, checked member by member, and handed on uncompressed, so that dpkg need not
+Every package is unpacked once, checked member by member, and passed on uncompressed, so that dpkg need not
 decompress it again. What the seed holds is written again by dpkg, so it leaves out what no script reads.
 """
 
@@ -65,7 +65,7 @@ def open_packages(os: Os, store_path: Callable[[str], Path]) -> tuple[Source, ..
     """Open the locked packages, sorted by file name.
 
     Raises:
-        IntegrityError: a file is missing from the store, or holds another package than the lock says.
+        IntegrityError: a file is missing from the store, or holds another package than the lock reports.
         BuildError: a file is no sound package, or a package is locked twice.
     """
     sources = []
@@ -115,7 +115,7 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
 
     Raises:
         BuildError: an unsound package or member; neither file is written.
-        IntegrityError: a package's bytes are not what the lock says.
+        IntegrityError: a package's bytes are not what the lock has.
     """
     sources = tuple(sources)
     with atomic_file(inputs, sync=False) as output, LayerWriter(output, "the OS inputs") as writer:
@@ -234,7 +234,7 @@ def add_member(tree: Tree, entry: Entry, content: BinaryIO | None) -> None:
 
 
 def _merged(path: str) -> str:
-    """Move what lies below /bin, /lib and so on to /usr."""
+    """Move what is below /bin, /lib and so on to /usr."""
     return f"usr/{path}" if "/" in path and path.split("/", 1)[0] in _MERGED else path
 
 

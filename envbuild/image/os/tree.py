@@ -44,7 +44,7 @@ class Tree:
         self._spool.close()
 
     def __contains__(self, path: str) -> bool:
-        """Tell whether there is an entry of this path."""
+        """Return whether there is an entry of this path."""
         return path in self._entries
 
     def add(self, entry: Entry, data: BinaryIO | bytes | None = None) -> None:

@@ -82,8 +82,8 @@ def _layers_2(lock: Lock) -> tuple[LayerSpec, ...]:
     """Layout 2: classes of wheels, the largest lowest, each with its bytecode; then the OS, small wheels, runtime.
 
     A wheel's class is that of its own size alone, and within a class the name decides: another wheel, or another
-    release of it, moves no layer below its own. The OS lies above, since its packages change more often than a
-    framework, and is a tenth of its size. A base image lies at the bottom: it may hold anything, and wheels must win.
+    release of it, moves no layer below its own. The OS is above, since its packages change more often than a
+    framework, and is a tenth of its size. A base image is at the bottom: it may hold anything, and wheels must win.
     """
     packages = sorted(lock.packages, key=lambda item: item.name)
     below, above = ([_os(lock)], []) if lock.os.image else ([], [_os(lock)])

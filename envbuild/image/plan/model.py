@@ -99,7 +99,7 @@ def plan(lock: Lock) -> Plan:
 
 
 def labels(lock: Lock) -> dict[str, str]:
-    """Return what an image says of itself; the names beginning with org. are the OCI annotation specification's."""
+    """Return what an image states of itself; the names beginning with org. are the OCI annotation specification's."""
     python = next((item.version for item in lock.os.packages if item.name == f"python{lock.python.version}"), "")
     frameworks = {f"envbuild.framework.{name}": version for name, version in lock.frameworks.items()}
     texts = {

@@ -52,7 +52,7 @@ class Contents:
     Attributes:
         files: digest and wheel name by path relative to ``/``.
         replaced: paths that several wheels install with different content: names of loser and winner.
-        objects: ELF objects of one layer by wheel name and member: where they lie in its tar, offset and size.
+        objects: ELF objects of one layer by wheel name and member: where they are in its tar, offset and size.
     """
 
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Reader]]:
 
     Raises:
         BuildError: one of them is not safe or not well-formed; also for what is found while reading them.
-        IntegrityError: a file is missing, or has other bytes than the lock says.
+        IntegrityError: a file is missing, or has other bytes than locked.
     """
     wheels = list(wheels)
     for wheel in wheels:
@@ -102,7 +102,7 @@ def opened(wheels: Iterable[WheelFile], python: str) -> Iterator[list[Reader]]:
             files = zip(archives, wheels, strict=True)
             yield [stack.enter_context(Reader(archive, wheel.path)) for archive, wheel in files]
     except WheelError as error:
-        raise BuildError(str(error), "use another release of this package, or tell its makers") from None
+        raise BuildError(str(error), "use another release of this package, or report it to its authors") from None
 
 
 def _verify(wheel: WheelFile) -> None:
@@ -133,7 +133,7 @@ def pack_wheels(
         wheels: lowest precedence first.
         python: feature release of the target.
         executable: with it, the layer also holds the empty virtual environment for this interpreter.
-        advance: is told of packed bytes.
+        advance: receives packed bytes.
 
     Raises:
         BuildError, IntegrityError: as ``opened`` does.

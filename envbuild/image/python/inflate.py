@@ -92,10 +92,10 @@ class Reader:
             raise self.wheel.wrong(name, "the content does not have the hash that RECORD states")
 
     def _unpacked(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
-        """Yield the unpacked bytes; deflated data must end where it says it does."""
+        """Yield the unpacked bytes; deflated data must end where it declares it does."""
         signature, name, extra = _HEADER.unpack(os.pread(self._descriptor, _HEADER.size, member.header_offset))
         if signature != b"PK\3\4":
-            raise ValueError("there is no member where the directory says")
+            raise ValueError("there is no member at the offset in the directory")
         offset = member.header_offset + _HEADER.size + name + extra
         stored = member.compress_type == zipfile.ZIP_STORED
         inflate = None if stored else _library.decompressobj(-zlib.MAX_WBITS)

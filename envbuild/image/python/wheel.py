@@ -84,7 +84,7 @@ class Wheel:
     """
 
     def __init__(self, path: str, python: str, name: str = "") -> None:
-        self.name = name or os.path.basename(path)  # noqa: PTH119 - a script of its own, without pathlib's cost
+        self.name = name or os.path.basename(path)  # noqa: PTH119 - a separate script, without pathlib's cost
         self.python = python
         self.site = f"{PREFIX}/lib/python{python}/site-packages"
         folders, links, made = skeleton(python, "/python")
@@ -400,7 +400,7 @@ def install(wheel: Wheel, root: str, sources: str = "") -> None:
 
 
 def is_module(path: str) -> bool:
-    """Tell whether an installed file is to be compiled."""
+    """Return whether an installed file is to be compiled."""
     return path.endswith(".py") and "/site-packages/" in path
 
 

@@ -52,7 +52,7 @@ class RuntimeFile:
 def runtime_files(lock: Lock) -> dict[str, RuntimeFile]:
     """Return every file of the runtime layer by absolute path, sorted.
 
-    The modules (``*.py`` below ``LIBRARY``) want bytecode beside them, since every start of Python imports some: see
+    The modules (``*.py`` below ``LIBRARY``) want bytecode next to them, since every start of Python imports some: see
     ``runtime_sources``.
 
     Raises:
@@ -139,7 +139,7 @@ def _cuda(cuda: Cuda | None) -> dict[str, str] | None:
 
 
 def expectations_file(lock: Lock, files: Mapping[str, bytes]) -> bytes:
-    """Return ``expect.json``: it cannot list its own digest, so it holds the expectations beside their digest."""
+    """Return ``expect.json``: it cannot list its own digest, so it holds the expectations next to their digest."""
     expect = expectations(lock, files)
     document = {"sha256": sha256_bytes(fastjson.dumps(expect).encode()), "expect": expect}
     return fastjson.dumps(document).encode() + b"\n"

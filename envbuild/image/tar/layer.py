@@ -6,7 +6,7 @@ modification time is ``layout.EPOCH``; owners are numeric; PAX headers have one 
 id and no clock enters. GNU tar, Python, umoci, containerd and every Docker Engine read it.
 
 Order: by the bytes of the path, so that a directory comes before what is in it; no path twice; every parent
-directory is an entry of its own, since an engine would otherwise make it up with today's date.
+directory is a separate entry, since an engine would otherwise make it up with today's date.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Entry:
     Attributes:
         path: relative, without a leading ``/`` or ``./``; undecodable bytes as surrogate escapes.
         mode: permission bits with set-user-ID, set-group-ID and sticky.
-        target: what a symbolic link says, or the path of the earlier entry that a hard link names.
+        target: what a symbolic link holds, or the path of the earlier entry that a hard link names.
         size: bytes of a regular file's content.
         xattrs: extended attributes by full name, such as ``security.capability``.
         major: device number's first part, of ``char`` and ``block``.

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 class Sink:
-    """Hashes and writes chunks in a thread of its own, so that unpacking and writing overlap; holds a few MiB."""
+    """Hashes and writes chunks in a separate thread, so that unpacking and writing overlap; holds a few MiB."""
 
     def __init__(self, output: BinaryIO) -> None:
         self.hash = hashlib.sha256()

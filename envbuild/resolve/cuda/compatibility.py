@@ -1,7 +1,7 @@
 """The CUDA among locked wheels: what it is, what it needs of a driver and a GPU, and whether that fits together.
 
 What does not fit is refused when it is locked, naming what would. What the tables do not know, since it is newer than
-they are, is told and not refused.
+they are, is reported and not refused.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def check_compatible(
 
 
 def brings_cuda(cuda: Cuda, frameworks: Mapping[str, str]) -> str:
-    """Say that wheels bring CUDA although the spec asks for none."""
+    """Report that wheels bring CUDA although the spec asks for none."""
     who = ", ".join(f"{name} {version}" for name, version in frameworks.items() if tables.releases(name))
     return (
         f"CUDA {cuda.version} is among the wheels ({who or 'a dependency'}) though cuda is none: nothing about it is "
@@ -97,7 +97,7 @@ def brings_cuda(cuda: Cuda, frameworks: Mapping[str, str]) -> str:
 
 
 def without_cuda(asked: str, frameworks: Mapping[str, str], python: str) -> tuple[str, str]:
-    """Say that CUDA is asked for and no wheel brings it, and what to do."""
+    """Report that CUDA is asked for and no wheel brings it, and what to do."""
     message = f"cuda: {quote(asked)} is asked for, but none of the wheels brings CUDA"
     major = asked if asked[0].isdigit() else "12"
     for name in ("tensorflow", "jax"):
@@ -159,7 +159,7 @@ def _check_asked(cuda: Cuda, asked: str, cudnn: str) -> None:
 
 
 def _frameworks(cuda: Cuda, frameworks: Mapping[str, str], python: str) -> Iterator[str]:
-    """Check each framework against Python, and tell what it was built with."""
+    """Check each framework against Python, and report what it was built with."""
     major = numbers(cuda.version)[0]
     for name, version in frameworks.items():
         if not tables.releases(name):
@@ -200,7 +200,7 @@ def _driver(cuda: Cuda, driver: str, policy: str, frameworks: Mapping[str, str],
             f"hardware.gpu.driver: {driver} cannot load CUDA {cuda.version}, which needs {cuda.driver} or newer", hint
         )
     if policy.startswith("at least") and driver == cuda.driver:
-        return  # what is locked when nobody says anything: docs/reference/gpu.md tells of it
+        return  # what is locked when nothing is specified: docs/reference/gpu.md describes it
     if cuda.toolkit_driver and numbers(driver) < numbers(cuda.toolkit_driver):
         yield (
             f"driver {driver} loads CUDA {cuda.version}, but is older than the {cuda.toolkit_driver} it was released "
@@ -219,7 +219,7 @@ def _device(cuda: Cuda, device: GpuDevice, frameworks: Mapping[str, str], python
             "correct the one or the other in the spec",
         )
     if model and model.sms and device.sms and device.sms != model.sms and device.mig in {"", "none"}:
-        yield f"{name} has {model.sms} SMs as a whole GPU, the lock says {device.sms}"
+        yield f"{name} has {model.sms} SMs as a whole GPU, the lock has {device.sms}"
     if not capability:
         if device.model:
             meant = perhaps_model(device.model)

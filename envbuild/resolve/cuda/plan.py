@@ -52,7 +52,7 @@ def plan_cuda(cuda: str, cudnn: str, requirements: Iterable[str], python: str, g
         cudnn: a version such as ``9.3``, or empty.
         requirements: PEP 508 lines, those of requirements files too.
         python: feature release of the image's Python.
-        gpu: what the spec itself says about GPUs and driver, which limits ``auto``; None: nothing.
+        gpu: what the spec itself reports about GPUs and driver, which limits ``auto``; None: nothing.
 
     Raises:
         ResolveError: no wheels fit, with what would.
@@ -213,7 +213,7 @@ class _Plan:
         return f"{name} {features} has no wheels with CUDA {wanted} for Python {self.python}: they take CUDA {have}"
 
     def _ways(self, name: str, wanted: str) -> str:
-        """Say what would work instead."""
+        """Describe what would work instead."""
         ways = ["write cuda: auto"]
         if extras := {extra for r in self.asked[name] for extra in r.extras if extra in _MAJOR_EXTRAS}:
             ways.append(f"leave out [{', '.join(sorted(extras))}], which cuda chooses")

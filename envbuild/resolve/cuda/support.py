@@ -13,7 +13,7 @@ _MAKERS = ("nvidia", "tesla", "geforce", "quadro")
 
 
 def supporting(capability: str) -> str:
-    """Say which CUDA versions support a compute capability; empty if the table does not know it."""
+    """Describe which CUDA versions support a compute capability; empty if the table does not know it."""
     row = tables.architecture(capability)
     if row is None:
         return ""
@@ -21,7 +21,7 @@ def supporting(capability: str) -> str:
 
 
 def suits(capability: str, cuda: str) -> bool:
-    """Tell whether a CUDA version or major supports a compute capability; yes if the table does not know it."""
+    """Return whether a CUDA version or major supports a compute capability; yes if the table does not know it."""
     row = tables.architecture(capability)
     if row is None:
         return True
@@ -42,14 +42,14 @@ def having(cuda: str, python: str, frameworks: Iterable[str] = FRAMEWORKS) -> st
 
 
 def has_kernels(cubins: Sequence[str], ptx: Sequence[str], capability: str) -> bool:
-    """Tell whether a GPU can run what was built: machine code of its major up to its minor, or PTX up to it."""
+    """Return whether a GPU can run what was built: machine code of its major up to its minor, or PTX up to it."""
     have = numbers(capability)
     native = any(numbers(built)[0] == have[0] and numbers(built) <= have for built in cubins)
     return native or any(numbers(built) <= have for built in ptx)
 
 
 def cuda_for(capability: str, frameworks: Collection[str], python: str) -> str:
-    """Say which CUDA to ask for, for a GPU; of the majors that the frameworks have wheels for, the newest that fits."""
+    """Return which CUDA to ask for, for a GPU: of the majors that frameworks have wheels for, the newest that fits."""
     named = [name for name in frameworks if tables.releases(name)]
     majors = sorted({row.major for name in named for row in tables.releases(name)}, reverse=True)
     for major in majors:
@@ -59,7 +59,7 @@ def cuda_for(capability: str, frameworks: Collection[str], python: str) -> str:
 
 
 def version_for(framework: str, capability: str, python: str) -> str:
-    """Say which versions of a framework have kernels for a compute capability, and wheels for a Python."""
+    """Describe which versions of a framework have kernels for a compute capability, and wheels for a Python."""
     found = [
         row.version
         for row in tables.releases(framework)
@@ -73,7 +73,7 @@ def version_for(framework: str, capability: str, python: str) -> str:
 
 
 def other_python(name: str, python: str, major: int) -> str:
-    """Say which versions of a framework have wheels for a CUDA major and a Python."""
+    """Describe which versions of a framework have wheels for a CUDA major and a Python."""
     fitting = [row.version for row in tables.releases(name) if row.major == major and python in row.python]
     if not fitting:
         return "choose another python in the spec"

@@ -116,7 +116,7 @@ class Build(Sourced, frozen=True, kw_only=True):
 
 
 class Other(Sourced, frozen=True, kw_only=True):
-    """CUDA versions that a framework is built for beside the package index's, on an index of its own."""
+    """CUDA versions that a framework is built for next to the package index's, on a separate index."""
 
     framework: str
     versions: str
@@ -261,7 +261,7 @@ def span(specifier: str) -> Span:
 
 
 def meets(specifier: str, wanted: str) -> bool:
-    """Tell whether a version that starts with ``wanted``, such as ``12.5``, can satisfy a specifier."""
+    """Return whether a version that starts with ``wanted``, such as ``12.5``, can satisfy a specifier."""
     low, high = span(specifier)
     first = numbers(wanted)
     after = (*first[:-1], first[-1] + 1)
@@ -269,7 +269,7 @@ def meets(specifier: str, wanted: str) -> bool:
 
 
 def within(version: str, versions: str) -> bool:
-    """Tell whether a version is in a range; local labels and pre-releases count as their release."""
+    """Return whether a version is in a range; local labels and pre-releases count as their release."""
     from packaging.specifiers import SpecifierSet
     from packaging.version import Version
 

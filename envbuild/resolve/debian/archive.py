@@ -52,7 +52,7 @@ class Access:
         refresh: ask the mirror even if the cache is fresh.
         offline: ask no mirror; what the cache holds must do.
         get: gets one file; tests put an archive in memory here.
-        progress: told of downloads.
+        progress: receives downloads.
     """
 
     cache: Path
@@ -191,7 +191,7 @@ def _checked(release: ReleaseFile, suite: str, *, frozen: bool) -> ReleaseFile:
 
 
 def _fresh(path: Path, access: Access, *, frozen: bool) -> bool:
-    """Tell whether the mirror was asked a short time ago; a snapshot never changes."""
+    """Return whether the mirror was asked a short time ago; a snapshot never changes."""
     return not access.refresh and (frozen or 0 <= time.time() - path.stat().st_mtime < FRESH)
 
 

@@ -46,7 +46,7 @@ class OsRequest:
     Attributes:
         release: such as ``debian-12``.
         architecture: Debian's name of it, such as ``amd64``.
-        packages: names to install beside the essential ones; order and repetition do not matter.
+        packages: names to install next to the essential ones; order and repetition do not matter.
         snapshot: UTC time such as ``20260115T000000Z`` to resolve as of, or empty for now.
         mirror: the spec's mirror, or empty; see ``debian_sources.archive_bases``.
     """
@@ -72,14 +72,14 @@ def resolve_os(
 
     Args:
         cache: folder for release files and parsed indexes; what is in it can be got again.
-        progress: told of downloads.
+        progress: receives downloads.
         refresh: ask the mirror even if the cache is fresh (ten minutes).
         offline: ask no mirror; the cache must do.
-        keyrings: further trusted keyring files, beside Debian's and those in ``ENVBUILD_DEBIAN_KEYS``.
+        keyrings: further trusted keyring files, next to Debian's and those in ``ENVBUILD_DEBIAN_KEYS``.
         apt: the machine's apt configuration; read from it if None.
 
     Raises:
-        ResolveError: unknown release, architecture or package, or no set of packages fits; the message says why.
+        ResolveError: unknown release, architecture or package, or no set of packages fits; the message states why.
         IntegrityError: a download failed, or a signature or digest is not what it must be.
     """
     release = find_release(request.release)
@@ -211,7 +211,7 @@ def _known(universe: Universe, packages: Sequence[str]) -> list[str]:
 
 
 def _unknown(universe: Universe, name: str, providers: Sequence[str]) -> str:
-    """Tell why a name is no package."""
+    """Describe why a name is no package."""
     if name in universe.excluded:
         return f"{name!r} is left out: {universe.excluded[name]}"
     if providers:

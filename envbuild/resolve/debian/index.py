@@ -24,7 +24,7 @@ FORMAT = 1
 """Raise whenever the cached form changes."""
 
 _PRIORITIES = {"required": 1, "important": 2, "standard": 3, "optional": 4, "extra": 5}
-# What a record is made of, beside the relations.
+# What a record is made of, next to the relations.
 _KEPT = r"Package|Version|Architecture|Multi-Arch|Essential|Important|Protected|Priority|Filename|Size|SHA256"
 # The relations, in the order in which apt reads them and so hears of names: see ``Record.rank``.
 _NAMING = (

@@ -52,7 +52,7 @@ class Relation(NamedTuple):
         return f"{name} ({self.op} {self.version})" if self.op else name
 
     def accepts(self, version: str) -> bool:
-        """Tell whether a version satisfies the relation; an empty one (of a Provides) only if none is asked for."""
+        """Return whether a version satisfies the relation; an empty one (of a Provides) only if none is asked for."""
         if not self.op:
             return True
         return bool(version) and _OPERATORS[self.op](version_key(version), version_key(self.version))

@@ -67,7 +67,7 @@ def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> Rel
     Args:
         data: the file's bytes.
         source: its address, for messages.
-        keyrings: further files of trusted certificates, beside Debian's own in ``data/keys``.
+        keyrings: further files of trusted certificates, next to Debian's own in ``data/keys``.
 
     Raises:
         IntegrityError: not signed, not by a trusted key, altered, or without a Date.

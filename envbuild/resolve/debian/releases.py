@@ -13,8 +13,8 @@ class Release:
     """One Debian release.
 
     Attributes:
-        name: what a spec says, such as ``debian-12``.
-        codename: what the archive says, such as ``bookworm``.
+        name: in a spec, such as ``debian-12``.
+        codename: in the archive, such as ``bookworm``.
         python: the feature release its Python packages are built for; the only one it has.
         glibc: version of its C library, which decides the newest manylinux tag its Python accepts.
     """
@@ -26,7 +26,7 @@ class Release:
 
     @property
     def suites(self) -> tuple[tuple[str, str], ...]:
-        """Archive and suite of each part, in the order in which apt would be told of them."""
+        """Archive and suite of each part, in the order in which apt would read them."""
         return (
             ("debian", self.codename),
             ("debian", f"{self.codename}-updates"),

@@ -23,7 +23,7 @@ _NONE: Levels = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class _Why:
-    """Why a package is chosen or forbidden: the decisions behind it, who says so, and in which words."""
+    """Why a package is chosen or forbidden: the decisions behind it, who reports it, and in which words."""
 
     levels: Levels
     owner: str
@@ -165,7 +165,7 @@ class _Search:
         self._state.forbidden.setdefault(name, why)
 
     def _account(self, owner: str, group: Group, solutions: Sequence[Package]) -> str:
-        """Tell why a need cannot be met."""
+        """Describe why a need cannot be met."""
         lines = [self._chain(owner), f"  {owner} needs {format_group(group)}, but"]
         lines += [f"    {self._missing(relation)}" for relation in group if not self._universe.solutions(relation)]
         blockers = []
@@ -178,7 +178,7 @@ class _Search:
         return "\n".join(dict.fromkeys(lines))
 
     def _missing(self, relation: Relation) -> str:
-        """Tell why nothing satisfies a relation."""
+        """Describe why nothing satisfies a relation."""
         if relation.name in self._universe.excluded:
             return f"{relation.name} is left out: {self._universe.excluded[relation.name]}"
         package = self._universe.candidate(relation.name)
@@ -190,7 +190,7 @@ class _Search:
         return f"there is no {relation.name}"
 
     def _chain(self, name: str) -> str:
-        """Tell which needs lead from a requested package to this one."""
+        """Describe which needs lead from a requested package to this one."""
         parts = [str(self._universe.candidate(name))]
         seen = {name}
         while (why := self._state.chosen.get(name)) and why.owner and why.owner not in seen:

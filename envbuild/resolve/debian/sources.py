@@ -1,6 +1,6 @@
 """Where Debian files come from: the spec's mirror, else apt's own configuration, else the dated snapshot service.
 
-None of this is in a lock. No address is built in: a machine says where its packages come from.
+None of this is in a lock. No address is built in: a machine states where its packages come from.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def check_mirror(mirror: str) -> str:
 
 
 def read_apt_config(root: Path = Path("/etc/apt")) -> AptConfig:
-    """Read apt's sources (one-line and deb822) and snapshot setting; a missing or unreadable file says nothing.
+    """Read apt's sources (one-line and deb822) and snapshot setting; a missing or unreadable file reports nothing.
 
     Sources: sources.list(5); an entry counts as Debian's if its path ends in ``/debian`` or ``/debian-security``.
     """
@@ -90,7 +90,7 @@ def archive_bases(
     Args:
         archive: ``debian`` or ``debian-security``.
         mirror: the spec's mirror; ``{archive}`` and ``{snapshot}`` in it are replaced. Without them it is the
-            address of the ``debian`` archive (the security archive lies beside it) or the folder that holds both,
+            address of the ``debian`` archive (the security archive is next to it) or the folder that holds both,
             and with ``snapshot`` it is the address of a snapshot service.
         snapshot: a time; then only a snapshot service will do.
 

@@ -50,7 +50,7 @@ class Universe:
     """Candidates, read on demand.
 
     Attributes:
-        suites: the indexes of each suite, in the order in which apt would be told of them.
+        suites: the indexes of each suite, in the order in which apt would read them.
         architecture: native architecture; packages of ``all`` count as native too.
         excluded: packages to be treated as absent, each with the reason.
     """
@@ -98,11 +98,11 @@ class Universe:
         return self._solutions[relation]
 
     def matches(self, relation: Relation, package: Package) -> bool:
-        """Tell whether the package of that name satisfies a relation by itself."""
+        """Return whether the package of that name satisfies a relation by itself."""
         return relation.accepts(package.version) and self.arch_matches(relation, package)
 
     def arch_matches(self, relation: Relation, package: Package) -> bool:
-        """Tell whether a package's architecture satisfies a relation's qualifier (``name:any``, ``name:amd64``)."""
+        """Return whether a package's architecture satisfies a relation's qualifier (``name:any``, ``name:amd64``)."""
         if relation.arch == "any":
             return package.record.multi_arch == "allowed"
         return relation.arch in ("", self.architecture)

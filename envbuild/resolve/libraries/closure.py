@@ -107,7 +107,7 @@ def added_os_packages(
         packages: the wheels of a lock; none at all: what any wheel with compiled code would need.
         release: such as ``debian-12``.
         libraries: what is known of the wheels' objects. It adds packages, but changes no reason that stands without
-            it, since a lock must not depend on which wheels happen to be at hand.
+            it, since a lock must not depend on which wheels happen to be available.
     """
     compiled = {p.name: p.version for p in packages if not p.wheel.name.endswith("-any.whl")}
     if packages and not compiled:
@@ -128,7 +128,7 @@ def added_os_packages(
 
 
 def _since(version: str, first: str) -> bool:
-    """Tell whether a version is not below another; an empty one is below all."""
+    """Return whether a version is not below another; an empty one is below all."""
     from packaging.version import Version
 
     return not first or Version(version) >= Version(first)
@@ -163,7 +163,7 @@ def missing_libraries(
 def checker(
     lock: Lock, cache_dir: Path, find_package: Callable[[str], Sequence[str]] | None = None
 ) -> Callable[[Path, Sequence[Path], Unpacked], None]:
-    """Return the check of a lock's image: called with the OS layer's tar, the wheels, and where they lie unpacked.
+    """Return the check of a lock's image: called with the OS layer's tar, the wheels, and where they are unpacked.
 
     It raises ``BuildError`` if an object in a wheel needs a library that neither wheels nor OS layer have.
 
@@ -248,7 +248,7 @@ def _ar_members(stream: BinaryIO) -> Iterator[tuple[str, int]]:
 
 
 def _exempt(soname: str, wheel: str, file: str) -> bool:
-    """Tell whether the data file says that a need is no error."""
+    """Return whether the data file states that a need is no error."""
     return any(
         fnmatchcase(soname, rule.soname) and fnmatchcase(wheel, rule.wheel) and fnmatchcase(file, rule.file)
         for rule in table().exempt

@@ -4,7 +4,7 @@ Source: System V ABI, chapters 4 (ELF header) and 5 (program header, dynamic sec
 orders. Only a few hundred bytes of an object are looked at, in rising order as far as the format allows, so that the
 largest library can be read from a compressed stream without being held in memory. pyelftools reads the same facts
 (a test compares both) but takes 1.1 ms an object against 0.025 ms (235 objects of scikit-learn's environment), and
-needs the whole object at hand.
+needs the whole object available.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _read(stream: BinaryIO) -> Dynamic:
     table = _file_offset(segments, single[_STRTAB])
     wanted = sorted({value for tag, value in entries if tag in (_NEEDED, _SONAME, _RPATH, _RUNPATH)})
     if any(value >= single.get(_STRSZ, 0) for value in wanted):
-        raise NotElfError("damaged ELF object: a name lies outside the string table")
+        raise NotElfError("damaged ELF object: a name is outside the string table")
     names = {value: _string(stream, table + value) for value in wanted}
     return Dynamic(
         machine=machine,

@@ -1,6 +1,6 @@
 """Where wheels may come from, as the user has told uv or pip, in the form that uv takes.
 
-The rule is simple. uv reads its own configuration, and what is said there stands. Where uv is told nothing about
+The rule is simple. uv reads its own configuration, and what it finds there applies. Where that has nothing about
 packages' places, pip's configuration is translated, so that whoever configured only pip gets the same indexes,
 folders, certificates and proxy. Nothing of this ever enters a lock.
 
@@ -97,7 +97,7 @@ class _Places:
             self._links.append(place)
 
     def links(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return uv's variable for links, together with those that uv is told of already."""
+        """Return uv's variable for links, together with those that uv is given already."""
         reported = [place for place in environ.get("UV_FIND_LINKS", "").split(",") if place]
         if not self._links:
             return {}
@@ -119,7 +119,7 @@ class _Places:
                 self.environment["UV_INDEX_STRATEGY"] = strategy
 
     def _present(self, place: str) -> bool:
-        """Tell whether an index is worth asking: a local one must exist."""
+        """Return whether an index is worth asking: a local one must exist."""
         path = _local(place)
         if path is None or path.is_dir():
             return True
@@ -136,7 +136,7 @@ def _local(place: str) -> Path | None:
 
 
 def _transport(environ: Mapping[str, str], pip: Mapping[str, str]) -> dict[str, str]:
-    """Translate certificates, proxy, trusted hosts, time-out and pre-releases, unless uv is told of them already.
+    """Translate certificates, proxy, trusted hosts, time-out and pre-releases, unless uv has them already.
 
     Without any word on certificates the system's are used, as pip has done since 24.2.
     """

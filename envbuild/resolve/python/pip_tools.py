@@ -85,7 +85,7 @@ def compile_pins(
         )
         if done.returncode:
             raise ResolveError(
-                f"the Python requirements cannot be met, says pip-tools: {_complaint(done.stderr)}",
+                f"the Python requirements cannot be met, pip-tools reports: {_complaint(done.stderr)}",
                 "loosen one of the requirements, or choose another python in the spec, then lock again",
             )
         return parse(output.read_text(encoding="utf-8"))
@@ -130,7 +130,7 @@ def interpreter(target: Target, environ: Mapping[str, str]) -> str:
 
 
 def _runs(candidate: str, feature: str) -> bool:
-    """Tell whether a program is an interpreter of that release: version managers leave names that are none."""
+    """Return whether a program is an interpreter of that release: version managers leave names that are none."""
     code = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
     try:
         done = subprocess.run([candidate, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False)

@@ -1,7 +1,7 @@
 """Sizes and digests that an index did not give.
 
 The size of a file never changes once its digest is known, so it is asked for once and kept. A missing digest is made
-by downloading the file: that is said, since it costs time and the index is to blame.
+by downloading the file: that is reported, since it costs time and the index is to blame.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ def _fill_remote(candidate: Candidate, http: Http) -> Candidate:
     except (HttpError, HTTPError, OSError) as error:
         raise IntegrityError(
             f"{candidate.file}: {_where(candidate)} does not give it: {error}",
-            "lock again; if it stays so, ask whoever runs that index",
+            "lock again; if it stays so, ask the operator of that index",
         ) from None
     if candidate.sha256 and digest.hexdigest() != candidate.sha256:
         raise IntegrityError(
-            f"{candidate.file}: its index says sha256 {candidate.sha256}, but {_where(candidate)} gives "
+            f"{candidate.file}: its index lists sha256 {candidate.sha256}, but {_where(candidate)} gives "
             f"{digest.hexdigest()}"
         )
     return replace(candidate, sha256=digest.hexdigest(), size=size)

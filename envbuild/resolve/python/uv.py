@@ -114,7 +114,7 @@ def _compile(
 
 @cache
 def find_uv() -> str:
-    """Return the path of uv: the one installed beside envbuild, else the one on PATH; raises ``ResolveError``."""
+    """Return the path of uv: the one installed next to envbuild, else the one on PATH; raises ``ResolveError``."""
     import shutil
 
     try:
@@ -124,7 +124,7 @@ def find_uv() -> str:
     except (ImportError, FileNotFoundError):
         if found := shutil.which("uv"):
             return found
-    raise ResolveError("uv is missing", f"install it beside envbuild: {sys.executable} -m pip install uv")
+    raise ResolveError("uv is missing", f"install it next to envbuild: {sys.executable} -m pip install uv")
 
 
 def platform(target: Target) -> str:
@@ -163,7 +163,7 @@ def _preferences(packages: Sequence[PythonPackage], target: Target) -> str:
 
 
 def _warns(line: str) -> bool:
-    """Tell whether a line of uv is a warning that concerns the lock."""
+    """Return whether a line of uv is a warning that concerns the lock."""
     return line.startswith("warning: ") and "UV_INDEX_STRATEGY" not in line and "experimental" not in line
 
 

@@ -16,7 +16,7 @@ LINE = 1 << 14
 COUNT = 200_000
 """Lines that are parsed."""
 STEPS: Final = ("global_step", "step", "iteration", "iter", "epoch")
-"""Keys that say where a value belongs; the first one that is there counts, and none of them is a metric."""
+"""Keys that state where a value belongs; the first one that is there counts, and none of them is a metric."""
 _DEPTH = 4
 _LARGEST = 1 << 53
 
@@ -51,7 +51,7 @@ class StdoutCapture:
         return self.found
 
     def _line(self, line: bytes) -> None:
-        line = line.strip().rpartition(b"\r")[2].strip()  # what a progress bar leaves stands before it
+        line = line.strip().rpartition(b"\r")[2].strip()  # what a progress bar leaves is before it
         if len(line) > LINE or not (line.startswith(b"{") and line.endswith(b"}")):
             return
         self._left -= 1

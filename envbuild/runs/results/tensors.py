@@ -1,4 +1,4 @@
-"""The tensors of saved models: read in the image after the program, in a container of its own.
+"""The tensors of saved models: read in the image after the program, in a separate container.
 
 Why another container: the guard has become the program and nothing of envbuild is left in its container; a reader in
 there would share its memory limit, its network and its writable project, and would be gone with it. In one of its own
@@ -29,7 +29,7 @@ CHECKPOINTS: Final = {
     ".index": "a checkpoint of TensorFlow, which only TensorFlow reads",
     ".ocdbt": "a checkpoint of Orbax, which only Orbax reads",
 }
-"""Files beside which others hold tensors that are never read here, by suffix."""
+"""Files next to which others hold tensors that are never read here, by suffix."""
 FILES = 200
 """Files that are read."""
 _LIBRARY = f"{layout.RUNTIME_PREFIX}/lib"
@@ -60,7 +60,7 @@ def with_tensors(outputs: Iterable[Output], found: Mapping[str, Any], asked: Seq
 
 
 def with_reasons(outputs: Sequence[Output]) -> tuple[Output, ...]:
-    """Say of each checkpoint that nothing here reads what does: of TensorFlow's only with its data beside it."""
+    """Name the library for each checkpoint that is not read here; TensorFlow's only with its data next to it."""
     with_data = {output.path.rpartition(".data-")[0] for output in outputs}
 
     def reason(output: Output) -> str:

@@ -1,7 +1,7 @@
 /* The machine that both stand-in libraries pretend to be, read from a text file (tests/support/gpus.py writes it).
  *
  * Lines are "key = value"; "[gpu]" begins a GPU and "[slice]" a MIG slice of the last GPU, and the keys below it are its
- * own. The file is named by ENVBUILD_STANDIN, else it is "standin.conf" beside the library, so that a container needs no
+ * own. The file is named by ENVBUILD_STANDIN, else it is "standin.conf" next to the library, so that a container needs no
  * variable. "return.FUNCTION = CODE" makes a call answer CODE: for all devices at the top, for one below its heading.
  * CODE -1: the call never returns; -2: it crashes; -3: it prints to standard output, then answers as usual.
  */
