@@ -89,7 +89,7 @@ class Console:
         quiet: print nothing but results asked for with ``--json`` and errors.
         verbose: also print details.
         as_json: the result is one JSON document on standard output; the lines for people go to standard error.
-        beside: standard output belongs to another program; all lines go to standard error.
+        stderr_only: standard output belongs to another program; all lines go to standard error.
     """
 
     quiet: bool = False

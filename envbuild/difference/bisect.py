@@ -35,7 +35,7 @@ class Answer:
         ending: ``found``; ``elsewhere``: A gives B's result by itself now; ``unstable``: A gives another result each
             time; ``none``: nothing that was tried gives B's result.
         flips: the toggles that B's result takes, all of them together.
-        moves: toggles that each give yet another result.
+        partial: toggles that each give yet another result.
         drifted: A does not give its own result any more.
         sentence: all of it.
     """

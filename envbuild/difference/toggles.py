@@ -82,7 +82,7 @@ def plan(a: Record, b: Record, known: Context, available: Collection[str], ranki
     Args:
         a, b: the runs.
         known: their locks, as far as they were kept.
-        at_hand: digests of files whose content can be had.
+        available: digests of files whose content can be had.
         ranking: names of differences, the most likely cause first.
     """
     base, other = setting(a, known.lock_a), setting(b, known.lock_b or known.lock_a)

@@ -25,8 +25,8 @@ class Figure:
 
     Attributes:
         svg: the drawing; empty if there is no finite value.
-        parted: the first step at which a run differs from the first one; None if none does.
-        said: what there is to see, in a sentence.
+        divergence: the first step at which a run differs from the first one; None if none does.
+        sentence: what the drawing shows.
         last: the last value of each run that has the metric: place, letter and text.
         head, rows: the table: letters; step and values. Long curves are reported by some of their steps.
         whole: the table has all steps.

@@ -27,7 +27,7 @@ class Band:
     x: int
     width: int
     level: int
-    message: str
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,7 +53,7 @@ class Strips:
 
     place: int
     letter: str
-    message: str
+    sentence: str
     unit: str
     steps: str
     columns: int
@@ -81,7 +81,7 @@ def _strips(place: int, distance: Distance) -> Strips:
     return Strips(
         place=place,
         letter=LETTERS[place],
-        message=distance.sentence or ("" if differing or not tensors else "All tensors are equal at every step."),
+        sentence=distance.sentence or ("" if differing or not tensors else "All tensors are equal at every step."),
         unit=distance.unit,
         steps=f"{steps[0]:,} to {steps[-1]:,}" if steps else "",
         columns=len(stretches),
@@ -125,7 +125,7 @@ def _strip(
             where = f"step {one:,}" if one == two else f"steps {one:,} to {two:,}"
             most = max((x for x in worst[start:place] if x is not None and math.isfinite(x)), default=math.nan)
             amount = "differs, by how much is not known" if math.isnan(most) else f"up to {number(most, _DIGITS)}"
-            bands.append(Band(x=start, width=place - start, level=levels[start], message=f"{where}: {amount}"))
+            bands.append(Band(x=start, width=place - start, level=levels[start], sentence=f"{where}: {amount}"))
         start = place
     last = points[-1][1] if points else 0.0
     text = "equal again" if last == 0 else "unknown" if math.isnan(last) else number(last, _DIGITS)

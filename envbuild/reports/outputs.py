@@ -34,7 +34,7 @@ class File:
 
     Attributes:
         state: equal bytes; other bytes of equal content; other content; only one run's report is about it.
-        said: that in words.
+        sentence: the same as text.
         cells: size and beginning of the digest in each run.
         differing: tensors that differ.
         left_out: tensors for which there is no room.

@@ -209,7 +209,7 @@ def test_check_of_a_good_host(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["-e", "A B=1", "-c", "1"], "A B"),
         (["--mount", "nowhere:/data", "-c", "1"], "nowhere"),

@@ -63,7 +63,7 @@ class Matrix:
     Args:
         leak: what the variations change goes into the images; stores are filled, which spares most of the time.
         earlier: a store that an earlier build left; by default that of the first cell.
-        told: called with each finished cell.
+        reported: called with each finished cell.
     """
 
     def __init__(

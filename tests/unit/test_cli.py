@@ -50,7 +50,7 @@ def test_every_error_becomes_its_exit_code(
 
 
 @pytest.mark.parametrize(
-    ("fault", "code", "told"),
+    ("fault", "code", "reported"),
     [
         (OSError(errno.ENOSPC, "x"), 14, f"envbuild: no space left on device{ARROW}free some, then rerun\n"),
         (OSError(errno.EDQUOT, "x", "f"), 14, f"envbuild: no space left on device: f{ARROW}free some, then rerun\n"),
@@ -216,7 +216,7 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "reported"),
     [
         (["--nope"], "Error: No such option: --nope"),
         (["lokc"], "Error: No such command 'lokc'."),

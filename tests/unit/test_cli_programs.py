@@ -19,7 +19,7 @@ from tests.support.runtime import make_lock
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "reported"),
     [
         (["run", "--mem", "8g", "fit.py"], "run has no option --mem — perhaps you meant --memory\n  → see them all: "),
         (["verify", "--controlls", "fit.py"], "verify has no option --controlls — perhaps you meant --controls\n"),
@@ -52,7 +52,7 @@ def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "changes", "told"),
+    ("command", "changes", "reported"),
     [
         (("t.py", "-n", "2"), {"parameters": (), "exit_code": 2}, "-n went to t.py"),
         (("t.py", "-n", "2"), {"exit_code": 2}, "-n went to t.py"),

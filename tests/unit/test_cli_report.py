@@ -99,7 +99,7 @@ def test_traces_become_strips() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "reported"),
     [
         (["01JC", "01jc0"], f"run {A} is named twice{ARROW}list them: envbuild runs"),
         (["01JX"], "no runs begin with '01JX' in {}" + f"{ARROW}list them: envbuild runs"),

@@ -225,7 +225,7 @@ def test_harmful_variables_are_refused_when_locking(project: Path, capsys: pytes
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (lambda data: data.replace(b"1.0", b"1.1"), "envbuild: pylock.t.toml: "),
         (lambda data: data[: len(data) // 2], "envbuild: pylock.t.toml"),

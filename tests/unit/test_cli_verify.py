@@ -34,7 +34,7 @@ from tests.support.runtime import make_lock
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "reported"),
     [
         (["verify"], "nothing to run"),
         (["verify", "-n", "1", "t.py"], "-n 1: expected 2 to 1000 runs"),
@@ -148,7 +148,7 @@ def test_a_strict_check_asks_for_a_strict_proof(proved: LoadedLock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reported"),
     [
         (lambda folder: (folder / "lib/model.py").write_text("x = 2"), "code: lib/model.py has changed"),
         (lambda folder: (folder / "train.py").unlink(), "code: train.py is gone"),

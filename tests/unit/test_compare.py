@@ -29,7 +29,7 @@ def layer(path: Path, *entries: tuple[Entry, bytes]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("entry", "data", "told"),
+    ("entry", "data", "reported"),
     [
         (replace(FILE, mode=0o600), b"hello", ["/etc/motd  mode  0644 → 0600"]),
         (replace(FILE, uid=7), b"hello", ["/etc/motd  owner  0:0 → 7:0"]),

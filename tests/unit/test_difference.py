@@ -248,7 +248,7 @@ def test_files_of_other_commits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tree", "told"),
+    ("tree", "reported"),
     [
         (Tree(added=3), "3 files added since A, 0 changed"),
         (Tree(changed=1), "1 file changed since A"),

@@ -77,7 +77,7 @@ def test_two_fields_together_flip_the_result() -> None:
     b = run_of(B, command=("python", "train.py", "--lr", "0.2", "--name=y"), environment={"SIZE": "2"})
     answer, names = found(run_of(A), b)
     assert answer.sentence == "--lr and variable SIZE flip the result together: none does it alone"
-    assert [str(toggle) for toggle in answer.moves] == ["--lr", "variable SIZE"]
+    assert [str(toggle) for toggle in answer.partial] == ["--lr", "variable SIZE"]
     assert names == [
         "A again", "--lr", "--name", "variable SIZE", "all together", "all but --name", "all but --lr",
         "all but variable SIZE",

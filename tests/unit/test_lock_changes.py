@@ -97,7 +97,7 @@ def test_only_unrelated_packages_moved() -> None:
     """A moved package that computes nothing is reported to leave results alone; unread changelogs are admitted."""
     found = changes(_lock([], ["tar_1.34-1_amd64"]), _lock([], ["tar_1.35-1_amd64"]))
     text = markdown("p", found, None)
-    assert "Results should stay: only packages changed that take no part in computing them." in text
+    assert "Results should stay: only packages changed that do not affect them." in text
     assert "the changelogs of the moved Debian packages could not be read" in text
 
 

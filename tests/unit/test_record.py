@@ -176,7 +176,7 @@ def test_which_gpus_are_named_is_no_choice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "found", "said"),
+    ("state", "found", "text"),
     [
         ("finished", verdict(), "yes"),
         ("finished", verdict(verified="overridden"), "overridden"),

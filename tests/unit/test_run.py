@@ -313,7 +313,7 @@ def gpu_hardware(policy: str = "exact") -> locks.Hardware:
 
 
 @pytest.mark.parametrize(
-    ("changes", "driver", "support", "asked", "said"),
+    ("changes", "driver", "support", "asked", "text"),
     [
         ({}, True, "cdi", None, ""),
         ({"hardware": gpu_hardware()}, True, "cdi", Gpus(count=3), "3"),
@@ -378,7 +378,7 @@ def test_overrides_reach_the_guard_and_the_record(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "said"),
+    ("verdict", "text"),
     [
         (None, "no"),
         ({"ok": True, "verified": "yes"}, "yes"),

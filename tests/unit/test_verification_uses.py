@@ -38,11 +38,11 @@ def evidence(**changes: Any) -> Evidence:
 @pytest.mark.parametrize(
     ("source", "use"),
     [
-        ("print(time.time())", "told"),
-        ("print(f'{time.time() - start:.1f} s')", "told"),
-        ("start = time.time()\nprint(time.time() - start)", "told"),
-        ("took = round(time.time() - 1, 2)\nlogger.info('%s', took)", "told"),
-        ("took = (now() - time.time()).total_seconds()\nlogger.info('%s', took)", "told"),
+        ("print(time.time())", "printed"),
+        ("print(f'{time.time() - start:.1f} s')", "printed"),
+        ("start = time.time()\nprint(time.time() - start)", "printed"),
+        ("took = round(time.time() - 1, 2)\nlogger.info('%s', took)", "printed"),
+        ("took = (now() - time.time()).total_seconds()\nlogger.info('%s', took)", "printed"),
         ("start = time.time()\nwhile True:\n    if clock() - start > 5: break", ""),
         ("start = time.time()\nprint(start)\nrate = start", ""),
         ("time.time()", ""),

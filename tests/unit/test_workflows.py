@@ -195,7 +195,7 @@ def test_what_is_built_follows_what_changed(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.subprocess
 @pytest.mark.parametrize(
-    ("tool", "variables", "code", "said"),
+    ("tool", "variables", "code", "sentence"),
     [
         ("actionlint", {}, 3, "actionlint -color"),
         ("go", {}, 3, "go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -color"),
