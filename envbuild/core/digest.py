@@ -6,12 +6,18 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
-from io import RawIOBase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
+
+
+class Readable(Protocol):
+    """A binary file, best an unbuffered one."""
+
+    def readinto(self, buffer: bytearray, /) -> int | None:
+        """Fill a buffer from its start; returns the number of bytes, 0 at the end."""
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -25,8 +31,8 @@ def sha256_file(path: Path) -> str:
         return sha256_stream(stream)
 
 
-def sha256_stream(stream: RawIOBase, advance: Callable[[int], None] = lambda amount: None) -> str:
-    """Return the SHA-256 of what an unbuffered file has from here on; raises ``OSError``."""
+def sha256_stream(stream: Readable, advance: Callable[[int], None] = lambda amount: None) -> str:
+    """Return the SHA-256 of what a file has from here on; raises ``OSError``."""
     digest, buffer = hashlib.sha256(), bytearray(_CHUNK)
     view = memoryview(buffer)
     while count := stream.readinto(buffer):

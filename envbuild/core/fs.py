@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,7 +28,7 @@ ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FO
 
 
 @contextmanager
-def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: bool = False) -> Iterator[BinaryIO]:
     """Open a temporary file that takes ``path``'s name when the block ends well, and vanishes otherwise.
 
     Args:
@@ -35,6 +36,7 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator
         mode: permission bits of the final file, whatever the umask.
         sync: wait for the disk, so that the file is whole after a power cut too; not worth its time for what is
             checked before use or can be made again.
+        hand_over: if this process is root's, give the file to whom its folder belongs.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -47,6 +49,9 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True) -> Iterator
             yield stream
             stream.flush()
             os.fchmod(stream.fileno(), mode)
+            if hand_over and os.geteuid() == 0:
+                above = path.parent.stat()
+                os.fchown(stream.fileno(), above.st_uid, above.st_gid)
             if sync:
                 os.fsync(stream.fileno())
         Path(name).replace(path)
@@ -63,31 +68,6 @@ def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
             return
     with atomic_file(path, mode=mode) as stream:
         stream.write(data)
-
-
-def read_foreign(path: Path, limit: int, *, cut: bool = False) -> bytes | None:
-    """Return the content of a file that a program in a container may have put there; None if it is not to be read.
-
-    Only a plain file is read: a link may lead anywhere on the host, a pipe never ends, and neither does ``/dev/zero``.
-
-    Args:
-        limit: bytes; a larger file is not read.
-        cut: of a larger file return the first ``limit`` bytes instead.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        with open(descriptor, "rb", closefd=False) as stream:
-            data = stream.read(limit + 1)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    return data[:limit] if cut or len(data) <= limit else None
 
 
 @contextmanager
@@ -123,27 +103,102 @@ def _sweep(prefix: str) -> None:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def read_regular(path: Path | str, limit: int, *, follow: bool = True, dir_fd: int | None = None) -> bytes:
+def open_regular(path: Path | str, *, follow: bool = True) -> BufferedReader:
+    """Open a regular file for reading, without waiting for anybody.
+
+    A program may have put a link there, which leads anywhere on the host, or a FIFO, which never ends.
+
+    Args:
+        follow: take the target of a link; else a path whose last part is a link is refused.
+
+    Raises:
+        OSError: as ``open`` does; ``EINVAL`` for a FIFO, a device or a folder, ``ELOOP`` for a link that is not
+            followed.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path | str, limit: int, *, follow: bool = True, cut: bool = False) -> bytes:
     """Return the content of a regular file, without waiting and without reading more than is expected.
 
     Args:
         limit: most bytes that the file may have.
-        follow: take the target of a link; else a path whose last part is a link is refused.
-        dir_fd: open folder that a relative path is relative to.
+        follow: as ``open_regular`` has it.
+        cut: of a larger file return the first ``limit`` bytes.
 
     Raises:
-        OSError: as ``open`` does; ``EINVAL`` for a FIFO, a device or a folder, ``EFBIG`` for a larger file,
-            ``ELOOP`` for a link that is not followed.
+        OSError: as ``open_regular`` does; ``EFBIG`` for a larger file.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    with os.fdopen(os.open(path, flags, dir_fd=dir_fd), "rb") as stream:
-        found = os.fstat(stream.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(path))
-        data = b"" if found.st_size > limit else stream.read(limit + 1)
-        if max(found.st_size, len(data)) > limit:
-            raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
-        return data
+    with open_regular(path, follow=follow) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        data = b"" if size > limit and not cut else stream.read(limit + (not cut))
+    if not cut and max(size, len(data)) > limit:
+        raise OSError(errno.EFBIG, f"more than {limit} bytes", str(path))
+    return data
+
+
+def read_foreign(path: Path, limit: int, *, cut: bool = False) -> bytes | None:
+    """Return what ``read_regular`` does of a path that is no link; None if there is nothing of that kind to read."""
+    try:
+        return read_regular(path, limit, follow=False, cut=cut)
+    except OSError:
+        return None
+
+
+@contextmanager
+def folder_below(root: Path, *names: str, make: bool = False, owner: tuple[int, int] | None = None) -> Iterator[Path]:
+    """Open the folder ``root/names…`` and yield a path to it, which holds whatever happens to these names meanwhile.
+
+    None of the names may be a link: a program could have put it there to have this process, perhaps root under sudo,
+    read or write elsewhere. ``root`` itself may lead through links.
+
+    Args:
+        make: make what is missing.
+        owner: user and group of what root makes; by default those of the folder that it is made in.
+
+    Raises:
+        OSError: as ``open`` does; ``ENOTDIR`` or ``ELOOP`` for a link; it names the path, not the descriptor.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    descriptor = os.open(root, flags)
+    held = ""
+    try:
+        for at, name in enumerate(names):
+            if name in ("", ".", "..") or "/" in name:
+                raise OSError(errno.EINVAL, "not the name of a folder", str(root.joinpath(*names[: at + 1])))
+            try:
+                if make:
+                    _make_below(descriptor, name, owner)
+                below = os.open(name, flags | os.O_NOFOLLOW, dir_fd=descriptor)
+            except OSError as error:
+                error.filename = str(root.joinpath(*names[: at + 1]))
+                raise
+            os.close(descriptor)
+            descriptor = below
+        held = f"/proc/self/fd/{descriptor}"
+        yield Path(held)
+    except OSError as error:
+        if held and isinstance(error.filename, str) and error.filename.startswith(held):
+            error.filename = f"{root.joinpath(*names)}{error.filename[len(held) :]}"
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _make_below(descriptor: int, name: str, owner: tuple[int, int] | None) -> None:
+    """Make a folder in an open one unless it is there; one that root makes gets an owner."""
+    try:
+        os.mkdir(name, dir_fd=descriptor)
+    except FileExistsError:
+        return
+    if os.geteuid() == 0:
+        above = os.fstat(descriptor)
+        os.chown(name, *(owner or (above.st_uid, above.st_gid)), dir_fd=descriptor, follow_symlinks=False)
 
 
 def clone(source: BinaryIO, target: BinaryIO) -> bool:
@@ -159,7 +214,8 @@ def clone(source: BinaryIO, target: BinaryIO) -> bool:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive advisory lock on ``path`` (made if need be); the kernel frees it if the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as stream:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with os.fdopen(os.open(path, flags, 0o666), "rb", buffering=0) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 

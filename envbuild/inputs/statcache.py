@@ -23,12 +23,14 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from envbuild.core.fs import atomic_file
+from envbuild.core.fs import atomic_file, read_regular
 
 MARGIN = 2 * 10**9
 """Nanoseconds; the coarsest clock of a file system in use is FAT's, with two seconds."""
 MARGIN_ELSEWHERE = 300 * 10**9
 
+_LARGEST = 4 << 30
+"""Bytes of a cache: of some 50 million files."""
 _HEADER = b"envbuild stat cache 1\n\0\0"
 _NOW = struct.Struct("=q")
 _KEY = struct.Struct("=QQQqq")
@@ -58,7 +60,7 @@ class StatCache:
         if path is not None:
             with suppress(OSError):
                 self._device = path.parent.stat().st_dev
-                self._load(path.read_bytes())
+                self._load(read_regular(path, _LARGEST, follow=False))
         self._inodes = self._records.cast("Q")[:: _RECORD // 8] if self._records else array("Q")
         self._used = bytearray(len(self._inodes))
         self._new: dict[bytes, bytes] = {}

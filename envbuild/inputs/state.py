@@ -18,12 +18,13 @@ from typing import IO
 
 from blake3 import blake3
 
-from envbuild.core.fs import atomic_file, atomic_write
+from envbuild.core.fs import atomic_file, atomic_write, folder_below, open_regular
 from envbuild.inputs.manifest import Draft
 from envbuild.inputs.statcache import StatCache
 from envbuild.lockfile.discovery import STATE_FOLDER
 
 FOLDER = f"{STATE_FOLDER}/inputs"
+_NAMES = (STATE_FOLDER, "inputs")
 
 
 class State:
@@ -34,6 +35,7 @@ class State:
     """
 
     def __init__(self, project: Path) -> None:
+        self._project = project
         self.folder = project / FOLDER
 
     def manifest_path(self, digest: str) -> Path:
@@ -43,7 +45,8 @@ class State:
     def open_manifest(self, digest: str) -> IO[bytes] | None:
         """Open the manifest behind a digest; None if it is not there, or does not match its name."""
         with ExitStack() as opened, suppress(OSError):
-            stream = opened.enter_context(self.manifest_path(digest).open("rb"))
+            with folder_below(self._project, *_NAMES) as folder:
+                stream = opened.enter_context(open_regular(folder / digest, follow=False))
             hasher = blake3()
             while chunk := stream.read(1 << 20):
                 hasher.update(chunk)
@@ -58,8 +61,11 @@ class State:
         if (there := self.open_manifest(draft.digest)) is not None:
             there.close()
         elif self._made():
-            path = self.manifest_path(draft.digest)
-            with suppress(OSError), atomic_file(path, sync=False) as stream:
+            with (
+                suppress(OSError),
+                folder_below(self._project, *_NAMES) as folder,
+                atomic_file(folder / draft.digest, sync=False, hand_over=True) as stream,
+            ):
                 shutil.copyfileobj(draft.rewound(), stream)
 
     def stat_cache(self) -> StatCache:
@@ -71,17 +77,12 @@ class State:
 
     def _made(self) -> bool:
         """Make the folder, ignored by git and owned by the project's owner; returns False if that fails."""
-        if self.folder.is_dir():
-            return True
         try:
-            above = self.folder.parent
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if not (above / ".gitignore").exists():
-                atomic_write(above / ".gitignore", b"*\n")
-            if os.geteuid() == 0:
-                owner = above.parent.stat()
-                for path in (above, self.folder):
-                    os.chown(path, owner.st_uid, owner.st_gid)
+            with folder_below(self._project, *_NAMES, make=True):
+                pass
+            with folder_below(self._project, STATE_FOLDER) as above:
+                if not os.path.lexists(above / ".gitignore"):
+                    atomic_write(above / ".gitignore", b"*\n")
         except OSError:
             return False
         return True

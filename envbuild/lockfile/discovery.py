@@ -48,6 +48,20 @@ def find_lock(start: Path, name: str = "", *, option: bool = False) -> Path:
     raise LockError(f"no {wanted} in {begin} or any folder above it", _way_to_a_lock(begin))
 
 
+def state_path(project: Path, *names: str) -> Path:
+    """Return ``.envbuild/names…`` of a project, whether it is there or not.
+
+    Raises:
+        UsageError: one of these folders is a link: what is written, or removed, would be elsewhere.
+    """
+    path = project / STATE_FOLDER
+    for name in ("", *names):
+        path /= name
+        if path.is_symlink():
+            raise UsageError(f"{path} is a link, which envbuild does not follow", f"remove it: rm {path}")
+    return path
+
+
 def near_spec(folder: Path) -> str:
     """Return the path of the nearest ``spec.yaml`` in a folder or above it, from the working directory; or nothing."""
     for place in (folder, *folder.parents):

@@ -8,19 +8,22 @@ both are removed at the end.
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envbuild.core.fs import folder_below
 from envbuild.core.redact import MASK
 from envbuild.difference.bisect import Answer, search
 from envbuild.difference.toggles import Plan, Setting, plan
+from envbuild.engine.protocol import Mount
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lockfile import model as locks
-from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.diff import DiffResult
 from envbuild.operations.events import BisectStep, Events
@@ -41,7 +44,9 @@ BuildImage = Callable[[Path], "ImageRecord"]
 Connect = Callable[[], "DockerEngine"]
 
 
-def bisect(result: DiffResult, *, connect: Connect, build: BuildImage, events: Events) -> Answer:
+def bisect(
+    result: DiffResult, *, connect: Connect, build: BuildImage, events: Events, mounts: Sequence[Mount] = ()
+) -> Answer:
     """Find the field that flips A's result to B's.
 
     Args:
@@ -49,6 +54,7 @@ def bisect(result: DiffResult, *, connect: Connect, build: BuildImage, events: E
         connect: returns the engine; called once it is needed.
         build: for locks whose image the engine lacks.
         events: receives a ``BisectStep`` for each run.
+        mounts: what may be mounted from outside the project if a record says so.
 
     Raises:
         UsageError: the runs have no results that differ, or A cannot be run again.
@@ -56,6 +62,8 @@ def bisect(result: DiffResult, *, connect: Connect, build: BuildImage, events: E
     a, b, difference = result.a, result.b, result.difference
     if difference.outcome != "different":
         raise UsageError(f"--bisect: the results do not differ: {difference.verdict}", "name two other runs")
+    for side in (a, b):
+        recorded_mounts(side.record.options.mounts, a.project, mounts)
     texts = Texts((a, b))
     digests = {digest for record in (a.record, b.record) for digest in _digests(record)}
     available = {digest for digest in digests if texts.content(digest) is not None}
@@ -63,7 +71,7 @@ def bisect(result: DiffResult, *, connect: Connect, build: BuildImage, events: E
     planned = plan(a.record, b.record, gather_context(a, b), available, ranking)
     if planned.impossible:
         raise UsageError(f"--bisect: run {a.record.id[:10]} cannot be run again: {planned.impossible}")
-    with _Bench(a, b, texts, connect, build) as bench:
+    with _Bench(a, b, texts, connect, build, mounts) as bench:
         return _run_search(planned, a.record, b.record, bench.run, events)
 
 
@@ -125,12 +133,16 @@ class _Bench:
         a, b: the runs.
         texts: content of files.
         connect, build: as ``bisect`` has them.
+        allowed: its ``mounts``.
     """
 
-    def __init__(self, a: Side, b: Side, texts: Texts, connect: Connect, build: BuildImage) -> None:
+    def __init__(
+        self, a: Side, b: Side, texts: Texts, connect: Connect, build: BuildImage, allowed: Sequence[Mount]
+    ) -> None:
+        self._allowed = allowed
         self._a, self._b, self._texts = a, b, texts
         self._connect, self._build = connect, build
-        self._folder = a.project / STATE_FOLDER / f"bisect-{history.new_id()}"
+        self._folder = state_path(a.project, f"bisect-{history.new_id()}")
         self._images: dict[str, _Image] = {}
         self._engine: DockerEngine | None = None
         self._number = 0
@@ -184,7 +196,7 @@ class _Bench:
             verbatim=True,
             directory=image.path.parent / below,
             environment=_unmasked(setting.environment),
-            mounts=(*self._copy.mounts, *(parse.parse_mount(text, Path("/")) for text in options.mounts)),
+            mounts=(*self._copy.mounts, *recorded_mounts(options.mounts, self._a.project, self._allowed)),
             network=options.network,
             cpus=options.cpus,
             cpuset=options.cpuset,
@@ -203,20 +215,10 @@ class _Bench:
         """Remove what earlier runs made, and put files as they were."""
         for path in self._made:
             if path not in files:
-                with suppress(OSError):
-                    (copy / path).unlink()
+                _put(copy, path, None)
         for path, digest in files.items():
-            place = copy / path
-            if ".." in Path(path).parts or any(path == name or path.startswith(f"{name}/") for name in self._inputs):
-                continue
-            content = None if digest is None else self._texts.content(digest)
-            if content is None:
-                place.unlink(missing_ok=True)
-                continue
-            place.parent.mkdir(parents=True, exist_ok=True)
-            if place.is_symlink():
-                place.unlink()
-            place.write_bytes(content)
+            if not any(path == name or path.startswith(f"{name}/") for name in self._inputs):
+                _put(copy, path, None if digest is None else self._texts.content(digest))
 
     def _engine_for(self) -> DockerEngine:
         if self._engine is None:
@@ -259,6 +261,45 @@ class _Bench:
             error.message = f"--bisect: the image of run {side.record.id[:10]} cannot be built: {error.message}"
             raise
         return _Image(lock=lock, path=path, reference=built.reference, config=built.config)
+
+
+def recorded_mounts(texts: Sequence[str], project: Path, allowed: Sequence[Mount]) -> tuple[Mount, ...]:
+    """Return the mounts that a record names.
+
+    Args:
+        texts: ``options.mounts`` of the record.
+        project: what is inside it may be mounted, but for envbuild's own folder, and ``.git`` only read-only.
+        allowed: what the caller allows beside it; a record may be anybody's, and ``/`` is a path too.
+
+    Raises:
+        UsageError: another mount, or a source that does not exist.
+    """
+    from envbuild.runs.options import parse_mount
+
+    found = tuple(parse_mount(text, Path("/")) for text in texts)
+    own = project.resolve()
+    for text, mount in zip(texts, found, strict=True):
+        place = mount.source.resolve()
+        top = place.relative_to(own).parts[:1] if place.is_relative_to(own) else ()
+        inside = top and top != (STATE_FOLDER,) and (top != (".git",) or mount.read_only)
+        if not inside and mount not in allowed:
+            raise UsageError(
+                f"--bisect: the record mounts {mount.source} at {mount.target}; a record is not trusted with this",
+                f"if it is right, allow it: --mount {shlex.quote(text)}",
+            )
+    return found
+
+
+def _put(copy: Path, path: str, content: bytes | None) -> None:
+    """Write a file of a copy, or remove it (None). A folder in its path that is a link is not followed: left alone."""
+    *above, name = path.split("/")
+    with suppress(OSError, ValueError), folder_below(copy, *above, make=content is not None) as folder:
+        if content is None or (folder / name).is_symlink():
+            (folder / name).unlink(missing_ok=True)
+        if content is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(folder / name, flags, 0o666), "wb") as stream:
+                stream.write(content)
 
 
 def _outputs(project: Path) -> Collection[str]:

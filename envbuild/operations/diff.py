@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core.fs import read_regular
 from envbuild.core.text import script_in
 from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
@@ -92,7 +93,7 @@ def find_side(name: str, project: Path) -> Side:
         return Side(record=history.find_run(project, name), project=project)
     file = path / "record.json" if path.is_dir() else path
     try:
-        record = loads(file.read_bytes(), str(file))
+        record = loads(read_regular(file, history.LIMIT), str(file))
     except OSError as error:
         raise RecordError(f"cannot read {file}: {error.strerror}", "name a run, or the folder of one") from None
     parents = file.absolute().parents

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import folder_below, read_regular
 from envbuild.operations.events import Events, MoreRuns
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.runs.repeat import trace_variables
@@ -99,8 +100,10 @@ def _sources(project: Path, record: Record) -> dict[str, str]:
         files.setdefault(record.script.path, record.script.sha256)
     for path, digest in files.items():
         try:
-            data = (project / path).read_bytes()
-        except OSError:
+            *above, name = path.split("/")
+            with folder_below(project, *above) as folder:
+                data = read_regular(folder / name, TEXT, follow=False)
+        except (OSError, ValueError):
             continue
         if sha256_bytes(data) == digest:
             found[path] = data.decode("utf-8", "replace")
@@ -160,9 +163,7 @@ def _masks(run: Repeated) -> printed.Masks:
 def _compare(name: str, before: Path, after: Path) -> TextDifference | None:
     """Return the first line at which two texts differ; None if they are no texts, equal, or too large."""
     try:
-        if max(before.stat().st_size, after.stat().st_size) > TEXT or before.is_symlink() or after.is_symlink():
-            return None
-        lines = [path.read_bytes().decode().splitlines() for path in (before, after)]
+        lines = [read_regular(path, TEXT, follow=False).decode().splitlines() for path in (before, after)]
     except (OSError, UnicodeDecodeError):
         return None
     for number in range(max(map(len, lines))):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from envbuild import __version__
 from envbuild.core.digest import sha256_file, sha256_json
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import atomic_file, folder_below, read_regular
 from envbuild.errors import LockError, SpecError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import STATE_FOLDER, locks_in
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from envbuild.spec.model import Spec
 
 _HEAD = re.compile(rb"# Written by envbuild from (pylock\.[a-z0-9_-]{1,64}\.toml);")
+_MEMORY = "fresh.json"
+_LARGEST_MEMORY = 1 << 16
 _WHEELS = "/*.whl"
 """What a folder of wheels is called among a lock's inputs, after its name."""
 
@@ -130,7 +132,8 @@ def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[st
 def known_fresh(spec: Path, lock: Lock) -> bool:
     """Whether a lock is known to be what a spec and its files ask for; False also if that is yet to be found out."""
     try:
-        remembered = json.loads(_memory(spec).read_bytes())
+        with folder_below(spec.parent, STATE_FOLDER) as folder:
+            remembered = json.loads(read_regular(folder / _MEMORY, _LARGEST_MEMORY, follow=False))
         if remembered["envbuild"] != __version__ or remembered["sha256"] != sha256_file(spec):
             return False
         known = {spec.name: remembered["meaning"]}
@@ -138,7 +141,7 @@ def known_fresh(spec: Path, lock: Lock) -> bool:
             # What the command line chose is in the lock only.
             if not name.startswith("--") and locked != (known.get(name) or _digest(spec.parent, name)):
                 return False
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
     return True
 
@@ -148,10 +151,13 @@ def remember_fresh(spec: Path, sha256: str, lock: Lock) -> None:
 
     Only where runs are recorded already: a build alone leaves no folder in the project.
     """
-    if spec.with_name(STATE_FOLDER).is_dir():
-        known = {"envbuild": __version__, "meaning": lock.resolution[spec.name], "sha256": sha256}
-        with suppress(OSError):
-            atomic_write(_memory(spec), json.dumps(known).encode())
+    known = {"envbuild": __version__, "meaning": lock.resolution[spec.name], "sha256": sha256}
+    with (
+        suppress(OSError),
+        folder_below(spec.parent, STATE_FOLDER) as folder,
+        atomic_file(folder / _MEMORY, hand_over=True) as stream,
+    ):
+        stream.write(json.dumps(known).encode())
 
 
 def _is_named(path: Path, other: str, spec: Spec) -> bool:
@@ -172,10 +178,6 @@ def _owner(path: Path) -> str:
     except OSError:
         return ""
     return match[1].decode() if match else ""
-
-
-def _memory(spec: Path) -> Path:
-    return spec.with_name(STATE_FOLDER) / "fresh.json"
 
 
 def _digest(folder: Path, name: str) -> str:

@@ -79,7 +79,7 @@ def _run(side: Side, first: Side) -> Run:
 
 
 def _traces(side: Side) -> tuple[Trace, ...]:
-    return read_run(recorded.run_folder(side.project, side.record.id) / "process")
+    return read_run(recorded.process_folder(side.project, side.record.id))
 
 
 def _distance(first: Side, side: Side) -> Distance | None:

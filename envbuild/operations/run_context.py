@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.core.digest import sha256_bytes, sha256_file
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import folder_below, read_regular
 from envbuild.difference.finding import Context, Tree
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
@@ -52,7 +53,7 @@ def lock_path(side: Side) -> Path | None:
     wanted = side.record.lock.sha256
     path = side.project / Path(side.record.lock.file).name
     with suppress(OSError):
-        if sha256_file(path) == wanted:
+        if sha256_bytes(read_regular(path, locks.LIMIT)) == wanted:
             return path
     return sources.lock_file(side.project, wanted)
 
@@ -78,7 +79,9 @@ class Texts:
                 return data
         for side, path in self._paths.get(digest, ()):
             with suppress(OSError, ValueError):
-                data = (side.project / path).read_bytes()
+                *above, name = path.split("/")
+                with folder_below(side.project, *above) as folder:
+                    data = read_regular(folder / name, sources.LIMIT, follow=False)
                 if sha256_bytes(data) == digest:
                     return data
         for side, path in self._paths.get(digest, ()):
@@ -153,7 +156,7 @@ def _tree(a: Side, before: str, b: Side, after: str) -> Tree | None:
 
 def _fingerprint(side: Side) -> dict[str, str]:
     """Return what the machine computed before the program started, by part."""
-    found = fingerprint.found_in(history.run_folder(side.project, side.record.id) / "process")
+    found = fingerprint.found_in(history.process_folder(side.project, side.record.id))
     parts = found.get("parts") if found else None
     if not isinstance(parts, dict):
         return {}

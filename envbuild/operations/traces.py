@@ -20,7 +20,7 @@ def read_traces(project: Path, record: Record) -> tuple[Trace, ...]:
     from envbuild.record import history
     from envbuild.trace import compare
 
-    return tuple(compare.read_run(history.run_folder(project, record.id) / "process"))
+    return tuple(compare.read_run(history.process_folder(project, record.id)))
 
 
 def first_divergence(

@@ -67,7 +67,7 @@ def ran_of(found: Repeated, project: Path) -> Ran:
     from envbuild.verification.judge import Ran
 
     try:
-        traces = compare.read_run(history.run_folder(project, found.record.id) / "process")
+        traces = compare.read_run(history.process_folder(project, found.record.id))
     except EnvbuildError:  # the program may write there too
         traces = ()
     steps = sum(len(each.steps) for each in traces)

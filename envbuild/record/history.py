@@ -11,16 +11,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from envbuild.core.fs import atomic_file, atomic_write, read_regular
-from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
+from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.record.compare_outputs import compare, same_tensors
 from envbuild.record.model import Record, RecordError, dumps, loads
 
+PROCESS = "process"
+"""Folder of a run that is mounted at ``/run/envbuild``."""
+_NAME = "record.json"
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26
 _NAMED = 5
 """How many runs are named that begin alike."""
-_LIMIT = 256 << 20
+LIMIT = 256 << 20
 """Most bytes of a record."""
 _LOOK_BACK = 50
 """How many earlier records are read to find an equal run."""
@@ -34,8 +37,13 @@ def new_id(milliseconds: int | None = None) -> str:
 
 
 def run_folder(project: Path, identity: str) -> Path:
-    """Name the folder of one run."""
-    return project / STATE_FOLDER / "runs" / identity
+    """Name the folder of one run; raises ``UsageError`` if it, or a folder in its path, is a link."""
+    return state_path(project, "runs", identity, PROCESS).parent
+
+
+def process_folder(project: Path, identity: str) -> Path:
+    """Name the folder that guard and hook of one run write to: all that is in it may be the program's own word."""
+    return run_folder(project, identity) / PROCESS
 
 
 def save(project: Path, record: Record) -> None:
@@ -43,11 +51,14 @@ def save(project: Path, record: Record) -> None:
 
     Only a completed record waits for the disk: before and during a run that would cost the program time.
     """
-    ignore = project / STATE_FOLDER / ".gitignore"
-    if not ignore.exists():
-        atomic_write(ignore, b"*\n")
-    path = run_folder(project, record.id) / "record.json"
-    with atomic_file(path, mode=0o600, sync=record.state != "running") as stream:  # it holds the command's arguments
+    with folder_below(project, STATE_FOLDER, make=True) as folder:
+        if not os.path.lexists(folder / ".gitignore"):
+            atomic_write(folder / ".gitignore", b"*\n")
+    # It holds the command's arguments.
+    with (
+        folder_below(project, STATE_FOLDER, "runs", record.id, make=True) as folder,
+        atomic_file(folder / _NAME, mode=0o600, sync=record.state != "running", hand_over=True) as stream,
+    ):
         stream.write(dumps(record))
 
 
@@ -68,16 +79,15 @@ def find_run(project: Path, prefix: str) -> Record:
         listed = f": {', '.join(found[:_NAMED])}{more}" if found else f" in {project}"
         count = len(found) or "no"
         raise RecordError(f"{count} runs begin with {prefix!r}{listed}", "list them: envbuild runs")
-    path = run_folder(project, found[0]) / "record.json"
     try:
-        return loads(read_regular(path, _LIMIT, follow=False), str(path))
+        return _load(project, found[0])
     except OSError as error:
-        raise RecordError(f"cannot read {path}: {error.strerror}") from None
+        raise RecordError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
 def compared(project: Path, record: Record) -> dict[str, object]:
     """Compare a finished run with earlier ones of the same recipe; returns the fields to set in the record."""
-    if record.exit_code != 0 or not (record.outputs or record.outside):
+    if record.exit_code != 0 or not record.outputs:
         return {}
     nearest: dict[str, object] = {}
     for count, earlier in enumerate(_records(project)):
@@ -95,17 +105,28 @@ def compared(project: Path, record: Record) -> dict[str, object]:
 def _records(project: Path) -> Iterator[Record]:
     """Read records, newest first; damaged ones and those of other formats are passed over."""
     for name in _identities(project):
-        path = run_folder(project, name) / "record.json"
         try:
-            yield loads(read_regular(path, _LIMIT, follow=False), str(path))
+            yield _load(project, name)
         except (OSError, RecordError):
             continue
+
+
+def _load(project: Path, identity: str) -> Record:
+    """Read one record; raises ``OSError``, and ``RecordError`` for one that is damaged or another run's."""
+    with folder_below(project, STATE_FOLDER, "runs", identity) as folder:
+        data = read_regular(folder / _NAME, LIMIT, follow=False)
+    path = project / STATE_FOLDER / "runs" / identity / _NAME
+    record = loads(data, str(path))
+    if record.id != identity:
+        raise RecordError(f"{path}: id: expected {identity}, found {record.id}")
+    return record
 
 
 def _identities(project: Path) -> list[str]:
     """List run identities, newest first."""
     try:
-        names = os.listdir(project / STATE_FOLDER / "runs")  # noqa: PTH208 - names are all that is needed
+        with folder_below(project, STATE_FOLDER, "runs") as folder:
+            names = os.listdir(folder)  # noqa: PTH208 - names are all that is needed
     except OSError:
         return []
     return sorted((name for name in names if len(name) == _LENGTH and set(name) <= set(_ALPHABET)), reverse=True)

@@ -5,6 +5,8 @@ Written as JSON; ``record_schema`` is its published description. Meaning of ever
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -17,6 +19,7 @@ from envbuild.host.facts import GpuFacts, HostFacts
 from envbuild.record.processes import ParameterSet, ProcessRecord, ReadFile
 
 FORMAT = 2
+_MOUNT = re.compile(r"/.*:/.*:(?:ro|rw)", re.DOTALL)
 
 RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -24,6 +27,7 @@ Blake3 = Sha256
 Digest128 = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")]
 State = Literal["running", "finished", "refused", "interrupted", "failed"]
+VerdictSource = Literal["", "pipe", "file"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
 """What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
 was switched off or never ran. Empty while a program has not been started."""
@@ -166,7 +170,7 @@ class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
-    """A file after the run: of the workspace, or outside of it.
+    """A file of the workspace after the run.
 
     Attributes:
         sha256: of a link: of its target's name; None if unreadable.
@@ -197,15 +201,14 @@ class Record(_Value, frozen=True, kw_only=True):
         inputs: BLAKE3 of the manifest of each input, from the lock.
         input_changes: what happened to inputs during the run, a sentence each.
         problem: what failed, if it was not the program.
+        verdict_source: how the verdict came: ``pipe``, which the program cannot write to; ``file``, which it can; empty
+            without a verdict.
         parameters: what argument parsers gave the program, defaults included, secrets masked.
         configs, modules: files of the project that its processes read as configuration or loaded as code.
         reads: other files of the project that its processes read and that are no declared inputs.
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
-        outside: files outside the project that the program left: in the container's own layer, in memory, in folders
-            mounted to be written. Caches and locks of tools are not among them. Paths are those in the container.
-        outside_left_out: what of that was not looked at, a sentence each.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
         same_bits_as: newest earlier run of the same recipe with equal outputs.
         same_tensors_in: files whose bytes differ from that run's, but not what they hold.
@@ -237,6 +240,7 @@ class Record(_Value, frozen=True, kw_only=True):
     host: HostFacts | None = None
     verified: Verified = ""
     verdict: GuardVerdict | None = None
+    verdict_source: VerdictSource = ""
     processes: tuple[ProcessRecord, ...] = ()
     parameters: tuple[ParameterSet, ...] = ()
     configs: tuple[ReadFile, ...] = ()
@@ -245,8 +249,6 @@ class Record(_Value, frozen=True, kw_only=True):
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()
-    outside: tuple[Output, ...] = ()
-    outside_left_out: tuple[str, ...] = ()
     metrics: dict[str, tuple[Point, ...]] = {}
     metric_sources: dict[str, str] = {}
     same_bits_as: str = ""
@@ -274,7 +276,25 @@ def loads(data: bytes, source: str = "record") -> Record:
         raise RecordError(
             f"{source}: format: expected {FORMAT}, found {record.format}", "read it with the envbuild that wrote it"
         )
+    for field, path in _paths(record):
+        if path.startswith("/") or not path or "\0" in path or ".." in path.split("/"):
+            raise RecordError(f"{source}: {field}: expected a path in the project, found {path!r}")
+    if "/" in record.lock.file or record.lock.file == ".":
+        raise RecordError(f"{source}: lock.file: expected the name of a file, found {record.lock.file!r}")
+    for number, mount in enumerate(record.options.mounts):
+        if not _MOUNT.fullmatch(mount):
+            raise RecordError(f"{source}: options.mounts[{number}]: expected /SOURCE:/TARGET:ro or rw, found {mount!r}")
     return record
+
+
+def _paths(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield the field and path of each file that may be read, written or removed because a record names it."""
+    yield "lock.file", record.lock.file
+    if record.script:
+        yield "script.path", record.script.path
+    yield from ((f"outputs[{number}].path", output.path) for number, output in enumerate(record.outputs))
+    yield from ((f"deleted[{number}]", path) for number, path in enumerate(record.deleted))
+    yield from (("inputs", path) for path in record.inputs)
 
 
 def record_schema() -> dict[str, Any]:

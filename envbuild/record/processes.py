@@ -6,6 +6,7 @@ several of them name become one list each; the rest becomes one ``ProcessRecord`
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
@@ -308,6 +309,15 @@ def _place(process: dict[str, Any]) -> tuple[str, int]:
 def _below(path: str, inputs: Sequence[str]) -> bool:
     names = [name.strip("/") for name in inputs]
     return any(path == name or path.startswith(f"{name}/") for name in names)
+
+
+def json_table(data: bytes | None) -> dict[str, Any] | None:
+    """Parse a JSON object that a program could have damaged; None if it did."""
+    try:
+        value = json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def encodable(value: Any) -> Any:

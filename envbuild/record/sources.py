@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import atomic_file
+from envbuild.core.fs import atomic_file, folder_below, read_regular
 from envbuild.core.redact import holds_secret
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record.model import Record
@@ -25,6 +24,7 @@ from envbuild.record.model import Record
 LIMIT = 1 << 20
 """Bytes of the largest source that is kept."""
 
+_LARGEST_LOCK = 16 << 20
 _LOCKS, _SOURCES = "locks", "sources"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -44,15 +44,13 @@ def keep_sources(project: Path, record: Record, workspace: Path | None = None) -
         record: of the run: at its end, or at its start for the script.
         workspace: the copy of the project that the program works in, if it does.
     """
-    folder = workspace or project
     code = [(file.path, file.sha256) for file in record.modules]
     code += [(record.script.path, record.script.sha256)] if record.script else []
     settings = [(file.path, file.sha256) for file in record.configs]
     for files, names_count in ((code, False), (settings, True)):
         for path, digest in files:
-            inside = not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
-            if digest is not None and inside and not _place(project, _SOURCES, digest).exists():
-                _keep_source(folder / path, project, digest, names_count=names_count)
+            if digest is not None and not _place(project, _SOURCES, digest).exists():
+                _keep_source(workspace or project, path, project, digest, names_count=names_count)
 
 
 def lock_file(project: Path, sha256: str) -> Path | None:
@@ -65,42 +63,30 @@ def source(project: Path, sha256: str) -> bytes | None:
     return _read(project, _SOURCES, sha256)
 
 
-def _keep_source(path: Path, project: Path, digest: str, *, names_count: bool) -> None:
-    with suppress(OSError):
-        if not path.is_file() or path.stat().st_size > LIMIT:
-            return
-        data = path.read_bytes()
+def _keep_source(folder: Path, path: str, project: Path, digest: str, *, names_count: bool) -> None:
+    """Keep a file that a program says it has read; without following links, which the program may have made."""
+    *above, name = path.split("/")
+    with suppress(OSError, ValueError), folder_below(folder, *above) as place:
+        data = read_regular(place / name, LIMIT, follow=False)
         if sha256_bytes(data) == digest and not holds_secret(data.decode("utf-8", "replace"), names=names_count):
             _keep(project, _SOURCES, digest, data)
 
 
 def _keep(project: Path, kind: str, digest: str, data: bytes) -> None:
-    path = _place(project, kind, digest)
-    if path.exists():
-        return
-    _make(project, path.parent)
-    with atomic_file(path, mode=0o600 if kind == _SOURCES else 0o644, sync=False) as stream:
-        stream.write(data)
-    _own(project, (path,))
-
-
-def _make(project: Path, folder: Path) -> None:
-    """Make a folder that belongs to whom the project belongs."""
-    if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True)
-        _own(project, (folder.parent, folder))
-
-
-def _own(project: Path, paths: Iterable[Path]) -> None:
-    if os.geteuid() == 0:
-        owner = project.stat()
-        for path in paths:
-            os.chown(path, owner.st_uid, owner.st_gid)
+    name = _place(project, kind, digest).name
+    with folder_below(project, STATE_FOLDER, kind, make=True) as folder:
+        if os.path.lexists(folder / name):
+            return
+        mode = 0o600 if kind == _SOURCES else 0o644
+        with atomic_file(folder / name, mode=mode, sync=False, hand_over=True) as stream:
+            stream.write(data)
 
 
 def _read(project: Path, kind: str, digest: str) -> bytes | None:
+    name = _place(project, kind, digest).name
     try:
-        data = _place(project, kind, digest).read_bytes()
+        with folder_below(project, STATE_FOLDER, kind) as folder:
+            data = read_regular(folder / name, _LARGEST_LOCK if kind == _LOCKS else LIMIT, follow=False)
     except OSError:
         return None
     return data if sha256_bytes(data) == digest else None

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount, OwnFiles
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount
 from envbuild.errors import UsageError
 from envbuild.host.probe import lacks_gpu_driver
 from envbuild.lockfile import layout
+from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 from envbuild.runs import gpus as run_gpus
@@ -18,14 +19,11 @@ from envbuild.runs import gpus as run_gpus
 if TYPE_CHECKING:
     from envbuild.runs.request import RunRequest
 
+EMPTY = "empty"
+"""Folder below ``.envbuild`` in which nothing is."""
 HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file system of its own
 USER = "envbuild"
 """Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
-
-_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
-"""Without a network there is no other interface; libraries that look for one otherwise give up."""
-_UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
-"""``mpirun`` of Open MPI up to 4, and of 5, binds two processes to one core each: fewer than the lock has threads."""
 
 
 def container_run(
@@ -36,9 +34,8 @@ def container_run(
     owner: tuple[int, int],
     gpus: Gpus | None,
     tap: Callable[[bytes], None] | None = None,
-    ended: Callable[[OwnFiles], None] | None = None,
 ) -> ContainerRun:
-    """Describe the container to run; ``tap`` sees its standard output, ``ended`` its own files at the end."""
+    """Describe the container to run; ``tap`` sees its standard output."""
     return ContainerRun(
         image=request.image,
         command=tuple(command),
@@ -58,7 +55,6 @@ def container_run(
         watcher=request.watcher,
         tap=tap,
         hostname=request.hostname,
-        ended=ended,
     )
 
 
@@ -103,9 +99,6 @@ def gpu_option(request: RunRequest) -> str:
 def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str, str]:
     """Return the variables of this run that are not locked; none of them may matter to a result."""
     added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
-    if (request.network or request.lock.run.network) == "none":
-        added |= _LOOPBACK
-    added |= _UNBOUND
     if tty:
         added["TERM"] = os.environ.get("TERM", "xterm")
     if not request.controls:
@@ -129,7 +122,7 @@ def _mounts(request: RunRequest, folder: Path) -> tuple[Mount, ...]:
             raise UsageError(f"the input {entry.path} of {request.lock_path.name} does not exist in {project}")
         mounts.append(Mount(source=source, target=f"{layout.WORKSPACE}/{entry.path.strip('/')}", read_only=True))
     mounts.append(Mount(source=folder, target=layout.RUN_DIR))
-    return (*mounts, *_version_control(request), *request.mounts)
+    return (*mounts, *_version_control(request), *_own_state(request), *request.mounts)
 
 
 def _version_control(request: RunRequest) -> Iterator[Mount]:
@@ -137,7 +130,19 @@ def _version_control(request: RunRequest) -> Iterator[Mount]:
 
     A link cannot be protected so, and the caller may mount something else there. A copy of the project has its own.
     """
-    path, target = request.project / ".git", f"{layout.WORKSPACE}/.git"
-    chosen = any(mount.target.rstrip("/") == target for mount in request.mounts)
-    if request.workspace is None and not chosen and path.exists() and not path.is_symlink():
-        yield Mount(source=path, target=target, read_only=True)
+    path = request.project / ".git"
+    if _is_own(request, path.name) and path.exists() and not path.is_symlink():
+        yield Mount(source=path, target=f"{layout.WORKSPACE}/.git", read_only=True)
+
+
+def _own_state(request: RunRequest) -> Iterator[Mount]:
+    """Yield the empty folder that the program finds in the place of envbuild's own: records are not its to change."""
+    if _is_own(request, STATE_FOLDER):
+        empty = request.project / STATE_FOLDER / EMPTY
+        yield Mount(source=empty, target=f"{layout.WORKSPACE}/{STATE_FOLDER}", read_only=True)
+
+
+def _is_own(request: RunRequest, name: str) -> bool:
+    """Whether the program sees a folder of the project itself, not of a copy, and the caller mounts nothing there."""
+    target = f"{layout.WORKSPACE}/{name}"
+    return request.workspace is None and not any(mount.target.rstrip("/") == target for mount in request.mounts)

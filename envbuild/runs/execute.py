@@ -6,7 +6,6 @@ files are the caller's. A record is on disk before the program starts and is com
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -19,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from envbuild.core.digest import sha256_file
-from envbuild.core.fs import read_foreign
+from envbuild.core.digest import sha256_file, sha256_stream
+from envbuild.core.fs import folder_below, open_regular, read_foreign
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EnvbuildError, UsageError
@@ -29,13 +28,13 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, processes, sources
 from envbuild.record.git import git_state
-from envbuild.record.model import GuardVerdict, LockFacts, Options, Output, Record, Script, recipe, verified
+from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, workspace
-from envbuild.runs.container import chosen_gpus, container_run, gpu_option
-from envbuild.runs.outside import Outside
+from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.results import metrics, tensors
 from envbuild.runs.results.lines import StdoutCapture
+from envbuild.runs.verdict import Heard, VerdictPipe
 
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
@@ -61,11 +60,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     owner = caller_ids(os.environ)
     gpus = chosen_gpus(request, engine)
     record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
-    folder = history.run_folder(request.project, record.id) / "process"
+    folder = history.process_folder(request.project, record.id)
     tap = StdoutCapture()
-    around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
-    container = container_run(request, record, command, folder, owner, gpus, tap.feed, around.look_inside)
-    around.targets = tuple(mount.target for mount in container.mounts)
+    container = container_run(request, record, command, folder, owner, gpus, tap.feed)
     _make_folders(request.project, folder, owner)
     fingerprint.pass_to_container(request.lock_path, request.lock, folder)
     history.save(request.project, record)
@@ -73,25 +70,27 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     sources.keep_sources(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.mounted, inputs)
-    around.look_first()
     facts = _Facts(request.project, record, engine)
     changed: dict[str, Any] = {}
+    heard = Heard()
     try:
-        code = engine.run_container(container)
+        with VerdictPipe(folder, owner) as pipe:
+            try:
+                code = engine.run_container(container)
+            finally:
+                heard = pipe.read()
         changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
     except BaseException as error:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise
     finally:
+        changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
         changed |= facts.result() | _observations(folder, inputs, request.mounted)
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.mounted, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
-        changed["outside"], changed["outside_left_out"] = around.look_last(
-            _table(read_foreign(folder / "memory.json", _FILE)) or {}
-        )
         made = {output.path for output in changed["outputs"] if output.change == "created"}
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
         changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())
@@ -200,10 +199,13 @@ def _script(project: Path, path: Path | None) -> Script | None:
 
 def _make_folders(project: Path, folder: Path, owner: tuple[int, int]) -> None:
     """Make the folder that guard and hook write to and all above it, owned by the caller."""
-    folder.mkdir(parents=True)
-    if owner[0] != os.getuid():
-        for path in (folder, folder.parent, folder.parent.parent, project / STATE_FOLDER):
-            os.chown(path, *owner)
+    names = folder.relative_to(project).parts
+    with folder_below(project, *names[:-1], make=True, owner=owner) as above:
+        (above / names[-1]).mkdir()
+        if owner[0] != os.getuid():
+            os.chown(above / names[-1], *owner, follow_symlinks=False)
+    with folder_below(project, STATE_FOLDER, EMPTY, make=True, owner=owner):
+        pass
 
 
 def _keep_fingerprint(request: RunRequest, identity: str, folder: Path, owner: tuple[int, int]) -> None:
@@ -214,7 +216,7 @@ def _keep_fingerprint(request: RunRequest, identity: str, folder: Path, owner: t
     with suppress(EnvbuildError, OSError):
         fingerprint.record_first(request.lock_path, request.lock, found, identity)
         if owner[0] != os.getuid():
-            os.chown(fingerprint.path_of(request.lock_path), *owner)
+            os.chown(fingerprint.path_of(request.lock_path), *owner, follow_symlinks=False)
 
 
 def _read_tensors(
@@ -260,15 +262,13 @@ class _Facts:
 
 
 def _observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
-    """Read what guard and hook left: the verdict, and one file per Python process."""
-    verdict = _verdict(_table(read_foreign(folder / "verdict.json", _FILE)))
+    """Read what the hook left: one file per Python process. It is the program's own word."""
     found, left = [], _PROCESSES
     for path in sorted(folder.glob("process-*.json"))[:_MOST_PROCESSES]:
         data = read_foreign(path, min(_FILE, left))
         left -= len(data or b"")
-        found.append(_table(data))
+        found.append(processes.json_table(data))
     return {
-        "verdict": verdict,
         **processes.facts([each for each in found if each is not None], inputs, FileDigests(project)),
     }
 
@@ -286,30 +286,17 @@ class FileDigests:
             return None
         try:
             file = (self.project / path).resolve()
-            status = file.stat()
-            if not file.is_relative_to(self.project) or (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+            if not file.is_relative_to(self.project):
                 return None
-            self.left -= size
-            return sha256_file(file)
+            *above, name = file.relative_to(self.project).parts
+            with folder_below(self.project, *above) as folder, open_regular(folder / name, follow=False) as stream:
+                status = os.fstat(stream.fileno())
+                if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+                    return None
+                self.left -= size
+                return sha256_stream(stream)
         except (OSError, ValueError, RuntimeError):  # a name that is none, a circle of links
             return None
-
-
-def _verdict(table: dict[str, Any] | None) -> GuardVerdict | None:
-    """Return the guard's verdict; None for what the guard did not write."""
-    try:
-        return msgspec.convert(processes.encodable(table), GuardVerdict | None)
-    except msgspec.ValidationError:
-        return None
-
-
-def _table(data: bytes | None) -> dict[str, Any] | None:
-    """Parse a JSON object the program could have damaged; None if it did."""
-    try:
-        value = json.loads(data or b"")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _problem(error: BaseException) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.core.fs import atomic_write, locked, read_foreign
+from envbuild.core.fs import atomic_write, folder_below, locked, read_foreign, read_regular
 from envbuild.core.types import prepare_types
 from envbuild.errors import LockError
 from envbuild.lockfile.discovery import STATE_FOLDER
@@ -87,7 +87,7 @@ def load(lock_path: Path, lock: Lock) -> Fingerprint | None:
     """
     path = path_of(lock_path)
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Fingerprint)
+        found = msgspec.json.decode(read_regular(path, _LIMIT), type=Fingerprint)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
@@ -132,7 +132,7 @@ def record_first(lock_path: Path, lock: Lock, found: Mapping[str, Any], run: str
     except (KeyError, TypeError, msgspec.ValidationError):
         return ()
     path = path_of(lock_path)
-    with locked(path.parent / STATE_FOLDER / f"{path.name}.lock"):
+    with folder_below(path.parent, STATE_FOLDER, make=True) as folder, locked(folder / f"{path.name}.lock"):
         recorded = load(lock_path, lock)
         if recorded is None:
             now = datetime.now(timezone.utc).isoformat(timespec="seconds").replace("+00:00", "Z")

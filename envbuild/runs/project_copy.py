@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.core.fs import clone
+from envbuild.core.fs import clone, open_regular
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
 from envbuild.lockfile.layout import WORKSPACE
@@ -187,7 +187,7 @@ def remove_copy(target: Path) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with source.open("rb") as original, target.open("xb") as copy:
+    with open_regular(source, follow=False) as original, target.open("xb") as copy:
         if not clone(original, copy):
             shutil.copyfileobj(original, copy, 1 << 20)
     _like(source, target)

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, Literal, Protocol
 
 from envbuild.engine.protocol import ContainerRunner
-from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.lockfile.discovery import state_path
 from envbuild.lockfile.model import Lock
 from envbuild.record import history
 from envbuild.record.model import Record
@@ -326,15 +326,15 @@ def _end(left: Collection[Future[Repeated | None]], active: dict[int, Output]) -
 
 
 def scratch_folder(project: Path, identity: str) -> Path:
-    """Name the folder for copies and logs of one verification."""
-    return project / STATE_FOLDER / "verify" / identity
+    """Name the folder for copies and logs of one verification; raises ``UsageError`` if a link is in its path."""
+    return state_path(project, "verify", identity)
 
 
 def forget_values(project: Path, records: Sequence[Record], limit: int) -> None:
     """Remove the step traces of all runs but the first, if they are larger than ``limit`` bytes: they are equal."""
     for record in records[1:]:
-        for path in (history.run_folder(project, record.id) / "process").glob("trace-*.bin"):
-            if path.stat().st_size > limit:
+        for path in (history.process_folder(project, record.id)).glob("trace-*.bin"):
+            if path.lstat().st_size > limit:
                 path.unlink()
 
 

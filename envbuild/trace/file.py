@@ -6,6 +6,7 @@ was killed leaves an incomplete last frame, which is reported and is no error.
 
 from __future__ import annotations
 
+import os
 import struct
 from array import array
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from zlib import crc32
 
 import msgspec
 
+from envbuild.core.fs import open_regular
 from envbuild.errors import UsageError
 
 FORMAT = 1
@@ -152,7 +154,7 @@ class Trace:
                 found = number, start, size
         if found is None or not self._unchanged_since(step, place, found[0]):
             return None
-        with self.path.open("rb") as stream:
+        with open_regular(self.path, follow=False) as stream:
             stream.seek(found[1])
             return stream.read(found[2])
 
@@ -175,7 +177,7 @@ def read(path: Path) -> Trace:
         TraceError: not a trace, or of a format that this version does not know; it cannot be read.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path, follow=False) as stream:
             if stream.read(len(MAGIC)) != MAGIC:
                 raise TraceError(f"{path}: not a step trace: expected it to begin with {MAGIC.decode().strip()}")
             return _Reader(path, stream).read()
@@ -186,7 +188,7 @@ def read(path: Path) -> Trace:
 class _Reader:
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self.path, self.stream = path, stream
-        self.size = path.stat().st_size
+        self.size = os.fstat(stream.fileno()).st_size
         self.head = _Head(format=FORMAT, process="", pid=0)
         self.groups: dict[int, Group] = {}
         self.steps: list[Step] = []

@@ -112,6 +112,24 @@ def test_the_program_reads_the_repository_and_cannot_write_it(project: Project) 
     assert project.must("run", "-q", "t.py").out == "ref: refs/heads/work\n30\n30\n16\n"
 
 
+def test_a_program_cannot_write_its_own_verdict_or_see_records(project: Project) -> None:
+    """The verdict came over a pipe before the program was there. It has no capability but root's three for files."""
+    project.write(
+        "t.py",
+        "import json, os\nprint(os.listdir('.envbuild'), 'verdict.pipe' in os.listdir('/run/envbuild'))\n"
+        "status = dict(line.split(':\\t') for line in open('/proc/self/status') if ':\\t' in line)\n"
+        "print(status['NoNewPrivs'].strip(), int(status['CapBnd'], 16) & ~0b1011)\n"
+        "open('/run/envbuild/verdict.json', 'w').write(json.dumps({'ok': False}))\n"
+        "try:\n    open('.envbuild/x', 'w')\nexcept OSError as error:\n    print(error.errno)\n",
+    )
+    caller: dict[str, Any] = {"SUDO_UID": "12345", "SUDO_GID": "54321"} if os.geteuid() == 0 else {}
+    project.folder.chmod(0o777)
+    for ids in ({}, caller):
+        assert project.must("run", "-q", "t.py", **ids).out == "[] False\n1 0\n30\n"
+        (newest, *_) = project.must("runs", "--json").json
+        assert (newest["verified"], newest["verdict_source"]) == ("yes", "pipe")
+
+
 def test_every_run_is_recorded(project: Project) -> None:
     """A record states what ran and its result; ``runs`` lists it, ``show`` prints it, an equal run is recognised."""
     project.write("t.py", "import random\nopen('o', 'w').write(str(random.random()))\n")

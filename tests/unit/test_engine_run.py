@@ -132,9 +132,9 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert host.pop("Mounts") == [{"Type": "bind", "Source": "/a:b", "Target": "/w", "ReadOnly": True}]
     assert host == {
         "AutoRemove": True, "Init": True, "NetworkMode": "none", "LogConfig": {"Type": "none"}, "ShmSize": 5,
-        "SecurityOpt": ["label=disable"], "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"},
-        "ExtraHosts": ["envbuild:127.0.0.1"], "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9,
-        "ConsoleSize": [25, 80],
+        "SecurityOpt": ["label=disable", "no-new-privileges"], "CapDrop": ["ALL"], "PidsLimit": 32_768,
+        "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"},
+        "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9, "ConsoleSize": [25, 80],
     }  # fmt: skip
     assert config == {
         "Image": "t:1", "Cmd": ["python", "x"], "Env": ["NVIDIA_VISIBLE_DEVICES=void", "A=1"], "User": "7:8",
@@ -147,10 +147,18 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert "Entrypoint" not in bare
     assert bare["User"] == ""
     assert "Memory" not in bare["HostConfig"]
-    bridged = container_config(ContainerRun(image="t", network="bridge"), init=True, rootless=False, shm_size=5)
-    assert "ExtraHosts" not in bridged["HostConfig"]
-    seen = container_config(ContainerRun(image="t", ended=print), init=True, rootless=False, shm_size=5)
-    assert not seen["HostConfig"]["AutoRemove"]
+
+
+@pytest.mark.parametrize(
+    ("user", "rootless", "kept"), [("0:0", False, True), ("7:8", True, True), ("7:8", False, False)]
+)
+def test_capabilities_are_dropped_but_for_what_root_needs_for_files(user: str, rootless: bool, kept: bool) -> None:
+    """A program has no capability; as root, also a rootless engine's, it may handle files of any owner."""
+    host = container_config(ContainerRun(image="t", user=user), init=True, rootless=rootless, shm_size=1)["HostConfig"]
+    assert host["CapDrop"] == ["ALL"]
+    assert host.get("CapAdd") == (["CHOWN", "DAC_OVERRIDE", "FOWNER"] if kept else None)
+    assert "no-new-privileges" in host["SecurityOpt"]
+    assert ("PidsLimit" in host) is not rootless
 
 
 def test_an_exit_is_a_number_with_a_reason() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.core.fs import atomic_file, atomic_write, locked, read_foreign
+from envbuild.core.fs import atomic_file, atomic_write, folder_below, locked, read_foreign, read_regular
 
 
 def _names(folder: Path) -> list[str]:
@@ -120,3 +120,31 @@ def test_only_plain_files_of_a_program_are_read(tmp_path: Path) -> None:
     for name in ("link", "zero", "pipe", "folder", "absent"):
         assert read_foreign(tmp_path / name, 5) is None
     assert read_foreign(Path("/dev/zero"), 5) is None
+
+
+def test_a_folder_below_is_reached_through_no_link(tmp_path: Path) -> None:
+    """Links, files and ".." among the names are refused by the path's own name; what is missing is made if asked."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root/link").symlink_to(tmp_path)
+    (tmp_path / "root/file").touch()
+    for names in (("link",), ("file",), ("link", "root"), ("..",), ("absent",)):
+        with pytest.raises(OSError) as refused, folder_below(tmp_path / "root", *names):  # noqa: PT011 - any
+            pass
+        assert refused.value.filename == str(tmp_path / "root" / names[0])
+    with folder_below(tmp_path / "root", "a", "b", make=True) as folder:
+        (tmp_path / "root/a").rename(tmp_path / "moved")
+        (tmp_path / "root/a").symlink_to("/")
+        with atomic_file(folder / "c") as stream:
+            stream.write(b"x")
+    assert (tmp_path / "moved/b/c").read_bytes() == b"x"
+    with pytest.raises(FileNotFoundError) as missing, folder_below(tmp_path / "moved", "b") as folder:
+        read_regular(folder / "none", 5)
+    assert missing.value.filename == str(tmp_path / "moved/b/none")
+
+
+def test_a_lock_file_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """The target, which may be anybody's, is neither made nor held."""
+    (tmp_path / "lock").symlink_to(tmp_path / "target")
+    with pytest.raises(OSError, match="symbolic"), locked(tmp_path / "lock"):
+        pass
+    assert not (tmp_path / "target").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import jsonschema
@@ -227,3 +228,21 @@ ALLOWED = verdict(
 def test_the_summary_says_what_matters(changes: dict[str, Any], line: str) -> None:
     """One line reports how the run went and whether its bits agree with an earlier one."""
     assert summary(a_record(**changes)) == line
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"outputs": [{"path": "../x", "change": "created", "size": 1, "sha256": None}]}, "outputs[0].path"),
+        ({"deleted": ["/etc/passwd"]}, "deleted[0]"),
+        ({"inputs": {"a/../../b": "ab" * 32}}, "inputs"),
+        ({"script": {"path": "/x.py", "sha256": "ab" * 32}}, "script.path"),
+        ({"lock": {"file": "../pylock.x.toml", "sha256": "ab" * 32}}, "lock.file"),
+        ({"options": {"network": "none", "workspace": "rw", "mounts": ["x:/y:rw"]}}, "options.mounts[0]"),
+    ],
+)
+def test_a_forged_record_is_not_read(change: dict[str, Any], field: str) -> None:
+    """Whatever names a file outside the project, to be read, written or removed, makes a record unreadable."""
+    table = json.loads(dumps(a_record())) | change
+    with pytest.raises(RecordError, match=re.escape(f"x: {field}: expected")):
+        loads(json.dumps(table).encode(), "x")

@@ -22,6 +22,7 @@ from envbuild.runs import container, gpus
 from envbuild.runs import execute as stage
 from envbuild.runs.execute import caller_ids, command_line, run
 from envbuild.runs.request import RunRequest
+from envbuild.runtime.guard import gate
 from tests.support.records import verdict as guard_verdict
 from tests.support.ticks import next_tick
 
@@ -161,13 +162,12 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
         Mount(source=project, target="/workspace", read_only=True),
         Mount(source=project / "data", target="/workspace/data", read_only=True),
         Mount(source=project / ".envbuild/runs" / record.id / "process", target="/run/envbuild"),
+        Mount(source=project / ".envbuild/empty", target="/workspace/.envbuild", read_only=True),
         extra,
     )
     assert asked.environment == {
         "HOME": "/tmp/home", "USER": "envbuild", "LOGNAME": "envbuild", "ENVBUILD_RUN_ID": record.id,
-        "ENVBUILD_CONTROLS": "off", "A": "1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo",
-        "TP_SOCKET_IFNAME": "lo", "OMPI_MCA_hwloc_base_binding_policy": "none",
-        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        "ENVBUILD_CONTROLS": "off", "A": "1",
     }  # fmt: skip
     assert (asked.user, asked.network, asked.workdir) == (f"{os.getuid()}:{os.getgid()}", "none", "/workspace")
     assert (asked.memory, asked.cpus, asked.interactive, asked.tty) == (8 << 30, 1.5, True, False)
@@ -176,7 +176,6 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
         "/workspace/sub"
     )
     assert engine.asked[1].network == "bridge"
-    assert "GLOO_SOCKET_IFNAME" not in engine.asked[1].environment
 
 
 def test_what_the_program_puts_in_place_of_the_verdict_is_no_verdict(project: Path) -> None:
@@ -584,3 +583,77 @@ def test_checkpoints_that_nothing_here_reads(project: Path) -> None:
         "c-1.index": "a checkpoint of TensorFlow, which only TensorFlow reads",
         "manifest.ocdbt": "a checkpoint of Orbax, which only Orbax reads",
     }
+
+
+def test_the_program_does_not_see_records_but_of_a_copy_or_where_the_caller_mounts(project: Path) -> None:
+    """An empty folder is in the place of .envbuild; a copy has none, and a mount of the caller's own is left alone."""
+    own = Mount(source=project / "sub", target="/workspace/.envbuild/")
+    for changes in ({"workspace": project / "sub"}, {"mounts": (own,)}):
+        engine = Engine()
+        run(a_request(project, "train.py", **changes), engine)
+        assert not any(mount.source == project / ".envbuild/empty" for mount in engine.asked[0].mounts)
+    assert list((project / ".envbuild/empty").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", [".envbuild", ".envbuild/runs", ".envbuild/empty"])
+def test_a_state_folder_that_is_a_link_is_refused(
+    project: Path, name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A program, or whoever sent the project, may have made it: nothing is written where it leads."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    request = a_request(project, "train.py")
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).symlink_to(elsewhere)
+    engine = Engine()
+    with pytest.raises((UsageError, OSError)):
+        run(request, engine)
+    assert not engine.asked
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_file_named_by_the_program_is_digested_only_if_it_is_one(project: Path) -> None:
+    """A FIFO would never end; a link that leads out of the project is none of the project's files."""
+    digests = stage.FileDigests(project)
+    os.mkfifo(project / "fifo")
+    (project / "link").symlink_to("/etc/hostname")
+    for name in ("fifo", "link"):
+        status = (project / name).stat()
+        assert digests(name, status.st_size, status.st_mtime_ns) is None
+    status = (project / "train.py").stat()
+    assert digests("train.py", status.st_size, status.st_mtime_ns) is not None
+
+
+def test_the_verdict_is_what_the_guard_said_before_the_program_started(project: Path) -> None:
+    """The program can write files as the guard does, and what it finds of the pipe leads nowhere."""
+    other = guard_verdict(ok=False, verified="no", duration_ms=1.0)
+
+    def guard_then_program(folder: Path) -> int:
+        said = gate.Verdict([], ok=True, gate="entrypoint", lock="pylock.digits.toml", duration_ms=2.0)
+        said.fingerprint = '{"parts": {"libm": {"digest": "aa"}}}\n'
+        assert gate.send_verdict(said, str(folder))
+        assert gate.send_verdict(said, str(folder)) is False
+        assert list(folder.iterdir()) == []
+        (folder / "verdict.json").write_bytes(msgspec.json.encode(other))
+        (folder / "fingerprint.json").symlink_to("/etc/passwd")
+        return 0
+
+    request = a_request(project, "train.py", hardware=locks.Hardware(fingerprint=True))
+    record = run(request, Engine(guard_then_program))
+    assert (record.verified, record.verdict_source) == ("yes", "pipe")
+    assert record.verdict is not None
+    assert record.verdict.duration_ms == 2.0
+    folder = history.process_folder(project, record.id)
+    assert json.loads((folder / "verdict.json").read_bytes())["ok"] is True
+    kept = json.loads((project / "pylock.digits.fingerprint.json").read_bytes())
+    assert kept["parts"]["libm"]["digest"] == "aa"
+
+
+def test_a_verdict_that_came_as_a_file_is_labelled(project: Path) -> None:
+    """An engine in a virtual machine hands no pipe through: the program could have written the file."""
+
+    def program(folder: Path) -> int:
+        (folder / "verdict.json").write_bytes(msgspec.json.encode(guard_verdict()))
+        return 0
+
+    assert run(a_request(project, "train.py"), Engine(program)).verdict_source == "file"
+    assert run(a_request(project, "train.py"), Engine()).verdict_source == ""

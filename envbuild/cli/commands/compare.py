@@ -28,6 +28,8 @@ from envbuild.cli.options import (
 from envbuild.errors import HostMismatchError, IntegrityError, LockError, NotReproducibleError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from envbuild.difference.bisect import Answer
     from envbuild.image.record import ImageRecord
     from envbuild.operations.diff import DiffResult
@@ -202,6 +204,10 @@ def diff(
     bisect: Annotated[
         bool, typer.Option("--bisect", help="Run A again with one difference at a time, until the result flips.")
     ] = False,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option("--mount", metavar="SPEC", help="With --bisect: allow a run this mount from outside the project."),
+    ] = None,
     offline: Offline = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -221,25 +227,27 @@ def diff(
     if not as_json:
         for label, *columns in render.lines(result):
             console.line(label, *columns)
-    answer = _bisect(result, console, offline=offline) if bisect else None
+    answer = _bisect(result, console, mount or (), offline=offline) if bisect else None
     if answer is not None:
         console.line("answer", answer.sentence)
     console.result(render.as_json(result, answer))
     return 0 if result.equal else NotReproducibleError.exit_code
 
 
-def _bisect(result: DiffResult, console: Console, *, offline: bool) -> Answer:
+def _bisect(result: DiffResult, console: Console, mounts: Sequence[str], *, offline: bool) -> Answer:
     """Search with the engine of this machine; builds are reported on standard error."""
     from envbuild.engine.docker.adapter import connect
     from envbuild.operations import build as operation
     from envbuild.operations.bisect import bisect
+    from envbuild.runs.options import parse_mount
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
 
     def build(path: Path) -> ImageRecord:
         return operation.build(path, stderr_only, offline=offline).record
 
-    return bisect(result, connect=connect, build=build, events=console)
+    allowed = [parse_mount(text, Path.cwd()) for text in mounts]
+    return bisect(result, connect=connect, build=build, events=console, mounts=allowed)
 
 
 @app.command()

@@ -106,7 +106,8 @@ def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
         yield "guard", "left no verdict", doubt(record)
         return
     host = doubt(record) or ("the host matches the lock" if verdict.ok else "refused")
-    yield "guard", host, plural(len(verdict.checks), "check"), f"{verdict.duration_ms:.0f} ms"
+    told = ("as the program left it in a file",) if record.verdict_source == "file" else ()
+    yield "guard", host, plural(len(verdict.checks), "check"), f"{verdict.duration_ms:.0f} ms", *told
     for check in verdict.checks:
         if not check.ok:
             allowed = "allowed: " if check.allowed else ""

@@ -1,8 +1,8 @@
-"""Run an image in the foreground: create, attach, wait, start, copy streams, remove.
+"""Run an image in the foreground: create, attach, wait, start, copy streams; the engine removes the container.
 
-Removal is the engine's duty from the start (``AutoRemove``), and waiting is for the removal, not the exit, so that
-nothing of a run is left when it returns. Where somebody wants to see the container's files after the end, it is removed
-here. If this process is killed, the next command removes the container by the mark of its owner.
+Removal is the engine's duty from the start (``AutoRemove``). If this process is killed, the next command removes the
+container by the mark of its owner.
+Waiting is for the removal, not the exit, so that nothing of a run is left when it returns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
 from envbuild.engine.docker.endpoint import is_rootless
-from envbuild.engine.docker.files import EndedFiles
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.docker.podman import exit_code, exit_code_asked
 from envbuild.engine.protocol import ContainerExit, ContainerRun
@@ -30,6 +29,14 @@ _NO_DETACH = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
 
 _NO_INIT = re.compile(r"docker-init|container-init binary not found")
 """How Docker says it when the container starts, and podman when it is created."""
+
+
+_PIDS = 32_768
+"""Processes and threads of a container: far above what training needs (a few thousand with many loader workers), and
+far below the four million that systemd sets for a host, so that a program that only forks leaves others room."""
+_ROOT_KEEPS = ("CHOWN", "DAC_OVERRIDE", "FOWNER")
+"""Capabilities of a program that runs as root: a caller who is root finds files of any owner in the project, as without
+a container. All others are dropped; a program that runs as anybody else has none."""
 
 
 class _NoInitError(Exception):
@@ -56,34 +63,29 @@ def _run(
     """Run with or without the engine's init program."""
     since = time.time()
     identity = _create(client, request, devices, init)
-    kept = request.ended is not None
-    with _removed_unless_started(client, identity, kept=kept) as mark_started:
-        with ExitStack() as stack:
-            with _refused("attach to the container"):
-                attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))
-                stream = stack.enter_context(attached)
-                condition = "next-exit" if kept else "removed"
-                wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": condition})
-                pending = stack.enter_context(wait)
-                asked = stack.enter_context(exit_code_asked(client, identity)) if client.podman else None
-            relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
-            _start(client, identity, wants_gpus=bool(devices))
-            mark_started()
-            relay.open()
-            if request.watcher:
-                request.watcher.started(relay.send)
-            if request.tty:
-                stack.enter_context(raw_terminal())
-                stack.enter_context(resized(lambda columns, lines: _resize(client, identity, columns, lines)))
-            if request.interactive:
-                stack.enter_context(copied_input(stream))
-            write = request.watcher.write if request.watcher else None
-            copy_output(stream, request.tty, lambda: relay.send("SIGHUP"), write, request.tap)
-            code = int(pending.result()["StatusCode"])
-            if asked is not None:
-                code = exit_code(asked)
-        if request.ended is not None:
-            request.ended(EndedFiles(client, identity))
+    with _removed_unless_started(client, identity) as mark_started, ExitStack() as stack:
+        with _refused("attach to the container"):
+            attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))
+            stream = stack.enter_context(attached)
+            wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": "removed"})
+            pending = stack.enter_context(wait)
+            asked = stack.enter_context(exit_code_asked(client, identity)) if client.podman else None
+        relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
+        _start(client, identity, wants_gpus=bool(devices))
+        mark_started()
+        relay.open()
+        if request.watcher:
+            request.watcher.started(relay.send)
+        if request.tty:
+            stack.enter_context(raw_terminal())
+            stack.enter_context(resized(lambda columns, lines: _resize(client, identity, columns, lines)))
+        if request.interactive:
+            stack.enter_context(copied_input(stream))
+        write = request.watcher.write if request.watcher else None
+        copy_output(stream, request.tty, lambda: relay.send("SIGHUP"), write, request.tap)
+        code = int(pending.result()["StatusCode"])
+        if asked is not None:
+            code = exit_code(asked)
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 
 
@@ -100,23 +102,26 @@ def container_config(
         shm_size: bytes of /dev/shm.
     """
     host: dict[str, Any] = {
-        "AutoRemove": request.ended is None,
+        "AutoRemove": True,
         # Reaps orphans and forwards signals; where the engine has none, envbuild's guard does that itself.
         "Init": init,
         "NetworkMode": request.network,
         "LogConfig": {"Type": "none"},
         "ShmSize": shm_size,
         # Mounted projects carry the caller's SELinux label, which a confined container may not touch.
-        "SecurityOpt": ["label=disable"],
+        "SecurityOpt": ["label=disable", "no-new-privileges"],
+        "CapDrop": ["ALL"],
         "Mounts": [
             {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
             for mount in request.mounts
         ],
         "Tmpfs": dict.fromkeys(request.scratch, "rw,exec,nosuid,nodev,mode=1777"),
     }
-    if request.network == "none" and request.hostname:
-        # Engines name a container in its hosts file by its address, and here it has none; launchers look for it.
-        host["ExtraHosts"] = [f"{request.hostname}:127.0.0.1"]
+    user = "0:0" if rootless and request.user else request.user
+    if user.partition(":")[0] in ("", "0"):  # podman would give them to another user as ambient capabilities
+        host["CapAdd"] = list(_ROOT_KEEPS)
+    if not rootless:  # a rootless engine may be allowed no limits; podman sets one of its own where it is
+        host["PidsLimit"] = _PIDS
     if request.tty:  # from Docker 23 on the program's first look at its terminal is already right
         with suppress(OSError):
             size = os.get_terminal_size(1)
@@ -135,7 +140,7 @@ def container_config(
         "Image": request.image,
         "Env": [f"{name}={value}" for name, value in {**hidden, **request.environment}.items()],
         "WorkingDir": request.workdir,
-        "User": "0:0" if rootless and request.user else request.user,
+        "User": user,
         "Hostname": request.hostname,
         "Labels": dict(request.labels),
         "Tty": request.tty,
@@ -193,13 +198,13 @@ def _refusal(client: EngineClient, doing: str, message: str, wants_gpus: bool) -
 
 
 @contextmanager
-def _removed_unless_started(client: EngineClient, identity: str, *, kept: bool) -> Iterator[Any]:
-    """Remove a container that never started, or that is ``kept`` at its end; another is the engine's to remove."""
+def _removed_unless_started(client: EngineClient, identity: str) -> Iterator[Any]:
+    """Remove a container that never started; a started one is the engine's to remove."""
     started = []
     try:
         yield lambda: started.append(True)
     finally:
-        if kept or not started:
+        if not started:
             with suppress(ApiError, EngineError):
                 client.call("DELETE", f"/containers/{identity}", {"force": 1, "v": 1})
 

@@ -31,6 +31,7 @@ CONTROLS = "ENVBUILD_CONTROLS"
 """``off`` leaves frameworks as they come, to see what the controls do: all checks, then no seeds and no switches."""
 PREFIX = "/opt/envbuild"
 RUN_DIR = "/run/envbuild"
+PIPE = "verdict.pipe"
 FORMAT = 1
 
 
@@ -43,10 +44,11 @@ class Verdict:
 
     Attributes:
         gpu: what the GPU probe found; None if it was not asked.
+        fingerprint: the text of ``fingerprint.json``; empty if none was computed.
         off: no checks were made, as asked.
     """
 
-    __slots__ = ("checks", "duration_ms", "gate", "gpu", "lock", "off", "ok")
+    __slots__ = ("checks", "duration_ms", "fingerprint", "gate", "gpu", "lock", "off", "ok")
 
     def __init__(
         self,
@@ -61,6 +63,7 @@ class Verdict:
     ) -> None:
         self.checks, self.ok, self.gate, self.lock, self.duration_ms = checks, ok, gate, lock, duration_ms
         self.gpu, self.off = gpu, off
+        self.fingerprint = ""
 
     @property
     def verified(self) -> str:
@@ -180,6 +183,29 @@ def write_verdict(verdict: Verdict, folder: str = RUN_DIR, *, replace: bool = Tr
     write_atomic(name, dumps(verdict.as_dict()) + "\n")
 
 
+def send_verdict(verdict: Verdict, folder: str = RUN_DIR) -> bool:
+    """Write the verdict, and the fingerprint if there is one, to the pipe that ``envbuild run`` reads: a line each.
+
+    The name of the pipe is removed first and the pipe is closed at the end, so that no program can write to it or read
+    from it. Without a pipe, or a reader, nothing happens and the result is False.
+    """
+    from ..fastjson import dumps
+
+    path = os.path.join(folder, PIPE)
+    try:
+        pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        os.unlink(path)
+        data = f"{dumps(verdict.as_dict())}\n{verdict.fingerprint}".encode("utf-8", "surrogateescape")
+        return os.write(pipe, data) == len(data)
+    except OSError:
+        return False
+    finally:
+        os.close(pipe)
+
+
 def write_atomic(path: str, text: str) -> bool:
     """Write a small file under a temporary name and rename it; False if that is not possible here."""
     temporary = f"{path}.{os.getpid()}.tmp"
@@ -228,6 +254,8 @@ def pass_or_refuse(gate: str, *, prefix: str = PREFIX, folder: str = RUN_DIR) ->
         what = str(error) if isinstance(error, DamagedError) else f"the guard failed: {type(error).__name__}: {error}"
         say(f"envbuild: {what} — nothing was run\nwhat to do:\n  run the image as it was built: envbuild build\n")
         return False
+    if gate == "entrypoint":
+        send_verdict(verdict, folder)
     write_verdict(verdict, folder, replace=gate == "entrypoint")
     if not verdict.ok:
         say(table.render(verdict.checks, verdict.lock))
@@ -254,7 +282,12 @@ def _add_fingerprint(verdict: Verdict, expect: Mapping[str, Any], prefix: str, f
     from . import checks, fingerprint_check, overrides
 
     start = perf_counter()
-    found = fingerprint_check.check(expect, prefix=prefix, folder=folder, write=write_atomic)
+
+    def write(path: str, text: str) -> None:
+        verdict.fingerprint = text
+        write_atomic(path, text)
+
+    found = fingerprint_check.check(expect, prefix=prefix, folder=folder, write=write)
     found = [*verdict.checks, *found]
     allow = os.environ.get(overrides.ALLOW, "")
     verdict.checks = overrides.apply(found, allow) if allow else found
