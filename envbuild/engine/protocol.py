@@ -222,6 +222,23 @@ class Watcher(Protocol):
         """Take what the program wrote to descriptor 1 or 2; ``data`` is valid during the call only."""
 
 
+FileChange = Literal["created", "changed", "deleted"]
+
+
+class OwnFiles(Protocol):
+    """The files of a container whose program has ended: the image's and its own, without mounts and memory."""
+
+    def changes(self) -> Mapping[str, FileChange]:
+        """Return what the container has of its own, files and folders, by absolute path; raises ``EngineError``."""
+
+    def archive(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """Give a file or a folder as a tar stream; member names begin with the last component of ``path``.
+
+        Raises:
+            EngineError: the engine refused, or there is no such path.
+        """
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRun:
     """One run of an image.
@@ -243,6 +260,8 @@ class ContainerRun:
         watcher: gets the program's output and may send signals; None for this process's own streams and signals.
             Needs ``interactive`` and ``tty`` to be off.
         tap: called with each piece of standard output (of a terminal: of all output) after it was passed on.
+        ended: called when the program has ended, before the container is removed. A container without it is removed by
+            the engine, whatever becomes of this process.
     """
 
     image: str
@@ -264,6 +283,7 @@ class ContainerRun:
     gpus: Gpus | None = None
     watcher: Watcher | None = None
     tap: Callable[[bytes], None] | None = None
+    ended: Callable[[OwnFiles], None] | None = None
 
 
 class ContainerExit(int):

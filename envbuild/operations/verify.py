@@ -167,13 +167,17 @@ def measure(request: RunRequest, engine: RunEngine, options: VerifyOptions, even
 
 
 def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunner) -> Repeat:
-    """Decide where and how many at once; refuses projects that are too large to copy."""
+    """Decide where and how many at once; refuses projects that are too large to copy.
+
+    Folders mounted to be written are there only once, so that runs that share one go in turn.
+    """
     from envbuild.record import history
     from envbuild.runs.project_copy import check_size, plan_copy
     from envbuild.runs.repeat import scratch_folder, slots_for, visible_cpus
 
     identity = history.new_id()
-    jobs = 1 if options.in_place else options.jobs
+    shared = any(not mount.read_only for mount in request.mounts)
+    jobs = 1 if options.in_place or shared else options.jobs
     slots = slots_for(request.lock, options.count, jobs, cpus := visible_cpus(engine))
     if options.strict and slots == ("",) and len(cpus) > request.lock.determinism.threads:
         slots = (",".join(map(str, cpus[: request.lock.determinism.threads])),)  # so that every other run sees more

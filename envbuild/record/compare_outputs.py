@@ -30,6 +30,6 @@ def different_tensors(output: Output, earlier: Output) -> tuple[str, ...]:
 
 def _other_bytes(record: Record, earlier: Record) -> list[str]:
     """Name the files whose digests differ."""
-    mine = {output.path: output.sha256 for output in record.outputs}
-    theirs = {output.path: output.sha256 for output in earlier.outputs}
+    mine = {output.path: output.sha256 for output in (*record.outputs, *record.outside)}
+    theirs = {output.path: output.sha256 for output in (*earlier.outputs, *earlier.outside)}
     return [path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, "")]

@@ -170,7 +170,7 @@ class Tensor(_Value, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of the workspace after the run.
+    """A file after the run: of the workspace, or outside of it.
 
     Attributes:
         sha256: of a link: of its target's name; None if unreadable.
@@ -209,6 +209,9 @@ class Record(_Value, frozen=True, kw_only=True):
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
+        outside: files outside the project that the program left: in the container's own layer, in memory, in folders
+            mounted to be written. Caches and locks of tools are not among them. Paths are those in the container.
+        outside_left_out: what of that was not looked at, a sentence each.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
         same_bits_as: newest earlier run of the same recipe with equal outputs.
         same_tensors_in: files whose bytes differ from that run's, but not what they hold.
@@ -249,6 +252,8 @@ class Record(_Value, frozen=True, kw_only=True):
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()
+    outside: tuple[Output, ...] = ()
+    outside_left_out: tuple[str, ...] = ()
     metrics: dict[str, tuple[Point, ...]] = {}
     metric_sources: dict[str, str] = {}
     same_bits_as: str = ""

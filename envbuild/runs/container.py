@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount
+from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount, OwnFiles
 from envbuild.errors import UsageError
 from envbuild.host.probe import lacks_gpu_driver
 from envbuild.lockfile import layout
@@ -25,6 +25,11 @@ HOME = "/tmp/home"  # noqa: S108 - a path in the container, on a memory file sys
 USER = "envbuild"
 """Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
 
+_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
+"""Without a network there is no other interface; libraries that look for one otherwise give up."""
+_UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
+"""``mpirun`` of Open MPI up to 4, and of 5, binds two processes to one core each: fewer than the lock has threads."""
+
 
 def container_run(
     request: RunRequest,
@@ -34,8 +39,9 @@ def container_run(
     owner: tuple[int, int],
     gpus: Gpus | None,
     tap: Callable[[bytes], None] | None = None,
+    ended: Callable[[OwnFiles], None] | None = None,
 ) -> ContainerRun:
-    """Describe the container to run; ``tap`` sees its standard output."""
+    """Describe the container to run; ``tap`` sees its standard output, ``ended`` its own files at the end."""
     return ContainerRun(
         image=request.image,
         command=tuple(command),
@@ -55,6 +61,7 @@ def container_run(
         watcher=request.watcher,
         tap=tap,
         hostname=request.hostname,
+        ended=ended,
     )
 
 
@@ -99,6 +106,9 @@ def gpu_option(request: RunRequest) -> str:
 def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str, str]:
     """Return the variables of this run that are not locked; none of them may matter to a result."""
     added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
+    if (request.network or request.lock.run.network) == "none":
+        added |= _LOOPBACK
+    added |= _UNBOUND
     if tty:
         added["TERM"] = os.environ.get("TERM", "xterm")
     if not request.controls:

@@ -31,6 +31,7 @@ from envbuild.record.git import git_state
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
+from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.results import metrics, tensors
 from envbuild.runs.results.lines import StdoutCapture
@@ -62,7 +63,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
     folder = history.process_folder(request.project, record.id)
     tap = StdoutCapture()
-    container = container_run(request, record, command, folder, owner, gpus, tap.feed)
+    around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
+    container = container_run(request, record, command, folder, owner, gpus, tap.feed, around.look_inside)
+    around.targets = tuple(mount.target for mount in container.mounts)
     _make_folders(request.project, folder, owner)
     fingerprint.pass_to_container(request.lock_path, request.lock, folder)
     history.save(request.project, record)
@@ -70,6 +73,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     sources.keep_sources(request.project, record)
     inputs = tuple(entry.path.strip("/") for entry in request.lock.inputs)
     before = workspace.scan(request.mounted, inputs)
+    around.look_first()
     facts = _Facts(request.project, record, engine)
     changed: dict[str, Any] = {}
     heard = Heard()
@@ -91,6 +95,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.mounted, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
+        changed["outside"], changed["outside_left_out"] = around.look_last(
+            processes.json_table(read_foreign(folder / "memory.json", _FILE)) or {}
+        )
         made = {output.path for output in changed["outputs"] if output.change == "created"}
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
         changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())

@@ -52,6 +52,7 @@ class RunRequest:
         hostname: the container's name for itself; only a verification gives it another one.
         signer: who has signed the image, as was demanded.
         tensors: read the tensors of saved models after the run.
+        outputs: paths in the container, outside the project, that count whatever their names, and are kept.
     """
 
     lock_path: Path
@@ -81,6 +82,7 @@ class RunRequest:
     hostname: str = HOST_NAME
     signer: str = ""
     tensors: bool = True
+    outputs: tuple[str, ...] = ()
 
     @property
     def project(self) -> Path:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes, sha256_file
@@ -28,7 +29,18 @@ def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
         root: the project.
         skipped: relative paths to leave out, such as read-only inputs.
     """
-    states: dict[str, FileState] = {}
+    return dict(_walk(root, skipped))
+
+
+def scan_mount(root: Path, most: int) -> dict[str, FileState] | None:
+    """Return the states below a mounted folder; None for more than ``most``. A mounted file has an empty path."""
+    if root.is_file():
+        return {"": _state(root.stat())}
+    states = dict(itertools.islice(_walk(root), most + 1))
+    return None if len(states) > most else states
+
+
+def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, FileState]]:
     left = [""]
     while left:
         folder = left.pop()
@@ -43,9 +55,11 @@ def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
                     if entry.name not in SKIPPED and path not in skipped:
                         left.append(f"{path}/")
                 elif path not in skipped and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                    status = entry.stat(follow_symlinks=False)
-                    states[path] = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    return states
+                    yield path, _state(entry.stat(follow_symlinks=False))
+
+
+def _state(status: os.stat_result) -> FileState:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def changes(

@@ -1,15 +1,16 @@
 """Whether several runs that should be equal are: what was compared, and what came of it. Pure judgement.
 
 Results come by channels: how the program ended, the files it left or deleted, the step trace of its parameters, the
-metrics it measured, and what it printed. All are compared always. Files of equal content (``record.Output.content``)
-are equal, whatever their bytes: Keras writes the time of saving into every model. TensorBoard's event files hold the
-time of each value, and their names too: their metrics are compared in their place. Of what is printed, times and the
-like are masked (``printed``).
+metrics it measured, the files it left outside its project, and what it printed. All are compared always. Files of
+equal content (``record.Output.content``) are equal, whatever their bytes: Keras writes the time of saving into every
+model. TensorBoard's event files hold the time of each value, and their names too: their metrics are compared in their
+place. Of what is printed, times and the like are masked (``printed``).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,12 +26,14 @@ from envbuild.record.model import Record, State
 from envbuild.verification.printed import Printed
 
 Outcome = Literal["identical", "different", "failed", "refused"]
-ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "stdout", "stderr"]
+ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "outside", "stdout", "stderr"]
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
-_NAMES = {**_STREAMS, "metrics": "metrics"}
+_NAMES = {**_STREAMS, "metrics": "metrics", "outside": "outside the project"}
 
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
+_TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
+"""As Python's ``tempfile`` makes them."""
 _WORDS = "time|times|sec|secs|seconds|duration|elapsed|eta|speed|throughput|fps|memory|mem"
 _OF_TIME = re.compile(rf"(?i)(?:^|[^a-z])(?:{_WORDS})(?:$|[^a-z])")
 """Metrics that are no results."""
@@ -157,7 +160,7 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
         asked: how many there should have been.
         ignore: patterns of files that are not compared, as ``fnmatch`` has them; ``stdout`` and ``stderr`` for streams.
     """
-    readers: list[_Reader] = [_End(), _Files(ignore), _Deleted(ignore), _Steps(), _Metrics()]
+    readers: list[_Reader] = [_End(), _Files(ignore), _Deleted(ignore), _Steps(), _Metrics(), _Outside(ignore)]
     several = any(len(each.record.processes) > 1 for each in runs)
     readers += [_Stream(kind, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
@@ -260,6 +263,40 @@ class _Files:
         if not names:
             return (), ()
         return (_some([_with_tensors(path, one.record, other.record) for path in names]),), names
+
+
+class _Outside:
+    """Files that the program left outside its project; ``ignore`` as for files.
+
+    Names that are made for the moment (``tempfile``) are not compared, what is in such files is.
+    """
+
+    kind: ChannelKind = "outside"
+
+    def __init__(self, ignore: Sequence[str]) -> None:
+        self._ignore = ignore
+
+    def value(self, run: Ran) -> Any:
+        return sorted((path, str(digest)) for path, digest in self._found(run))
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        count = len(self._found(run))
+        return count, f"{plural(count, 'file')} outside the project" if count else ""
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        return run.record.outside_left_out
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        mine, theirs = Counter(self._found(one)), Counter(self._found(other))
+        names = tuple(sorted({path for path, _ in (mine - theirs) + (theirs - mine)}))
+        return ((f"outside the project: {_some(names)}",) if names else ()), names
+
+    def _found(self, run: Ran) -> list[tuple[str, str | None]]:
+        return [
+            (_TEMPORARY.sub("tmp*", output.path), output.content or output.sha256)
+            for output in run.record.outside
+            if not _ignored(output.path, self._ignore)
+        ]
 
 
 class _Deleted:
@@ -385,7 +422,8 @@ def _metrics(record: Record) -> dict[str, Any]:
 
 def _paths(run: Ran) -> list[str]:
     streams = [kind for kind, printed in (("stdout", run.stdout), ("stderr", run.stderr)) if printed.lines]
-    return [*(output.path for output in run.record.outputs), *run.record.deleted, *streams]
+    files = [output.path for output in (*run.record.outputs, *run.record.outside)]
+    return [*files, *run.record.deleted, *streams]
 
 
 def _ignored(path: str, ignore: Sequence[str]) -> bool:

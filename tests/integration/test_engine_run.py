@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tarfile
 import termios
 import time
 import uuid
@@ -23,7 +24,7 @@ import docker.errors
 import pytest
 
 from envbuild.engine.docker.adapter import DockerEngine, connect
-from envbuild.engine.protocol import ContainerRun
+from envbuild.engine.protocol import ContainerRun, OwnFiles
 from envbuild.errors import EngineError
 from tests.support.rootfs import write_rootfs
 
@@ -236,6 +237,47 @@ def test_a_killed_envbuild_leaves_no_container(
     while containers(engine, label):
         assert time.monotonic() < end
         time.sleep(0.1)
+
+
+def test_a_containers_own_files_are_seen_after_its_end(engine: DockerEngine, image: str, label: str) -> None:
+    """What it made and changed is listed and given as tar before it is removed, whatever its exit code."""
+    seen: dict[str, Any] = {}
+
+    def look(files: OwnFiles) -> None:
+        seen["changes"] = files.changes()
+        with files.archive("/made") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            seen["names"] = [member.name for member in archive]
+        with pytest.raises(EngineError, match=r"^cannot read /nothing in the container: "), files.archive("/nothing"):
+            pass
+
+    script = "echo 1 > /made; exit 3"
+    request = ContainerRun(
+        image=image, command=("sh", "-c", script), environment={"PATH": "/bin"}, labels={"envbuild-test": label},
+        ended=look,
+    )  # fmt: skip
+    assert engine.run_container(request) == 3
+    assert seen["changes"]["/made"] == "created"
+    assert seen["names"] == ["made"]
+    assert containers(engine, label) == []
+
+
+def test_a_container_whose_files_cannot_be_looked_at_is_removed(engine: DockerEngine, image: str, label: str) -> None:
+    """An interruption in between leaves nothing behind."""
+
+    def fail(files: OwnFiles) -> None:
+        raise KeyboardInterrupt
+
+    request = ContainerRun(image=image, command=("true",), labels={"envbuild-test": label}, ended=fail,
+                           environment={"PATH": "/bin"})  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        engine.run_container(request)
+    assert containers(engine, label) == []
+
+
+def test_its_own_name_leads_to_the_loopback(start: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """Launchers such as torchrun look up the host they are on, which has no other interface."""
+    out, _ = start("cat /etc/hosts").communicate(timeout=DEADLINE)
+    assert [b"127.0.0.1", b"envbuild"] in [line.split() for line in out.splitlines()]
 
 
 def test_files_belong_to_the_user_asked_for(start: Callable[..., subprocess.Popen[bytes]], tmp_path: Path) -> None:

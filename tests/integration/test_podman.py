@@ -19,7 +19,7 @@ import pytest
 
 from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.engine.docker.images import remove_image
-from envbuild.engine.protocol import ContainerRun, Mount, Step
+from envbuild.engine.protocol import ContainerRun, Mount, OwnFiles, Step
 from tests.support.cli import ROOT, Project
 from tests.support.podman import podman_service
 from tests.support.rootfs import write_rootfs, write_tar
@@ -64,6 +64,23 @@ def test_podman_says_what_it_is(podman: DockerEngine) -> None:
     assert (found["name"], found["version"]) == ("podman", version)
     assert podman.is_local()
     assert podman.held_layers() is None
+
+
+def test_a_containers_own_files_are_seen_after_its_end(podman: DockerEngine, image: str) -> None:
+    """Exit code, changes and archive as with Docker; the container's own name leads to the loopback."""
+    seen: dict[str, Any] = {}
+
+    def look(files: OwnFiles) -> None:
+        seen["changes"] = files.changes()
+        with files.archive("/made") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                data = archive.extractfile(member)
+                assert data is not None
+                seen[member.name] = data.read()
+
+    assert run(podman, image, "cat /etc/hosts > /made; exit 3", ended=look) == 3
+    assert seen["changes"]["/made"] == "created"
+    assert any(b"envbuild" in line and line.startswith(b"127.0.0.1") for line in seen["made"].splitlines())
 
 
 def test_a_step_is_as_clean_as_dockers(podman: DockerEngine, tmp_path: Path) -> None:

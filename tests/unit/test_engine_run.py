@@ -133,7 +133,7 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert host == {
         "AutoRemove": True, "Init": True, "NetworkMode": "none", "LogConfig": {"Type": "none"}, "ShmSize": 5,
         "SecurityOpt": ["label=disable", "no-new-privileges"], "CapDrop": ["ALL"], "PidsLimit": 32_768,
-        "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"},
+        "Tmpfs": {"/tmp/home": "rw,exec,nosuid,nodev,mode=1777"}, "ExtraHosts": ["envbuild:127.0.0.1"],
         "NanoCpus": 1_500_000_000, "CpusetCpus": "0-1", "Memory": 9, "ConsoleSize": [25, 80],
     }  # fmt: skip
     assert config == {
@@ -147,6 +147,10 @@ def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatc
     assert "Entrypoint" not in bare
     assert bare["User"] == ""
     assert "Memory" not in bare["HostConfig"]
+    bridged = container_config(ContainerRun(image="t", network="bridge"), init=True, rootless=False, shm_size=5)
+    assert "ExtraHosts" not in bridged["HostConfig"]
+    seen = container_config(ContainerRun(image="t", ended=print), init=True, rootless=False, shm_size=5)
+    assert not seen["HostConfig"]["AutoRemove"]
 
 
 @pytest.mark.parametrize(

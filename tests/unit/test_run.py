@@ -167,7 +167,9 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
     )
     assert asked.environment == {
         "HOME": "/tmp/home", "USER": "envbuild", "LOGNAME": "envbuild", "ENVBUILD_RUN_ID": record.id,
-        "ENVBUILD_CONTROLS": "off", "A": "1",
+        "ENVBUILD_CONTROLS": "off", "A": "1", "GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo",
+        "TP_SOCKET_IFNAME": "lo", "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
     }  # fmt: skip
     assert (asked.user, asked.network, asked.workdir) == (f"{os.getuid()}:{os.getgid()}", "none", "/workspace")
     assert (asked.memory, asked.cpus, asked.interactive, asked.tty) == (8 << 30, 1.5, True, False)
@@ -176,6 +178,7 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
         "/workspace/sub"
     )
     assert engine.asked[1].network == "bridge"
+    assert "GLOO_SOCKET_IFNAME" not in engine.asked[1].environment
 
 
 def test_what_the_program_puts_in_place_of_the_verdict_is_no_verdict(project: Path) -> None:

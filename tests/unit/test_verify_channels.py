@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -84,13 +85,15 @@ def whole(run: Container, flip: str = "") -> int:
     if flip == "deleted":
         (run.project / "old.txt").unlink()
     make_trace(run.process, [{"w": [1.0, 2.0]}, {"w": [1.0, 3.0000002 if flip == "steps" else 3.0]}])
+    found = [{"path": "/dev/shm/w.bin", "size": 1, "sha256": ("1" if flip == "outside" else "0") * 64}]
+    (run.process / "memory.json").write_text(json.dumps({"files": found, "left_out": 0}))
     run.say('{"step": 1, "loss": ' + ("0.5000001" if flip == "metrics" else "0.5") + "}\n")
     run.say("test accuracy = 0.906" + ("7" if flip == "stdout" else "3") + "\n")
     run.say("took 3.1 s\nwarning " + ("b" if flip == "stderr" else "a") + "\n", stream=2)
     return 3 if flip == "end" else 0
 
 
-@pytest.mark.parametrize("channel", ["end", "files", "deleted", "steps", "metrics", "stdout", "stderr"])
+@pytest.mark.parametrize("channel", ["end", "files", "deleted", "steps", "metrics", "outside", "stdout", "stderr"])
 def test_one_bit_in_each_channel_is_seen(channel: str, tmp_path: Path) -> None:
     """The runs differ, and the channel reports it; no attestation is written."""
     found = verified(tmp_path, lambda run, number: whole(run, channel if number else ""))
@@ -106,7 +109,7 @@ def test_runs_without_a_plant_are_equal(tmp_path: Path) -> None:
     found = verified(tmp_path, lambda run, number: whole(run))
     assert found.verdict.outcome == "identical"
     assert found.verdict.compared == (
-        "1 file", "2 steps of 1 tensor", "1 metric", "2 lines of standard output",
+        "1 file", "2 steps of 1 tensor", "1 metric", "1 file outside the project", "2 lines of standard output",
         "2 lines of standard error (1 with times masked)",
     )  # fmt: skip
     assert found.attestation == tmp_path / "pylock.digits.verified.json"

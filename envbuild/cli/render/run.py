@@ -19,6 +19,8 @@ def summary(record: Record) -> str:
     count = len(record.outputs)
     if record.state == "finished":
         parts.append(plural(count, "output") if count else "no outputs")
+    if record.state == "finished" and record.outside:
+        parts.append(f"{len(record.outside)} outside the project")
     if record.input_changes:
         parts.append("input data changed meanwhile")
     if record.same_bits_as:

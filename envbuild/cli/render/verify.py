@@ -114,6 +114,9 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
     lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
     if verdict.volatile:
         lines.append(f"same tensors, other bytes: {_some(verdict.volatile)} (the format keeps the time)")
+    outside = verdict.channel("outside")
+    if outside is not None and outside.masked:
+        lines.append(f"not compared: {'; '.join(outside.masked)}")
     if verdict.ignored:
         lines.append(f"not compared, as asked: {_some(verdict.ignored)}")
     return tuple(lines)

@@ -14,7 +14,7 @@ import json
 import select
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from typing import Any
+from typing import Any, BinaryIO, cast
 from urllib.parse import urlencode
 
 from envbuild.engine.docker.endpoint import Endpoint
@@ -80,6 +80,12 @@ class EngineClient:
         """Send a request and return the answer as it is; raises as ``call`` does."""
         with _opened(self.endpoint) as connection, _lost(self.endpoint):
             return self._send(connection, method, path, query, body).read().decode(errors="replace")
+
+    @contextmanager
+    def stream(self, path: str, query: Mapping[str, Any]) -> Iterator[BinaryIO]:
+        """Give the answer of a GET as a stream, which may be left before its end; raises as ``call`` does."""
+        with _opened(self.endpoint) as connection, _lost(self.endpoint):
+            yield cast(BinaryIO, self._send(connection, "GET", path, query))
 
     @contextmanager
     def begun(self, method: str, path: str, query: Mapping[str, Any]) -> Iterator[PendingAnswer]:

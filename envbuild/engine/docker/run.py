@@ -1,8 +1,8 @@
-"""Run an image in the foreground: create, attach, wait, start, copy streams; the engine removes the container.
+"""Run an image in the foreground: create, attach, wait, start, copy streams, remove.
 
-Removal is the engine's duty from the start (``AutoRemove``). If this process is killed, the next command removes the
-container by the mark of its owner.
-Waiting is for the removal, not the exit, so that nothing of a run is left when it returns.
+Removal is the engine's duty from the start (``AutoRemove``), and waiting is for the removal, not the exit, so that
+nothing of a run is left when it returns. Where somebody wants to see the container's files after the end, it is removed
+here. If this process is killed, the next command removes the container by the mark of its owner.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 from envbuild.engine.docker import owner
 from envbuild.engine.docker.attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
 from envbuild.engine.docker.endpoint import is_rootless
+from envbuild.engine.docker.files import EndedFiles
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.docker.podman import exit_code, exit_code_asked
 from envbuild.engine.protocol import ContainerExit, ContainerRun
@@ -63,29 +64,34 @@ def _run(
     """Run with or without the engine's init program."""
     since = time.time()
     identity = _create(client, request, devices, init)
-    with _removed_unless_started(client, identity) as mark_started, ExitStack() as stack:
-        with _refused("attach to the container"):
-            attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))
-            stream = stack.enter_context(attached)
-            wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": "removed"})
-            pending = stack.enter_context(wait)
-            asked = stack.enter_context(exit_code_asked(client, identity)) if client.podman else None
-        relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
-        _start(client, identity, wants_gpus=bool(devices))
-        mark_started()
-        relay.open()
-        if request.watcher:
-            request.watcher.started(relay.send)
-        if request.tty:
-            stack.enter_context(raw_terminal())
-            stack.enter_context(resized(lambda columns, lines: _resize(client, identity, columns, lines)))
-        if request.interactive:
-            stack.enter_context(copied_input(stream))
-        write = request.watcher.write if request.watcher else None
-        copy_output(stream, request.tty, lambda: relay.send("SIGHUP"), write, request.tap)
-        code = int(pending.result()["StatusCode"])
-        if asked is not None:
-            code = exit_code(asked)
+    kept = request.ended is not None
+    with _removed_unless_started(client, identity, kept=kept) as mark_started:
+        with ExitStack() as stack:
+            with _refused("attach to the container"):
+                attached = client.hijacked(f"/containers/{identity}/attach", _attachment(request))
+                stream = stack.enter_context(attached)
+                condition = "next-exit" if kept else "removed"
+                wait = client.begun("POST", f"/containers/{identity}/wait", {"condition": condition})
+                pending = stack.enter_context(wait)
+                asked = stack.enter_context(exit_code_asked(client, identity)) if client.podman else None
+            relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
+            _start(client, identity, wants_gpus=bool(devices))
+            mark_started()
+            relay.open()
+            if request.watcher:
+                request.watcher.started(relay.send)
+            if request.tty:
+                stack.enter_context(raw_terminal())
+                stack.enter_context(resized(lambda columns, lines: _resize(client, identity, columns, lines)))
+            if request.interactive:
+                stack.enter_context(copied_input(stream))
+            write = request.watcher.write if request.watcher else None
+            copy_output(stream, request.tty, lambda: relay.send("SIGHUP"), write, request.tap)
+            code = int(pending.result()["StatusCode"])
+            if asked is not None:
+                code = exit_code(asked)
+        if request.ended is not None:
+            request.ended(EndedFiles(client, identity))
     return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
 
 
@@ -102,7 +108,7 @@ def container_config(
         shm_size: bytes of /dev/shm.
     """
     host: dict[str, Any] = {
-        "AutoRemove": True,
+        "AutoRemove": request.ended is None,
         # Reaps orphans and forwards signals; where the engine has none, envbuild's guard does that itself.
         "Init": init,
         "NetworkMode": request.network,
@@ -122,6 +128,9 @@ def container_config(
         host["CapAdd"] = list(_ROOT_KEEPS)
     if not rootless:  # a rootless engine may be allowed no limits; podman sets one of its own where it is
         host["PidsLimit"] = _PIDS
+    if request.network == "none" and request.hostname:
+        # Engines name a container in its hosts file by its address, and here it has none; launchers look for it.
+        host["ExtraHosts"] = [f"{request.hostname}:127.0.0.1"]
     if request.tty:  # from Docker 23 on the program's first look at its terminal is already right
         with suppress(OSError):
             size = os.get_terminal_size(1)
@@ -198,13 +207,13 @@ def _refusal(client: EngineClient, doing: str, message: str, wants_gpus: bool) -
 
 
 @contextmanager
-def _removed_unless_started(client: EngineClient, identity: str) -> Iterator[Any]:
-    """Remove a container that never started; a started one is the engine's to remove."""
+def _removed_unless_started(client: EngineClient, identity: str, *, kept: bool) -> Iterator[Any]:
+    """Remove a container that never started, or that is ``kept`` at its end; another is the engine's to remove."""
     started = []
     try:
         yield lambda: started.append(True)
     finally:
-        if not started:
+        if kept or not started:
             with suppress(ApiError, EngineError):
                 client.call("DELETE", f"/containers/{identity}", {"force": 1, "v": 1})
 

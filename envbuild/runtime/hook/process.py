@@ -202,7 +202,13 @@ class Process:
         self.check_libraries()
         for close in self.closing:
             self.guarded("end", close, vital=False)
+        self.guarded("memory", self._keep_memory, vital=False)
         self.write(final=True)
+
+    def _keep_memory(self) -> None:
+        from . import memory
+
+        memory.keep(self.folder)
 
     def check_libraries(self) -> None:
         """Compare the libraries of NVIDIA that are loaded by now with the lock."""

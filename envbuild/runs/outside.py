@@ -1,0 +1,238 @@
+"""What a program wrote outside its project: in the container's own layer, in memory, and in mounted folders.
+
+Files that tools leave there for themselves are no results, and are told by their places and names. What is looked at
+has limits; what lies beyond is said in a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, Literal
+
+from envbuild.core.digest import sha256_bytes, sha256_file
+from envbuild.core.text import human_bytes, plural
+from envbuild.engine.protocol import FileChange, Mount, OwnFiles
+from envbuild.errors import EngineError
+from envbuild.record.model import Output
+from envbuild.runs import workspace
+
+MOST_FILES = 10_000
+"""Files that are listed and digested."""
+MOST_BYTES = 4 << 30
+"""Bytes that are read of the container's own files."""
+MOST_SCANNED = 200_000
+"""Files of a mounted folder that are looked at."""
+_PIECE = 1 << 20
+_SINGLE = 4
+"""Files in one folder that are asked for one by one."""
+_SMALL = ("/tmp", "/var/tmp")  # noqa: S108 - paths in the container
+"""Folders that images have, and that are empty there."""
+
+_ENGINES = r"/(?:proc|sys|run|var/run|dev(?!/shm/))(?:/.*)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
+_HOUSEKEEPING = r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
+_TOOLS = (
+    "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
+    "matplotlib-", r"ray(?:/|\Z)", r"kernel-[0-9a-f-]{20,}\.json", r"\.?tensorboard-info", "tfhub_modules",
+    "hsperfdata_", r"pip-(?:build|install|unpack|req|ephem|wheel|modern|standalone)-", "openmpi-sessions", r"ompi\.",
+    r"prte\.", r"pmix[.-]", r"\.X11-unix", r"\.X\d+-", r"\.ICE-unix", r"\.nvpipe", r"\.org\.chromium", "comgr-",
+)  # fmt: skip
+"""How the names of folders and files begin that tools make for themselves in temporary folders."""
+_MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
+"""Likewise of shared memory: segments that were not given back."""
+_FOLDERS = (
+    "__pycache__", r"\.cache", r"\.config", r"\.local", r"\.nv", r"\.triton", r"\.keras", r"\.ipython", r"\.jupyter",
+    r"\.matplotlib", r"\.numba_cache", r"\.cupy", r"\.astropy", r"\.theano", r"\.mozilla", r"\.fontconfig", r"\.npm",
+    r"\.cargo", r"\.conda", r"\.kaggle", r"\.pki",
+)  # fmt: skip
+"""Folders of caches and settings, at any depth."""
+_SUFFIXES = r"(?:pyc|pyo|lock|lck|pid|sock|swp|nbi|nbc)"
+_HISTORIES = r"\.(?:python_history|bash_history|lesshst|viminfo|wget-hsts|Xauthority)"
+_NOISE = re.compile(
+    rf"(?:{_ENGINES})\Z|(?:{_HOUSEKEEPING})\Z"
+    rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
+    rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
+    rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z"
+)
+
+
+def is_noise(path: str) -> bool:
+    """Tell whether a file's place or name says that it is no result: a tool's cache, lock, or the engine's own."""
+    return _NOISE.match(path) is not None
+
+
+@dataclass(kw_only=True)
+class Outside:
+    """Looks at a run's surroundings: first at mounted folders, at the end at all.
+
+    Args:
+        mounts: those of the caller.
+        wanted: paths in the container that count whatever their names, and are copied to ``kept``.
+        kept: folder for copies.
+        targets: where something is mounted in the container, the project included.
+    """
+
+    mounts: Sequence[Mount]
+    wanted: Sequence[str]
+    kept: Path
+    targets: Sequence[str] = ()
+    files: dict[str, Output] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    _before: dict[str, Mapping[str, workspace.FileState]] = field(default_factory=dict)
+
+    def look_first(self) -> None:
+        """Note the state of folders that are mounted to be written; the program has not started."""
+        for mount in self.mounts:
+            if not mount.read_only:
+                found = workspace.scan_mount(mount.source, MOST_SCANNED)
+                if found is None:
+                    self.left_out.append(f"{mount.target} has more than {MOST_SCANNED:,} files and was not looked at")
+                else:
+                    self._before[mount.target] = found
+
+    def look_inside(self, container: OwnFiles) -> None:
+        """Digest what is in the container's own layer; the program has ended, the container is still there."""
+        try:
+            changes = container.changes()
+            paths = [path for path, change in changes.items() if change != "deleted" and self._counts(path)]
+            self._read(container, paths, changes)
+        except EngineError as error:
+            self.left_out.append(f"the container's own files were not looked at: {error.message}")
+
+    def look_last(self, memory: Mapping[str, Any]) -> tuple[tuple[Output, ...], tuple[str, ...]]:
+        """Add what is in mounted folders and what was in memory.
+
+        Args:
+            memory: what the hook found there (``memory.json``); empty if it said nothing.
+
+        Returns:
+            All files by path, and what was not looked at, a sentence each.
+        """
+        for target, before in self._before.items():
+            self._mounted(next(mount for mount in self.mounts if mount.target == target), before)
+        self._in_memory(memory)
+        paths = sorted(self.files)
+        if len(paths) > MOST_FILES:
+            self.left_out.append(f"{plural(len(paths) - MOST_FILES, 'file')} outside the project are not listed")
+        return tuple(self.files[path] for path in paths[:MOST_FILES]), tuple(dict.fromkeys(self.left_out))
+
+    def _counts(self, path: str) -> bool:
+        if any(path == target or path.startswith(f"{target}/") for target in self.targets):
+            return False
+        return self._wanted(path) or not is_noise(path)
+
+    def _wanted(self, path: str) -> bool:
+        return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.wanted)
+
+    def _mounted(self, mount: Mount, before: Mapping[str, workspace.FileState]) -> None:
+        after = workspace.scan_mount(mount.source, MOST_SCANNED)
+        if after is None:
+            self.left_out.append(f"{mount.target} has more than {MOST_SCANNED:,} files now and was not looked at")
+            return
+        found, _ = workspace.changes(mount.source, before, after)
+        for each in found:
+            path = f"{mount.target.rstrip('/')}/{each.path}" if each.path else mount.target
+            if self._wanted(path) or not is_noise(f"/{each.path}"):
+                self.files[path] = Output(path=path, change=each.change, size=each.size, sha256=each.sha256)
+
+    def _in_memory(self, told: Mapping[str, Any]) -> None:
+        """Take what the process that ended last found in memory file systems; a program could have damaged it."""
+        files = told.get("files")
+        for each in files if isinstance(files, list) else ():
+            with suppress(KeyError, TypeError, ValueError):
+                path, size, digest = str(each["path"]), int(each["size"]), each["sha256"]
+                if not path.startswith("/") or (is_noise(path) and not self._wanted(path)):
+                    continue
+                sha256 = digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
+                self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)
+                if sha256 is None:
+                    self.left_out.append(f"{path} lay in memory and was too large to be compared")
+        if told.get("left_out"):
+            self.left_out.append(f"{told['left_out']} more files lay in memory and were not looked at")
+
+    def _read(self, container: OwnFiles, paths: Sequence[str], changes: Mapping[str, FileChange]) -> None:
+        """Read files by the topmost folders that hold nothing else than new files."""
+        left = MOST_BYTES
+        for top in _tops(paths, changes):
+            if left <= 0:
+                self.left_out.append(f"{top} was not looked at: more than {human_bytes(MOST_BYTES)} were written")
+                continue
+            with container.archive(top) as stream, suppress(tarfile.TarError):
+                left -= self._unpack(stream, PurePosixPath(top).parent, {*paths}, changes, left)
+
+    def _unpack(
+        self, stream: IO[bytes], above: PurePosixPath, paths: set[str], changes: Mapping[str, FileChange], limit: int
+    ) -> int:
+        """Digest the files of a tar stream that count; returns how many bytes were read."""
+        count = 0
+        with tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                path = str(above / member.name.rstrip("/"))
+                count += member.size
+                if member.isdir() and changes.get(path) == "changed" and path not in _SMALL:
+                    break  # a folder of the image in which something came and went: nothing in it has changed
+                if path not in paths or not (member.isfile() or member.issym() or member.islnk()):
+                    continue
+                if count > limit:
+                    self.left_out.append(f"{path} was not looked at: more than {human_bytes(MOST_BYTES)} were written")
+                    return count
+                change: Literal["created", "changed"] = "changed" if changes[path] == "changed" else "created"
+                self.files[path] = self._output(archive, member, path, change, above)
+        return count
+
+    def _output(
+        self,
+        archive: tarfile.TarFile,
+        member: tarfile.TarInfo,
+        path: str,
+        change: Literal["created", "changed"],
+        above: PurePosixPath,
+    ) -> Output:
+        first = self.files.get(str(above / member.linkname)) if member.islnk() else None
+        if first is not None:  # a second name of a file that came before
+            return Output(path=path, change=change, size=first.size, sha256=first.sha256)
+        if member.issym():
+            return Output(path=path, change=change, size=0, sha256=sha256_bytes(os.fsencode(member.linkname)))
+        data = archive.extractfile(member)
+        return Output(path=path, change=change, size=member.size, sha256=self._digest(data, path) if data else None)
+
+    def _digest(self, data: IO[bytes], path: str) -> str:
+        """Return the SHA-256; a file that is wanted is copied too."""
+        if not self._wanted(path):
+            digest = hashlib.sha256()
+            while piece := data.read(_PIECE):
+                digest.update(piece)
+            return digest.hexdigest()
+        target = self.kept / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as copy:
+            shutil.copyfileobj(data, copy, _PIECE)
+        return sha256_file(target)
+
+
+def _tops(paths: Sequence[str], changes: Mapping[str, FileChange]) -> Iterator[str]:
+    """Yield files and folders that together hold all files, each of them once; folders that were there are left out.
+
+    Many files in a folder that was there, such as ``/tmp``, are read with all of it: each call costs milliseconds.
+    """
+    tops: dict[str, None] = {}
+    folders = {str(parent) for path in changes for parent in PurePosixPath(path).parents}
+    for path in paths:
+        if path in folders:
+            continue  # a folder
+        top = PurePosixPath(path)
+        while changes.get(str(top.parent)) == "created":
+            top = top.parent
+        tops[str(top)] = None
+    beside: dict[str, list[str]] = {}
+    for each in tops:
+        beside.setdefault(str(PurePosixPath(each).parent), []).append(each)
+    for folder, found in beside.items():
+        yield from [folder] if len(found) > _SINGLE and folder in _SMALL else found

@@ -1,0 +1,82 @@
+"""Files that a program leaves in memory file systems: they go with the container, so the processes in it have to look.
+
+Each process writes ``/run/envbuild/memory.json`` when it ends; the last one's word counts, since it sees what is there
+at the end. Folders of caches are left out; all else that is told is judged on the host.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..digest import sha256
+from ..guard import gate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+NAME = "memory.json"
+COUNT = 1000
+SIZE = 256 << 20
+"""Bytes that are digested, all files together."""
+_SKIPPED = frozenset((".cache", "__pycache__"))
+_SHARED = "/dev/shm"  # noqa: S108 - where Linux has shared memory
+_ENGINES = ("/proc/", "/sys/", "/run/", "/var/run/", "/dev/")
+"""What engines mount for themselves."""
+
+
+def keep(folder: str, mounts: str = "/proc/self/mounts") -> None:
+    """Write what is in memory now; nothing if there is nothing, and nobody has said otherwise before."""
+    found = look(places(mounts))
+    path = os.path.join(folder, NAME)
+    if found["files"] or os.path.exists(path):
+        from ..fastjson import dumps
+
+        gate.write_atomic(path, dumps(found) + "\n")
+
+
+def places(mounts: str = "/proc/self/mounts") -> list[str]:
+    """Return where memory file systems are mounted that programs may write to."""
+    with open(mounts, encoding="utf-8", errors="surrogateescape") as stream:
+        fields = [line.split(" ") for line in stream]
+    return [
+        entry[1]
+        for entry in fields
+        if entry[2] == "tmpfs" and (entry[1] == _SHARED or not f"{entry[1]}/".startswith(_ENGINES))
+    ]
+
+
+def look(folders: list[str]) -> dict[str, Any]:
+    """Return path, size in bytes and SHA-256 (None beyond ``SIZE``) of the files, and how many more there are."""
+    files: list[dict[str, Any]] = []
+    left, more = SIZE, 0
+    for path, size in _walk(folders):
+        if len(files) == COUNT:
+            more += 1
+            continue
+        digest = None
+        if size <= left:
+            left -= size
+            try:
+                with open(path, "rb", buffering=0) as stream:
+                    digest = sha256(stream.readall())
+            except OSError:
+                pass
+        files.append({"path": path, "size": size, "sha256": digest})
+    return {"files": files, "left_out": more}
+
+
+def _walk(folders: list[str]) -> Iterator[tuple[str, int]]:
+    left = list(folders)
+    while left:
+        try:
+            entries = list(os.scandir(left.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _SKIPPED:
+                    left.append(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                yield entry.path, entry.stat(follow_symlinks=False).st_size

@@ -1,0 +1,217 @@
+"""Results outside the project: what is found there, what is left out as no result, and what is said of the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from envbuild.engine.protocol import FileChange, Mount
+from envbuild.errors import EngineError
+from envbuild.runs import outside
+from envbuild.runs.outside import Outside, is_noise
+from envbuild.runtime.hook import memory
+
+
+class Files:
+    """A container's own layer: contents by path, None for a folder; a text after ``->`` is a link's target."""
+
+    def __init__(self, contents: Mapping[str, bytes | None], changed: tuple[str, ...] = ("/tmp",)) -> None:
+        self.contents, self.changed = contents, changed
+        self.asked: list[str] = []
+
+    def changes(self) -> Mapping[str, FileChange]:
+        return {path: "changed" if path in self.changed else "created" for path in (*self.changed, *self.contents)}
+
+    @contextmanager
+    def archive(self, path: str) -> Iterator[BinaryIO]:
+        self.asked.append(path)
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as archive:
+            for name, content in sorted({**dict.fromkeys(self.changed), **self.contents}.items()):
+                if name != path and not name.startswith(f"{path}/"):
+                    continue
+                member = tarfile.TarInfo(name[len(path.rpartition("/")[0]) + 1 :])
+                if content is None:
+                    member.type = tarfile.DIRTYPE
+                elif content.startswith(b"->"):
+                    member.type, member.linkname = tarfile.SYMTYPE, content[2:].decode()
+                else:
+                    member.size = len(content)
+                archive.addfile(member, io.BytesIO(content or b""))
+        data.seek(0)
+        yield data
+
+
+def found(files: Files, folder: Path, wanted: tuple[str, ...] = ()) -> dict[str, tuple[str, int, str | None]]:
+    """What is found in a container's own layer."""
+    around = Outside(mounts=(), wanted=wanted, kept=folder, targets=("/workspace", "/run/envbuild"))
+    around.look_first()
+    around.look_inside(files)
+    listed, left_out = around.look_last({})
+    assert left_out == ()
+    return {each.path: (each.change, each.size, each.sha256) for each in listed}
+
+
+def sha(data: bytes) -> str:
+    """SHA-256 in hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def test_files_of_the_container_are_digested(tmp_path: Path) -> None:
+    """New and changed files and links, wherever they are; a new folder is read once, the project is not read."""
+    files = Files(
+        {
+            "/tmp/results": None,
+            "/tmp/results/w.npy": b"weights",
+            "/tmp/results/deep": None,
+            "/tmp/results/deep/x": b"",
+            "/tmp/last": b"->results/w.npy",
+            "/opt/model.bin": b"model",
+            "/etc/passwd": b"changed",
+            "/workspace": None,
+        },
+        changed=("/tmp", "/opt", "/etc", "/etc/passwd"),
+    )
+    assert found(files, tmp_path) == {
+        "/tmp/results/w.npy": ("created", 7, sha(b"weights")),
+        "/tmp/results/deep/x": ("created", 0, sha(b"")),
+        "/tmp/last": ("created", 0, sha(b"results/w.npy")),
+        "/opt/model.bin": ("created", 5, sha(b"model")),
+        "/etc/passwd": ("changed", 7, sha(b"changed")),
+    }
+    assert sorted(files.asked) == ["/etc/passwd", "/opt/model.bin", "/tmp/last", "/tmp/results"]
+
+
+def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: Path) -> None:
+    """A hundred files in /tmp are one call; a folder of the image in which a file came and went is left at once."""
+    many = Files({f"/tmp/{number}.npy": bytes([number]) for number in range(100)})
+    assert len(found(many, tmp_path)) == 100
+    assert many.asked == ["/tmp"]
+    usr = Files({}, changed=("/usr/lib",))
+    assert found(usr, tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/run/lock/x", "/var/run/x", "/dev/null", "/etc/hosts", "/var/cache/fontconfig/a", "/var/log/apt/history.log",
+        "/etc/ld.so.cache", "/tmp/home", "/tmp/home/.cache/huggingface/a", "/tmp/home/.config/matplotlib/m",
+        "/usr/lib/python3/dist-packages/x/__pycache__/a.cpython-311.pyc", "/tmp/torchinductor_envbuild/ab/c.py",
+        "/tmp/matplotlib-x1y2/fontlist.json", "/tmp/pymp-ab12/x", "/tmp/a.lock", "/dev/shm/psm_1a2b3c",
+        "/dev/shm/torch_12_345", "/dev/shm/sem.mp-x", "/tmp/home/.python_history", "/tmp/.X11-unix/X0",
+        "/tmp/home/.keras/keras.json", "/dev/shm/nccl-Ab12",
+    ],
+)  # fmt: skip
+def test_what_tools_leave_is_no_result(path: str) -> None:
+    """Caches, locks, histories, shared memory, and what the engine makes."""
+    assert is_noise(path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tmp/results/w.npy", "/var/tmp/model/w.txt", "/dev/shm/weights.bin", "/tmp/home/w.npy", "/results/w.npy",
+        "/opt/out/m.pt", "/tmp/model.pt", "/tmp/tmpab12cd34/w.bin", "/root/w", "/tmp/torch.pt", "/tmp/cache/w.bin",
+        "/tmp/rays.npy", "/tmp/nvidia.csv", "/tmp/kernel-size.json",
+    ],
+)  # fmt: skip
+def test_what_programs_leave_is(path: str) -> None:
+    """Files of programs' own names count wherever they are."""
+    assert not is_noise(path)
+
+
+def test_wanted_outputs_count_and_are_kept(tmp_path: Path) -> None:
+    """A path that is named counts though it looks like a cache, and is copied."""
+    files = Files({"/tmp/home": None, "/tmp/torchinductor_x": None, "/tmp/torchinductor_x/k.bin": b"kernel"})
+    assert found(files, tmp_path) == {}
+    assert found(files, tmp_path, wanted=("/tmp/torchinductor_x",)) == {
+        "/tmp/torchinductor_x/k.bin": ("created", 6, sha(b"kernel"))
+    }
+    assert (tmp_path / "tmp/torchinductor_x/k.bin").read_bytes() == b"kernel"
+
+
+def test_mounted_folders_are_looked_at_before_and_after(tmp_path: Path) -> None:
+    """Only what the run changed there, under its path in the container; a file may be mounted too."""
+    results, single = tmp_path / "results", tmp_path / "single"
+    results.mkdir()
+    (results / "old").write_text("as it was")
+    single.write_text("a")
+    mounts = (
+        Mount(source=results, target="/results"),
+        Mount(source=tmp_path, target="/all", read_only=True),
+        Mount(source=single, target="/one"),
+    )
+    around = Outside(mounts=mounts, wanted=(), kept=tmp_path / "kept")
+    around.look_first()
+    (results / "w.npy").write_text("new")
+    (results / "a.lock").write_text("")
+    single.write_text("other")
+    listed, left_out = around.look_last({})
+    assert [(each.path, each.change, each.sha256) for each in listed] == [
+        ("/one", "changed", sha(b"other")),
+        ("/results/w.npy", "created", sha(b"new")),
+    ]
+    assert left_out == ()
+
+
+def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit nothing is passed over in silence; an engine that refuses is no reason to fail."""
+    monkeypatch.setattr(outside, "MOST_SCANNED", 1)
+    monkeypatch.setattr(outside, "MOST_BYTES", 4)
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    around = Outside(mounts=(Mount(source=tmp_path, target="/data"),), wanted=(), kept=tmp_path)
+    around.look_first()
+    around.look_inside(Files({"/tmp/a": b"1234567", "/tmp/b": b"1"}))
+    listed, left_out = around.look_last({"files": [{"path": "/dev/shm/x", "size": 9, "sha256": None}], "left_out": 3})
+    assert [each.path for each in listed] == ["/dev/shm/x"]
+    assert left_out == (
+        "/data has more than 1 files and was not looked at",
+        "/tmp/a was not looked at: more than 4 B were written",
+        "/tmp/b was not looked at: more than 4 B were written",
+        "/dev/shm/x lay in memory and was too large to be compared",
+        "3 more files lay in memory and were not looked at",
+    )
+
+    class Refusing(Files):
+        def changes(self) -> Mapping[str, FileChange]:
+            raise EngineError("no")
+
+    around = Outside(mounts=(), wanted=(), kept=tmp_path)
+    around.look_inside(Refusing({}))
+    assert around.look_last({})[1] == ("the container's own files were not looked at: no",)
+
+
+@pytest.mark.parametrize("told", [{"files": 3}, {"files": [None, {"path": 1}]}, {"files": [{"path": "x", "size": 1}]}])
+def test_a_damaged_report_of_memory_is_nothing(told: dict[str, object], tmp_path: Path) -> None:
+    """The program may write where the hook does."""
+    assert Outside(mounts=(), wanted=(), kept=tmp_path).look_last(told) == ((), ())
+
+
+def test_the_hook_finds_what_lies_in_memory(tmp_path: Path) -> None:
+    """Files of memory file systems with digests, caches left out; those of the engine are not looked at."""
+    home = tmp_path / "home"
+    (home / ".cache").mkdir(parents=True)
+    (home / ".cache/x").write_text("cache")
+    (home / "deep").mkdir()
+    (home / "deep/w.bin").write_bytes(b"weights")
+    mounts = tmp_path / "mounts"
+    lines = [f"tmpfs {home} tmpfs rw 0 0", "tmpfs /dev tmpfs rw 0 0", "shm /dev/shm tmpfs rw 0 0", "x / overlay rw 0 0"]
+    mounts.write_text("\n".join([*lines, "tmpfs /proc/acpi tmpfs ro 0 0", ""]))
+    assert memory.places(str(mounts)) == [str(home), "/dev/shm"]
+    mounts.write_text(f"{lines[0]}\n")
+    memory.keep(str(tmp_path), str(mounts))
+    path = str(home / "deep/w.bin")
+    told = json.loads((tmp_path / "memory.json").read_text())
+    assert told == {"files": [{"path": path, "size": 7, "sha256": sha(b"weights")}], "left_out": 0}
+    (home / "deep/w.bin").unlink()
+    memory.keep(str(tmp_path), str(mounts))
+    assert json.loads((tmp_path / "memory.json").read_text()) == {"files": [], "left_out": 0}
