@@ -15,6 +15,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
 from envbuild.operations.events import Events, MoreRuns
 from envbuild.operations.traces import first_divergence, read_traces
+from envbuild.operations.verify_session import ignored_lines
 from envbuild.runs.repeat import trace_variables
 from envbuild.verification import printed
 from envbuild.verification.causes import Evidence, Operation, TextDifference
@@ -44,7 +45,7 @@ def look_closer(session: Session, verdict: Verdict, in_place: bool) -> tuple[Evi
     project = session.plan.request.project
     first, notes = first_divergence((project, one.record), (project, other.record), asked=True)
     texts = list(_texts(one, other, verdict.differing_files))
-    texts += _printed(one, other, verdict)
+    texts += _printed(one, other, verdict, session.ignore)
     mine, theirs = session.runs[verdict.pair[0]], session.runs[verdict.pair[1]]
     evidence = Evidence(
         a=one.record,
@@ -141,7 +142,7 @@ def _texts(one: Repeated, other: Repeated, paths: Sequence[str]) -> Iterator[Tex
             yield found
 
 
-def _printed(one: Repeated, other: Repeated, verdict: Verdict) -> Iterator[TextDifference]:
+def _printed(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[str]) -> Iterator[TextDifference]:
     """Yield the first line at which each stream differs, as far as it was kept."""
     for kind in ("stdout", "stderr"):
         channel = verdict.channel(kind)
@@ -150,14 +151,15 @@ def _printed(one: Repeated, other: Repeated, verdict: Verdict) -> Iterator[TextD
         paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
         before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
         ordered = all(len(each.record.processes) < 2 for each in (one, other))
-        found = printed.first_difference(kind, before, after, (_masks(one), _masks(other)), ordered=ordered)
+        masks = [_masks(each, ignored_lines(ignore, kind)) for each in (one, other)]
+        found = printed.first_difference(kind, before, after, (masks[0], masks[1]), ordered=ordered)
         if found is not None:
             yield found
 
 
-def _masks(run: Repeated) -> printed.Masks:
+def _masks(run: Repeated, ignored: Sequence[str]) -> printed.Masks:
     start = datetime.fromisoformat(run.record.start.replace("Z", "+00:00"))
-    return printed.Masks(start.timestamp())
+    return printed.Masks(start.timestamp(), ignored)
 
 
 def _compare(name: str, before: Path, after: Path) -> TextDifference | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class VerifyOptions:
         count: how many runs.
         jobs: how many at once; None for as many as fit.
         in_place: in the project itself instead of copies.
-        ignore: patterns of outputs that are not compared.
+        ignore: patterns of what is not compared: paths, ``metric:NAME``, ``stdout``, ``stdout:LINE``, ``stderr``.
         values: bytes of parameter values that the first two traces keep.
         sign: an SSH key to sign the attestation with.
         diagnose: where runs differ, run again to find out more.
@@ -191,7 +192,13 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
     request = replace(request, verification=identity)
     vary: Vary = "" if options.cost else "all" if options.strict else "free"
     return Repeat(
-        request=request, slots=slots, copy=copy, folder=folder, digest=stream_digest, values=options.values, vary=vary
+        request=request,
+        slots=slots,
+        copy=copy,
+        folder=folder,
+        digest=partial(stream_digest, options.ignore),
+        values=options.values,
+        vary=vary,
     )
 
 
@@ -201,6 +208,7 @@ def _run_all(session: Session, engine: RunEngine, events: Events) -> None:
 
         def each(found: Repeated) -> None:
             session.done[found.number], session.ran[found.number] = found, ran_of(found, session.plan.request.project)
+            session.open_files()
             advance(1)
             record = found.record
             events.report(

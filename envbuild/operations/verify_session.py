@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,21 @@ class Session:
 
         return judge(self.runs, self.asked, self.ignore)
 
+    def open_files(self) -> None:
+        """Open the files whose bytes differ between runs, to compare what they hold; their copies are still there."""
+        from envbuild.operations.contents import content_of
+        from envbuild.verification.files import masks_of
+        from envbuild.verification.judge import file_table
+
+        numbers = sorted(self.ran)
+        for at, path in file_table(self.runs, self.ignore).in_doubt():
+            found, ran = self.done[numbers[at]], self.ran[numbers[at]]
+            if path in ran.contents or found.files is None:
+                continue
+            content = content_of(found.files, path, masks_of(ran.record))
+            if content is not None:
+                self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
+
     def forget(self) -> None:
         """Remove the copies of all runs but the first of each of the first two results."""
         wanted = {group[0] for group in self.judge().groups[:2]}
@@ -52,11 +68,16 @@ class Session:
                 self.done[number].discard()
 
 
-def stream_digest() -> PrintedDigest:
-    """Return what digests a stream of a run that starts now."""
+def stream_digest(ignore: Sequence[str], stream: str) -> PrintedDigest:
+    """Return what digests a stream, ``stdout`` or ``stderr``, of a run that starts now."""
     from envbuild.verification.printed import Masks, PrintedDigest
 
-    return PrintedDigest(Masks(time.time()))
+    return PrintedDigest(Masks(time.time(), ignored_lines(ignore, stream)))
+
+
+def ignored_lines(ignore: Sequence[str], stream: str) -> tuple[str, ...]:
+    """Return the patterns of lines of a stream that are not compared."""
+    return tuple(each.removeprefix(f"{stream}:") for each in ignore if each.startswith(f"{stream}:"))
 
 
 def ran_of(found: Repeated, project: Path) -> Ran:

@@ -140,7 +140,7 @@ class Repeat:
         slots: the CPUs of each run that may continue at once, as ``cpuset`` takes them; empty for all CPUs.
         copy: what a copy of the project holds; None to work in the project itself.
         folder: for copies and logs; on the project's file system.
-        digest: makes what takes a stream of a run that starts now.
+        digest: makes what takes a stream, ``stdout`` or ``stderr``, of a run that starts now.
         values: bytes of parameter values that the traces of the first two runs keep.
         trace: leave a step trace.
         vary: give each run but the first otherwise what no result may depend on; see ``variations``.
@@ -150,7 +150,7 @@ class Repeat:
     slots: tuple[str, ...]
     copy: Plan | None
     folder: Path
-    digest: Callable[[], StreamDigest]
+    digest: Callable[[str], StreamDigest]
     values: int = 0
     trace: bool = True
     vary: Vary = ""
@@ -246,7 +246,9 @@ def _one(
             return None
         folder.mkdir(parents=True)
         output = active[number] = Output(
-            stdout=folder / "stdout", stderr=folder / "stderr", digests=(plan.digest(), plan.digest())
+            stdout=folder / "stdout",
+            stderr=folder / "stderr",
+            digests=(plan.digest("stdout"), plan.digest("stderr")),
         )
         request = _request(plan, number, folder, cpuset, output)
         if stop.is_set():

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from shlex import quote
 from typing import Any
 
 from msgspec import UNSET
@@ -175,7 +176,7 @@ def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:
                 weight=60,
                 what=f"{text.path} holds {kind}: {short(text.before)!r} → {short(text.after)!r}",
                 where=f"{text.path}:{text.line}",
-                attempt=f"leave it out of the file, or out of the comparison: --ignore {text.path}",
+                attempt=f"leave it out of the file, or out of the comparison: --ignore {quote(text.path)}",
             )
 
 

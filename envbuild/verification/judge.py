@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol
@@ -22,22 +22,22 @@ import msgspec
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
 from envbuild.record.compare_outputs import different_tensors
+from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
+from envbuild.verification.content.canonical import Content, compare
+from envbuild.verification.files import FileTable
 from envbuild.verification.printed import Printed
 
 Outcome = Literal["identical", "different", "failed", "refused"]
 ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "outside", "stdout", "stderr"]
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
+_METRIC = "metric:"
 _NAMES = {**_STREAMS, "metrics": "metrics", "outside": "outside the project"}
 
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
 """As Python's ``tempfile`` makes them."""
-_WORDS = "time|times|sec|secs|seconds|duration|elapsed|eta|speed|throughput|fps|memory|mem"
-_OF_TIME = re.compile(rf"(?i)(?:^|[^a-z])(?:{_WORDS})(?:$|[^a-z])")
-"""Metrics that are no results."""
-_PER_TIME = re.compile(r"(?i)(?:_|/|per_)(?:s|sec|second)$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +49,7 @@ class Ran:
         stdout, stderr: what it printed.
         trace: digest of its step trace, all processes; empty if it left none.
         steps, tensors: entries of the trace, and the number of parameter tensors in it.
+        contents: of files that were opened since another run has other bytes, by path.
     """
 
     record: Record
@@ -57,6 +58,7 @@ class Ran:
     trace: str = ""
     steps: int = 0
     tensors: int = 0
+    contents: Mapping[str, Content] = field(default_factory=dict)
 
     @property
     def ended_well(self) -> bool:
@@ -88,6 +90,14 @@ class Channel(_Value, frozen=True, kw_only=True):
     names: tuple[str, ...] = ()
 
 
+class SameContent(_Value, frozen=True, kw_only=True):
+    """A file of equal content in other bytes, why that is so, and the measurements in it that differ."""
+
+    path: str
+    why: str
+    left_out: tuple[str, ...] = ()
+
+
 class Verdict(_Value, frozen=True, kw_only=True):
     """What a verification found.
 
@@ -96,7 +106,9 @@ class Verdict(_Value, frozen=True, kw_only=True):
         runs: how many runs were compared; ``asked``: how many there should have been.
         groups: indexes of runs with equal results, in the order in which each result was first seen.
         channels: what was compared, and what differs between the first two results.
-        volatile: files of equal content in other bytes.
+        volatile: files of equal content in other bytes; ``same_content`` says why.
+        renamed: files that were compared under a common name, since their own hold the time or were drawn.
+        training_equal: the runs differ, but the step trace, the metrics and all saved tensors agree.
         ignored: files that were not compared, as asked.
     """
 
@@ -105,7 +117,9 @@ class Verdict(_Value, frozen=True, kw_only=True):
     asked: int
     groups: tuple[tuple[int, ...], ...]
     channels: tuple[Channel, ...] = ()
-    volatile: tuple[str, ...] = ()
+    same_content: tuple[SameContent, ...] = ()
+    renamed: tuple[str, ...] = ()
+    training_equal: bool = False
     ignored: tuple[str, ...] = ()
     exit_codes: tuple[int | None, ...] = ()
     states: tuple[State, ...] = ()
@@ -114,6 +128,11 @@ class Verdict(_Value, frozen=True, kw_only=True):
     def pair(self) -> tuple[int, int]:
         """Indexes of two runs with different results."""
         return self.groups[0][0], self.groups[1][0]
+
+    @property
+    def volatile(self) -> tuple[str, ...]:
+        """The files of equal content in other bytes."""
+        return tuple(each.path for each in self.same_content)
 
     @property
     def compared(self) -> tuple[str, ...]:
@@ -137,9 +156,11 @@ class Verdict(_Value, frozen=True, kw_only=True):
     @property
     def masked(self) -> tuple[str, ...]:
         """What of the channels was left out of the comparison because it differs in every run, a phrase each."""
-        return tuple(
+        files = (f"{each.path}: {', '.join(each.left_out)}" for each in self.same_content if each.left_out)
+        channels = (
             f"{_NAMES[channel.kind]}: {', '.join(channel.masked)}" for channel in self.channels if channel.masked
         )
+        return (*channels, *files)
 
     def channel(self, kind: ChannelKind) -> Channel | None:
         """Return a channel; None if it was not compared."""
@@ -158,9 +179,11 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
     Args:
         runs: in their order; one at least.
         asked: how many there should have been.
-        ignore: patterns of files that are not compared, as ``fnmatch`` has them; ``stdout`` and ``stderr`` for streams.
+        ignore: patterns of files that are not compared, as ``fnmatch`` has them; ``metric:PATTERN`` for metrics,
+            ``stdout`` and ``stderr`` for streams. Lines of streams are left out when they are read (``printed``).
     """
-    readers: list[_Reader] = [_End(), _Files(ignore), _Deleted(ignore), _Steps(), _Metrics(), _Outside(ignore)]
+    files = file_table(runs, ignore)
+    readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Steps(), _Metrics(ignore), _Outside(ignore)]
     several = any(len(each.record.processes) > 1 for each in runs)
     readers += [_Stream(kind, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
@@ -175,13 +198,16 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
     if outcome == "different":
         first, second, *_ = groups.values()
         pair = runs[first[0]], runs[second[0]]
+    channels = tuple(_channel(reader, runs[0], pair) for reader in readers)
     return Verdict(
         outcome=outcome,
         runs=len(runs),
         asked=asked,
         groups=tuple(map(tuple, groups.values())),
-        channels=tuple(_channel(reader, runs[0], pair) for reader in readers),
-        volatile=_volatile(runs) if outcome == "identical" else (),
+        channels=channels,
+        same_content=_same_content(files) if outcome in ("identical", "different") else (),
+        renamed=files.renamed,
+        training_equal=outcome == "different" and _training_equal(channels, files, pair),
         ignored=tuple(sorted({name for each in runs for name in _paths(each) if _ignored(name, ignore)})),
         exit_codes=tuple(each.record.exit_code for each in runs),
         states=tuple(each.record.state for each in runs),
@@ -239,30 +265,30 @@ class _Files:
     """Files that the program left, by their content.
 
     Args:
-        ignore: patterns of those that are not compared.
+        table: those that are compared.
     """
 
     kind: ChannelKind = "files"
 
-    def __init__(self, ignore: Sequence[str]) -> None:
-        self._ignore = ignore
+    def __init__(self, table: FileTable) -> None:
+        self._table = table
 
     def value(self, run: Ran) -> Any:
-        return sorted(_files(run, self._ignore).items())
+        return sorted(self._table.of(run).items())
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = len(_files(run, self._ignore))
+        count = len(self._table.of(run))
         return count, plural(count, "file") if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:
         return ()
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        mine, theirs = _files(one, self._ignore), _files(other, self._ignore)
+        mine, theirs = self._table.of(one), self._table.of(other)
         names = tuple(path for path in sorted({*mine, *theirs}) if mine.get(path, "") != theirs.get(path, ""))
         if not names:
             return (), ()
-        return (_some([_with_tensors(path, one.record, other.record) for path in names]),), names
+        return (_some([_with_reason(path, self._table, one, other) for path in names]),), names
 
 
 class _Outside:
@@ -340,23 +366,30 @@ class _Steps:
 
 
 class _Metrics:
-    """What the program measured, but for times."""
+    """What the program measured, but for times; ``ignore`` as for files."""
 
     kind: ChannelKind = "metrics"
 
+    def __init__(self, ignore: Sequence[str]) -> None:
+        self._ignore = [each.removeprefix(_METRIC) for each in ignore if each.startswith(_METRIC)]
+
     def value(self, run: Ran) -> Any:
-        return _metrics(run.record)
+        return self._metrics(run.record)
+
+    def _metrics(self, record: Record) -> dict[str, Any]:
+        found = _metrics(record)
+        return {name: found[name] for name in found if not _matches(name, self._ignore)}
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = len(_metrics(run.record))
+        count = len(self._metrics(run.record))
         return count, plural(count, "metric") if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:
-        names = run.record.metrics.keys() - _metrics(run.record).keys()
+        names = run.record.metrics.keys() - self._metrics(run.record).keys()
         return tuple(sorted(names))
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        mine, theirs = _metrics(one.record), _metrics(other.record)
+        mine, theirs = self._metrics(one.record), self._metrics(other.record)
         names = tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
         phrase = f"metrics: {_some([_with_values(name, mine, theirs) for name in names])}"
         return ((phrase,) if names else ()), names
@@ -402,22 +435,22 @@ def is_event_file(path: str) -> bool:
     return _EVENTS.fullmatch(PurePosixPath(path).name) is not None
 
 
-def _files(run: Ran, ignore: Sequence[str]) -> dict[str, str | None]:
-    """Return the content of each file that is compared."""
-    return {
-        output.path: output.content or output.sha256
-        for output in run.record.outputs
-        if not _ignored(output.path, ignore) and not is_event_file(output.path)
-    }
+def file_table(runs: Sequence[Ran], ignore: Sequence[str]) -> FileTable:
+    """Return the files that are compared; ``ignore`` as for ``judge``."""
+    compared = [
+        [
+            path
+            for path in (each.path for each in run.record.outputs)
+            if not _ignored(path, ignore) and not is_event_file(path)
+        ]
+        for run in runs
+    ]
+    return FileTable(runs, compared)
 
 
 def _metrics(record: Record) -> dict[str, Any]:
     """Return what was measured, but for times."""
-    return {
-        name: [list(point) for point in points]
-        for name, points in record.metrics.items()
-        if not _OF_TIME.search(name) and not _PER_TIME.search(name)
-    }
+    return {name: [list(point) for point in points] for name, points in record.metrics.items() if kind_of(name) is None}
 
 
 def _paths(run: Ran) -> list[str]:
@@ -427,26 +460,57 @@ def _paths(run: Ran) -> list[str]:
 
 
 def _ignored(path: str, ignore: Sequence[str]) -> bool:
-    return any(fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/") for pattern in ignore)
+    return _matches(path, ignore) or any(path.startswith(f"{pattern.rstrip('/')}/") for pattern in ignore)
 
 
-def _volatile(runs: Sequence[Ran]) -> tuple[str, ...]:
-    """Name the files whose bytes differ while what they hold is equal."""
-    seen: dict[str, set[str | None]] = {}
-    for each in runs:
-        for output in each.record.outputs:
-            if output.content:
-                seen.setdefault(output.path, set()).add(output.sha256)
-    return tuple(sorted(path for path, digests in seen.items() if len(digests) > 1))
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _with_tensors(path: str, a: Record, b: Record) -> str:
-    """Name a file, and of a saved model the tensors that differ."""
-    pair = [output for record in (a, b) for output in record.outputs if output.path == path and output.tensors]
-    names = different_tensors(pair[0], pair[1]) if len(pair) == 2 else ()
-    if not names:
+def _same_content(files: FileTable) -> tuple[SameContent, ...]:
+    """Name the files whose bytes differ while what they hold is equal, and say why."""
+    found = []
+    for name, places in files.in_other_bytes():
+        runs = [files.runs[at] for at in places]
+        if len({files.of(run)[name] for run in runs}) > 1:
+            continue
+        first = files.output(runs[0], name)
+        digests = {id(run): output.sha256 for run in runs if (output := files.output(run, name))}
+        other = next(run for run in runs if first and digests[id(run)] != first.sha256)
+        mine, theirs = files.content(runs[0], name), files.content(other, name)
+        if mine is None or theirs is None:
+            found.append(SameContent(path=name, why="the format keeps the time of writing"))
+        else:
+            difference = compare(mine, theirs)
+            found.append(SameContent(path=name, why=difference.why, left_out=difference.left_out))
+    return tuple(found)
+
+
+def _training_equal(channels: Sequence[Channel], files: FileTable, pair: tuple[Ran, Ran] | None) -> bool:
+    """Whether two runs that differ trained alike: step trace, metrics and all tensors that they saved agree."""
+    by_kind = {channel.kind: channel for channel in channels}
+    if pair is None or not by_kind["steps"].count or any(by_kind[kind].differs for kind in ("end", "steps", "metrics")):
+        return False
+    for name in by_kind["files"].names:
+        one, other = (files.output(run, name) for run in pair)
+        if one is None or other is None or one.tensors.keys() != other.tensors.keys() or different_tensors(one, other):
+            return False
+        if one.unread or other.unread:
+            return False
+    return True
+
+
+def _with_reason(path: str, files: FileTable, one: Ran, other: Ran) -> str:
+    """Name a file, of a saved model the tensors that differ, and of one that was opened what in it differs first."""
+    pair = files.output(one, path), files.output(other, path)
+    if pair[0] is None or pair[1] is None:
         return path
-    return f"{path} ({len(names):,} of {plural(len(pair[0].tensors), 'tensor')}: {_some(names, 2)})"
+    names = different_tensors(pair[0], pair[1]) if pair[0].tensors and pair[1].tensors else ()
+    if names:
+        return f"{path} ({len(names):,} of {plural(len(pair[0].tensors), 'tensor')}: {_some(names, 2)})"
+    mine, theirs = files.content(one, path), files.content(other, path)
+    why = compare(mine, theirs).why if mine is not None and theirs is not None else ""
+    return f"{path} ({why})" if why else path
 
 
 def _with_values(name: str, mine: dict[str, Any], theirs: dict[str, Any]) -> str:

@@ -15,10 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from fnmatch import translate
 from functools import partial
 
 import msgspec
 
+from envbuild.record.measurements import names_result
 from envbuild.verification.lines import TextDifference
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -40,6 +42,11 @@ _GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
+IGNORED = "what was not to be compared"
+"""Kind of a line that is left out as asked."""
+_NAME = 24
+"""Characters before a number in which it may be named as a result."""
+_MEASURED = ("times", "rates", "memory")
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
 
@@ -82,13 +89,22 @@ class Masks:
 
     Args:
         start: when the run began, seconds since 1970.
+        ignored: patterns of lines that are not compared, as ``fnmatch`` has them; one without ``*`` may be anywhere.
     """
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, ignored: Sequence[str] = ()) -> None:
+        patterns = (each if "*" in each else f"*{each}*" for each in ignored)
+        self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER)
+
+    def is_moment(self, seconds: float) -> bool:
+        """Whether a number of seconds since 1970 is about when the run was."""
+        return self._window[0] <= seconds <= self._window[1]
 
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
+        if any(pattern.match(line) for pattern in self._ignored):
+            return Masked("⟨ignored⟩", frozenset([IGNORED]))
         if _DIGIT.search(line) is None or len(line) >= _LONGEST:
             return Masked(line, frozenset())
         kinds: set[str] = set()
@@ -102,8 +118,10 @@ class Masks:
     def _replace(self, rule: _Rule, kinds: set[str], found: re.Match[str]) -> str:
         if rule.moment is not None:
             moment = rule.moment(found)
-            if moment is None or not self._window[0] <= moment <= self._window[1]:
+            if moment is None or not self.is_moment(moment):
                 return found[0]
+        elif rule.kind in _MEASURED and names_result(found.string[max(0, found.start() - _NAME) : found.start()]):
+            return found[0]  # a loss of 0.5 s is a loss
         kinds.add(rule.kind)
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
 
@@ -343,6 +361,9 @@ class PrintedDigest:
 
     def _take(self, row: str) -> None:
         found = self._masks.mask(row.rstrip())
+        if IGNORED in found.kinds:
+            self._sums.masked.update(found.kinds)
+            return
         data = found.text.encode("utf-8", "surrogateescape") + b"\n"
         self._sums.ordered.update(data)
         self._sums.unordered = (self._sums.unordered + int.from_bytes(hashlib.sha256(data).digest(), "big")) % (
@@ -373,7 +394,10 @@ def first_difference(
         masks: of the two runs.
         ordered: the order of lines counts; else the first lines that only one stream has are compared.
     """
-    one, other = (list(rows(data, each)) for data, each in zip((before, after), masks, strict=True))
+    one, other = (
+        [row for row in rows(data, each) if IGNORED not in row.masked.kinds]
+        for data, each in zip((before, after), masks, strict=True)
+    )
     if not ordered:
         one, other = _only(one, other), _only(other, one)
     for at in range(max(len(one), len(other))):

@@ -19,7 +19,7 @@ from tests.support.environments import environment
 from tests.support.images import forget_images
 from tests.support.wheels import make_wheel
 
-_NAME = "plantbox"
+_NAME = f"plantbox-{os.getpid()}"
 _SPEC = f"""\
 name: {_NAME}
 os: debian-12

@@ -106,7 +106,12 @@ def a_plan(project: Path, slots: tuple[str, ...] = ("",), in_place: bool = False
     )  # fmt: skip
     copy = None if in_place else plan_copy(project, ["data"])
     return Repeat(
-        request=request, slots=slots, copy=copy, folder=scratch_folder(project, "V"), digest=Pieces, **changes
+        request=request,
+        slots=slots,
+        copy=copy,
+        folder=scratch_folder(project, "V"),
+        digest=lambda stream: Pieces(),
+        **changes,
     )
 
 

@@ -98,7 +98,8 @@ def test_equal_content_in_other_bytes_is_identical_and_named() -> None:
     """A saved model that holds the time of saving is equal if its content is; the file is named."""
     verdict = judge([ran(output("model.keras", "1", "c" * 64)), ran(output("model.keras", "2", "c" * 64))], 2)
     assert (verdict.outcome, verdict.volatile) == ("identical", ("model.keras",))
-    assert render.identical(verdict)[1] == "same tensors, other bytes: model.keras (the format keeps the time)"
+    shown = render.identical(verdict)[1]
+    assert shown == "same content, other bytes: model.keras (the format keeps the time of writing)"
 
 
 def test_event_files_are_compared_by_their_metrics() -> None:

@@ -49,7 +49,11 @@ def verify(
     ] = False,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="PATTERN", help="Leave outputs out of the comparison, such as 'logs/*'."),
+        typer.Option(
+            "--ignore",
+            metavar="PATTERN",
+            help="Leave out of the comparison: files such as 'logs/*', metric:NAME, stdout, 'stdout:LINE', stderr.",
+        ),
     ] = None,
     diagnose: Annotated[
         bool,

@@ -43,6 +43,7 @@ def as_json(result: Verification) -> dict[str, Any]:
         **msgspec.to_builtins(verdict),
         "compared": list(verdict.compared),
         "masked": list(verdict.masked),
+        "volatile": list(verdict.volatile),
         "differs": list(verdict.differs),
         "agrees": list(verdict.agrees),
         "differing_files": list(verdict.differing_files),
@@ -112,14 +113,22 @@ def _doubts(result: Verification) -> Iterator[str]:
 def identical(verdict: Verdict) -> tuple[str, ...]:
     """Report that all runs were equal, what was compared, and what was not."""
     lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
-    if verdict.volatile:
-        lines.append(f"same tensors, other bytes: {_some(verdict.volatile)} (the format keeps the time)")
+    lines += _same_content(verdict)
     outside = verdict.channel("outside")
     if outside is not None and outside.masked:
         lines.append(f"not compared: {'; '.join(outside.masked)}")
     if verdict.ignored:
         lines.append(f"not compared, as asked: {_some(verdict.ignored)}")
     return tuple(lines)
+
+
+def _same_content(verdict: Verdict) -> Iterator[str]:
+    """Yield why files in other bytes and under other names count as equal."""
+    files = [f"{each.path} ({each.why})" for each in verdict.same_content]
+    if files:
+        yield f"same content, other bytes: {_some(files, 3)}"
+    if verdict.renamed:
+        yield f"equal under another name: {_some(verdict.renamed, 3)}"
 
 
 def different(result: Verification) -> str:
@@ -129,7 +138,7 @@ def different(result: Verification) -> str:
     rows = [
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
-        ("agrees", ", ".join(verdict.agrees)),
+        ("agrees", "; ".join((", ".join(verdict.agrees), *_same_content(verdict)))),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
         *_because(result.causes),
@@ -138,6 +147,8 @@ def different(result: Verification) -> str:
         ("compare", "envbuild diff {} {}".format(*(ids[at][:_SHORT] for at in verdict.pair))),
     ]
     head = f"not identical: {len(verdict.groups)} different results in {verdict.runs} runs"
+    if verdict.training_equal:
+        head = f"training identical; only this differs: {'; '.join(verdict.differs)}"
     return "\n".join([head, *(f"  {label:<{_WIDTH}}{text}".rstrip() for label, text in rows if text)])
 
 

@@ -1,0 +1,92 @@
+"""Names of measurements: times, rates, memory, and what identifies a run.
+
+They differ between any two runs and are no results.
+
+A name counts by its last words, so that ``time_embedding``, ``learning_rate`` and ``memory_size`` are results. When in
+doubt it is a result: a bare ``rate`` or ``speed`` may be an accuracy or a car's.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal["time", "rate", "memory", "identity"]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime")
+_UNITS = _words("s sec secs second seconds ms msec us ns milliseconds min minutes hours")
+_RATES = _words("fps sps throughput")
+_COUNTED = _words(
+    "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
+    "batch batches frame frames row rows seq sequences episodes env request requests"
+)
+_MEMORY = _words("memory mem rss vram")
+_OF_MEMORY = _words(
+    "mb gb kb mib gib kib bytes used usage allocated reserved peak max total free available percent cached"
+)
+_IDENTITIES = _words("uuid guid pid ppid hostname")
+_IDENTIFIED = _words("run session experiment trial job process kernel execution")
+_WORK = _words(
+    "fit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
+    "load loading data inference predict prediction forward backward compute process run setup wait elapsed "
+    "compile preprocess postprocess build user system execution optimizer rollout env sampling"
+)
+"""What programs take the time of: a ``…_time`` of anything else, such as survival, is a result."""
+_POINTS = _words("start end begin finish started ended real unix epoch total mean avg average per time times")
+_DATA = _words("predicted pred predictions survival target label true event arrival lap travel")
+"""What programs learn to tell the time of."""
+_RESULT = re.compile(
+    r"(?:^|[^a-z])(?:loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
+    r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed)\W*$",
+    re.IGNORECASE,
+)
+
+
+@lru_cache(maxsize=4096)
+def kind_of(name: str) -> Kind | None:
+    """Return what kind of measurement a name is of; None for a result.
+
+    Args:
+        name: of a metric, a column or a key, such as ``charts/SPS``, ``train_runtime`` or ``startTime``.
+    """
+    words = [word.lower() for word in _SPLIT.split(name) if word]
+    if not words:
+        return None
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last in _RATES or (last in _UNITS and (before == "per" or before in _COUNTED)):
+        return "rate"
+    if _DATA & {*words}:
+        return None
+    if last in ("time", "times"):
+        return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
+    if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and before in _POINTS and _TIME & {*words}):
+        return "time"
+    if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
+        return "time"
+    if last in _MEMORY or (last in _OF_MEMORY and _MEMORY & {*words[:-1]}):
+        return "memory"
+    if (
+        last in _IDENTITIES
+        or (last == "id" and before in _IDENTIFIED)
+        or (last == "name" and before in ("host", "node"))
+    ):
+        return "identity"
+    return "identity" if words == ["host"] or "".join(words) == "runid" else None
+
+
+def are_durations(name: str) -> bool:
+    """Whether a name is certainly of durations, so that a list of numbers under it may be left out too."""
+    words = [word.lower() for word in _SPLIT.split(name) if word]
+    return (kind_of(name) == "time" and bool(_WORK & {*words[:-1]})) or words == ["elapsed"]
+
+
+def names_result(text: str) -> bool:
+    """Whether a text ends in the name of a result, such as ``loss: ``: what follows is one, whatever it looks like."""
+    return _RESULT.search(text) is not None

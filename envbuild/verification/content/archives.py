@@ -1,0 +1,152 @@
+"""Archives and compressed files: zip, tar, gz, bz2, xz. Nothing is extracted; times of members are left out."""
+
+from __future__ import annotations
+
+import bz2
+import io
+import lzma
+import struct
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
+
+Nested = Callable[[Canonical, str, bytes], None]
+"""Opens what is in an archive."""
+
+_MEMBERS = 100_000
+_STRUCTURE = "/data.pkl"
+_OF_WRITING = (".data/serialization_id",)
+"""Members of PyTorch's files that say how they were written."""
+
+
+def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
+    """Read a zip archive: names, modes and contents of members, in their order."""
+    if data.count(b"PK\x01\x02") > _MEMBERS:
+        raise TooMuchError(f"more than {_MEMBERS} members")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = archive.infolist()
+            names = [member.filename for member in members]
+            if len({*names}) != len(names):
+                raise UnreadableError("members that hide others")
+            out.add(path, archive.comment)
+            prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
+            for member in members:
+                _member(out, path, archive, member, nested, prefix)
+    except (
+        zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, RuntimeError, ValueError,
+        NotImplementedError,
+    ) as error:  # fmt: skip
+        raise UnreadableError(f"a damaged zip archive: {error}") from None
+
+
+def _member(
+    out: Canonical, path: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo, nested: Nested, prefix: str | None
+) -> None:
+    out.spend(member.file_size + 100)
+    with archive.open(member) as stream:
+        data = stream.read(member.file_size + 1)
+    if len(data) != member.file_size:
+        raise UnreadableError("a member of another size")
+    out.time_of_writing(repr(member.date_time))
+    name = member.filename
+    if prefix is not None and name.startswith(f"{prefix}/"):
+        name = name[len(prefix) + 1 :]
+        if name in _OF_WRITING:
+            out.time_of_writing(data)
+            return
+    out.add(path, f"{name} {member.external_attr >> 16:o}")
+    nested(out, below(path, name, ": "), data)
+
+
+def read_tar(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
+    """Read a tar archive: kinds, names, modes, owners, targets of links and contents of members, in their order."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            for count, member in enumerate(archive):
+                if count > _MEMBERS or member.issparse():
+                    raise UnreadableError("too many members, or holes in them")
+                out.time_of_writing(f"{member.mtime}")
+                out.add(
+                    path,
+                    f"{member.name} {member.type!r} {member.mode:o} {member.uid}:{member.gid} {member.uname}:"
+                    f"{member.gname} {member.linkname} {member.devmajor}:{member.devminor} {_headers(member)}",
+                )
+                if member.isfile():
+                    out.spend(member.size + 100)
+                    stream = archive.extractfile(member)
+                    body = stream.read(member.size) if stream is not None else b""
+                    if len(body) != member.size:
+                        raise UnreadableError("a member beyond the end")
+                    nested(out, below(path, member.name, ": "), body)
+    except (tarfile.TarError, OSError, ValueError, EOFError, RecursionError, MemoryError, OverflowError) as error:
+        raise UnreadableError(f"a damaged tar archive: {error}") from None
+
+
+def _headers(member: tarfile.TarInfo) -> str:
+    """Return the extended headers of a member but for times."""
+    found = {name: value for name, value in member.pax_headers.items() if name not in ("mtime", "atime", "ctime")}
+    return repr(sorted(found.items())) if found else ""
+
+
+class _Decompressor(Protocol):
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
+
+
+class _Gzip:
+    """``zlib``'s object with the interface of the others."""
+
+    def __init__(self) -> None:
+        self._object = zlib.decompressobj(31)
+        self._tail = b""
+
+    @property
+    def eof(self) -> bool:
+        return self._object.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._object.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._object.decompress(self._object.unconsumed_tail + data, max_length)
+
+
+_MAKERS: dict[str, Callable[[], Any]] = {
+    "gz": _Gzip,
+    "bz2": bz2.BZ2Decompressor,
+    "xz": lambda: lzma.LZMADecompressor(memlimit=256 << 20),
+}
+_PIECE = 1 << 20
+
+
+def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
+    """Return what compressed data hold; raises ``UnreadableError`` if they are damaged or hold more than may be."""
+    found: list[bytes] = []
+    if kind == "gz":
+        out.time_of_writing(data[4:8])
+    try:
+        while data:
+            stream: _Decompressor = _MAKERS[kind]()
+            piece, data = stream.decompress(data, _PIECE), b""
+            while True:
+                out.spend(len(piece))
+                found.append(piece)
+                if stream.eof:
+                    break
+                piece = stream.decompress(b"", _PIECE)
+                if not piece and not stream.eof:
+                    raise UnreadableError("compressed data that end too early")
+            data = stream.unused_data
+            if kind != "xz":
+                data = data.lstrip(b"\0")  # both allow zeros behind the end
+    except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, MemoryError) as error:
+        raise UnreadableError(f"damaged compressed data: {error}") from None
+    return b"".join(found)

@@ -1,0 +1,201 @@
+"""The content of one file as a sequence of named entries: those that count, and measurements, which do not."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+import msgspec
+
+from envbuild.verification.printed import Masked, Masks
+
+FILE = 128 << 20
+"""Bytes of the largest file that is opened."""
+UNPACKED = 256 << 20
+"""Bytes that may come out of all archives in a file."""
+DEPTH = 8
+"""Archives in archives."""
+NESTED = 200
+"""Lists in lists."""
+ENTRIES = 4_000_000
+_SHOWN = 20_000
+"""Entries whose values are kept to be shown."""
+_LONGEST = 60
+_PATH = 300
+_WORDS = {"time": "times", "rate": "rates", "memory": "memory", "identity": "names"}
+
+
+class UnreadableError(Exception):
+    """A file is not what it seems, or more than is opened: its bytes count."""
+
+
+class TooMuchError(UnreadableError):
+    """A file holds more than is opened, however it is read."""
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file means.
+
+    Attributes:
+        digest: of all that counts.
+        entries: names and digests of what counts, in their order, as far as they are kept, with values to be shown.
+        left_out: names of measurements and what they were, digested.
+        times: the format itself keeps when it was written.
+    """
+
+    digest: str
+    entries: tuple[tuple[str, str], ...]
+    left_out: dict[str, str]
+    times: str = ""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """How two files of other bytes compare.
+
+    Attributes:
+        same: their contents are equal.
+        why: the reason in words: what of the bytes differs, or the first entry that differs.
+        left_out: names of the measurements that differ.
+    """
+
+    same: bool
+    why: str
+    left_out: tuple[str, ...] = ()
+
+
+def compare(one: Content, other: Content) -> Difference:
+    """Say how the contents of two files with other bytes compare."""
+    both = {**one.left_out, **other.left_out}
+    names = tuple(name for name in both if one.left_out.get(name) != other.left_out.get(name))
+    if one.digest == other.digest:
+        reasons = [f"{_some(names)} {'differs' if len(names) == 1 else 'differ'}"] if names else []
+        if one.times != other.times:
+            reasons.append("the format keeps the time of writing")
+        return Difference(same=True, why=" and ".join(reasons) or "only the container's bytes differ", left_out=names)
+    return Difference(same=False, why=_first(one.entries, other.entries), left_out=names)
+
+
+def _first(mine: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str:
+    """Say which entry differs first."""
+    for one, other in zip(mine, theirs, strict=False):
+        if one != other:
+            if one[0] != other[0]:
+                return f"{one[0] or 'the file'} in one, {other[0] or 'the file'} in the other"
+            return f"{one[0]}: {one[1]} → {other[1]}" if one[0] else f"{one[1]} → {other[1]}"
+    if len(mine) != len(theirs):
+        more = (mine if len(mine) > len(theirs) else theirs)[min(len(mine), len(theirs))]
+        return f"{more[0] or more[1]} only in one"
+    return ""
+
+
+def _some(names: Sequence[str], count: int = 3) -> str:
+    return ", ".join(names[:count]) + (f" and {len(names) - count} more" if len(names) > count else "")
+
+
+@dataclass(kw_only=True)
+class Canonical:
+    """Collects the entries of one file.
+
+    Args:
+        masks: of the run that wrote it.
+        left: bytes that archives may still unpack.
+    """
+
+    masks: Masks
+    left: int = UNPACKED
+    _sum: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _times: hashlib._Hash = field(default_factory=hashlib.sha256)
+    _entries: list[tuple[str, str]] = field(default_factory=list)
+    _left_out: dict[str, str] = field(default_factory=dict)
+    _count: int = 0
+
+    def result(self) -> Content:
+        """Return what was collected."""
+        return Content(
+            digest=self._sum.hexdigest(),
+            entries=tuple(self._entries),
+            left_out=self._left_out,
+            times=self._times.hexdigest(),
+        )
+
+    def spend(self, size: int) -> None:
+        """Take bytes from what archives may unpack; raises ``UnreadableError`` if too few are left."""
+        self.left -= size
+        if self.left < 0:
+            raise TooMuchError("more bytes unpacked than may be")
+
+    def add(self, name: str, value: bytes | str) -> None:
+        """Count something."""
+        data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        key = name.encode("utf-8", "surrogatepass")
+        self._update(b"+%d:%s%d:" % (len(key), key, len(data)), data)
+        if len(self._entries) < _SHOWN:
+            self._entries.append((name, _shown(value)))
+
+    def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
+        """Note a measurement: that it is there counts, its value does not."""
+        data = value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
+        key = name.encode("utf-8", "surrogatepass")
+        self._update(b"-%d:%s%s:" % (len(key), key, _WORDS.get(kind, kind).encode()), b"")
+        if len(self._left_out) < _SHOWN:
+            known = self._left_out.get(name, "")
+            self._left_out[name] = hashlib.sha256(known.encode() + data).hexdigest()[:32]
+
+    def time_of_writing(self, value: bytes | str) -> None:
+        """Note what the format keeps about when and how it was written."""
+        self._times.update(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
+
+    def text(self, name: str, value: str) -> None:
+        """Count a text of one line but for what is masked in it."""
+        masked: Masked = self.masks.mask(value)
+        self.add(name, masked.text)
+        if masked.kinds:
+            self.leave_out(name, value, ", ".join(sorted(masked.kinds)))
+
+    def is_moment(self, seconds: float) -> bool:
+        """Whether a number of seconds since 1970 is about when the run was."""
+        return self.masks.is_moment(seconds)
+
+    def _update(self, head: bytes, data: bytes) -> None:
+        self._count += 1
+        if self._count > ENTRIES:
+            raise TooMuchError(f"more than {ENTRIES} entries")
+        self._sum.update(head)
+        self._sum.update(data)
+
+
+def below(path: str, part: str, mark: str = ".") -> str:
+    """Return the name of a part of something; long ones are shortened by their digest, so that they stay small."""
+    name = f"{path}{mark}{part}" if path else part
+    if len(name) <= _PATH:
+        return name
+    return f"{name[: _PATH // 2]}…{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+
+
+def _shown(value: bytes | str) -> str:
+    if isinstance(value, bytes):
+        if len(value) < _LONGEST and value.isascii() and value.decode().isprintable():
+            return value.decode()
+        return f"{len(value):,} bytes, sha256 {hashlib.sha256(value).hexdigest()[:8]}"
+    if len(value) <= _LONGEST:
+        return value
+    digest = hashlib.sha256(value.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{value[: _LONGEST - 12]}… {digest[:8]}"
+
+
+def moment_of(number: float) -> float:
+    """Return a number of seconds, milliseconds, microseconds or nanoseconds since 1970 as seconds."""
+    for scale in (1e9, 1e6, 1e3):
+        if abs(number) >= 1e9 * scale:
+            return number / scale
+    return number
+
+
+def day(year: int, month: int, date: int) -> float | None:
+    """Return the noon of a day in seconds since 1970; None if there is no such day."""
+    try:
+        return datetime(year, month, date, 12, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,69 @@
+"""SQLite databases as their schema and rows: pages, free space and counters of changes are no content."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+import sys
+
+from envbuild.core.fs import temporary_folder
+from envbuild.verification.content import values
+from envbuild.verification.content.canonical import Canonical, UnreadableError
+
+_STEPS = 1000
+_TURNS = 200_000
+_ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
+_LONGEST = 64 << 20
+
+
+def read_database(out: Canonical, path: str, data: bytes) -> None:
+    """Read a database from a private copy: read-only, nothing of its own is run, within a number of steps."""
+    with temporary_folder("envbuild-content-") as folder:
+        copy = folder / "copy.db"
+        copy.write_bytes(data)
+        connection = sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)
+        try:
+            _dump(out, path, connection)
+        except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError) as error:
+            raise UnreadableError(f"a damaged database: {error}") from None
+        finally:
+            connection.close()
+
+
+def _dump(out: Canonical, path: str, connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if sys.version_info >= (3, 11):
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+    left = [_TURNS]
+
+    def turn() -> int:
+        left[0] -= 1
+        return 1 if left[0] < 0 else 0
+
+    connection.set_progress_handler(turn, _STEPS)
+    connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY)
+    version = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").fetchall()
+    for kind, name, table, text in version:
+        if str(text or "").upper().startswith("CREATE VIRTUAL"):
+            raise UnreadableError("a table that a module keeps")
+        out.add(f"{path} {kind} {name}".strip(), f"{table} {text}")
+        if kind == "table":
+            _rows(out, f"{path} {name}".strip(), connection, name)
+
+
+def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str) -> None:
+    quoted = table.replace('"', '""')
+    found = connection.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - quoted, from the schema
+    names = [str(column[0]) for column in found.description]
+    for row in found:
+        for name, value in zip(names, row, strict=True):
+            where = f"{path}.{name}"
+            if isinstance(value, str):
+                values.string(out, where, name, value)
+            elif isinstance(value, int | float):
+                text = str(value) if isinstance(value, int) else struct.pack(">d", value).hex()
+                values.number(out, where, name, float(value), text, names)
+            else:
+                out.add(where, value if isinstance(value, bytes) else "NULL")

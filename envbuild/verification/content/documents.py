@@ -1,0 +1,211 @@
+"""Texts: JSON, notebooks, HTML and SVG, tables, logs."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from envbuild.record.measurements import kind_of
+from envbuild.verification.content import values
+from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below
+from envbuild.verification.printed import rows
+
+Nested = Callable[[Canonical, str, bytes], None]
+"""Opens data in a text."""
+
+JSON = 8 << 20
+"""Bytes of the largest text that is parsed as JSON; a larger one is read by lines."""
+_TEXT = 32 << 20
+_PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
+_OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,4}[0-9a-f]{8,40})["']""")
+_MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
+
+
+class Number(float):
+    """A number of a JSON text that remembers how it is written."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        """Make it of its text."""
+        made = super().__new__(cls, text)
+        made.text = text
+        return made
+
+
+def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
+    """Read a text of any kind; raises ``UnreadableError`` if it is none."""
+    if len(data) > _TEXT:
+        raise TooMuchError("a text too large to be read by lines")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise UnreadableError("no text") from None
+    if "\0" in text:
+        raise UnreadableError("no text")
+    if len(data) <= JSON and text.lstrip()[:1] in ("{", "["):
+        table = _parsed(text)
+        if table is not None:
+            _json(out, path, table, nested)
+            return
+        lines = text.splitlines()
+        parsed = [_parsed(line) for line in lines]
+        if parsed and all(isinstance(each, dict) for each in parsed):
+            for at, each in enumerate(parsed, 1):
+                _json(out, f"{path}[{at}]", each, nested)
+            return
+    if _MARKUP.match(text[:200]):
+        text = _numbered(text)
+    elif len(data) <= JSON and _table(out, path, text):
+        return
+    for row in rows(text.encode(), out.masks):
+        out.add(_line(path, row.number), row.masked.text)
+        if row.masked.kinds:
+            out.leave_out(_line(path, row.number), row.text, ", ".join(sorted(row.masked.kinds)))
+
+
+def _line(path: str, number: int) -> str:
+    return f"{path}, line {number}" if path else f"line {number}"
+
+
+def _parsed(text: str) -> Any:
+    """Return a JSON text's value; None if it is none."""
+    try:
+        value = json.loads(text, parse_float=Number, parse_int=Number, object_pairs_hook=_pairs)
+    except RecursionError:
+        raise UnreadableError("nested too deep") from None
+    except ValueError:
+        return None
+    return value if isinstance(value, dict | list) else None
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) != len(pairs):
+        raise ValueError("a key comes twice")
+    return table
+
+
+def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
+    if isinstance(table, dict) and "nbformat" in table and isinstance(table.get("cells"), list):
+        for cell in table["cells"]:
+            if isinstance(cell, dict) and isinstance(cell.get("id"), str):
+                out.leave_out("cells' ids", cell.pop("id"), "identity")
+    _value(out, path, "", table, nested, ())
+
+
+def _value(
+    out: Canonical, path: str, key: str, value: Any, nested: Nested, siblings: tuple[str, ...], depth: int = 0
+) -> None:
+    if depth > NESTED:
+        raise UnreadableError("nested too deep")
+    if isinstance(value, dict):
+        out.add(path, f"{{{len(value)}}}")
+        names = tuple(value)
+        for name, each in value.items():
+            _value(out, below(path, name), name, each, nested, names, depth + 1)
+    elif isinstance(value, list):
+        if values.is_durations(key, value):
+            out.leave_out(path, repr(value), "time")
+            return
+        out.add(path, f"[{len(value)}]")
+        for at, each in enumerate(value):
+            _value(out, below(path, f"[{at}]", ""), "", each, nested, (), depth + 1)
+    elif isinstance(value, Number):
+        values.number(out, path, key, value, value.text, siblings)
+    elif isinstance(value, str):
+        data = _packed(value)
+        if data is not None:
+            nested(out, path, data)
+        else:
+            values.string(out, path, key, value)
+    else:
+        out.add(path, repr(value))
+
+
+def _packed(value: str) -> bytes | None:
+    """Return what a text holds in base64 if it is an image or a pickle; None if it is not."""
+    if not value.startswith(("gA", "iVBOR", "H4sI")) or _PACKED.fullmatch(value) is None:
+        return None
+    try:
+        data = base64.b64decode(value)
+    except (ValueError, binascii.Error):
+        return None
+    pickled = data[:1] == b"\x80" and data[1:2] <= b"\x05" and data[-1:] == b"."
+    return data if pickled or data[:4] == b"\x89PNG" or data[:2] == b"\x1f\x8b" else None
+
+
+def _numbered(text: str) -> str:
+    """Replace identities that were drawn for elements of a page by their place in it."""
+    names = dict.fromkeys(_OWN_NAME.findall(text))
+    known = {name: f"⟨id {at}⟩" for at, name in enumerate(names)}
+    if not known:
+        return text
+    return re.sub(
+        r"(?<![0-9a-z])[a-z]{0,4}[0-9a-f]{8,40}(?![0-9a-z])", lambda found: known.get(found[0], found[0]), text
+    )
+
+
+def _table(out: Canonical, path: str, text: str) -> bool:
+    """Read a table with names in its first line, one column of which is a measurement; False for other texts."""
+    head, newline, _ = text.partition("\n")
+    comment = head.startswith("#")  # Stable-Baselines3's monitor: a line of JSON, then the table
+    start = text.partition("\n")[2] if comment else text
+    first = start.partition("\n")[0].rstrip("\r")
+    mark = next((mark for mark in ("\t", ",", ";") if mark in first), "")
+    if not newline or not mark or '"' in start:
+        return False
+    names = [name.strip() for name in first.split(mark)]
+    if len(names) != len({*names}) or any(_is_number(name) for name in names):
+        return False
+    if all(name != "t" and kind_of(name) is None for name in names):
+        return False
+    lines = start.splitlines()
+    cells = [line.split(mark) for line in lines[1:] if line.strip()]
+    left_out = {at for at, name in enumerate(names) if _is_column(name, names, cells, at)}
+    if not left_out or any(len(row) != len(names) for row in cells):
+        return False
+    if comment:
+        _comment(out, path, head)
+    out.add(path, first)
+    for number, row in enumerate(cells, 2):
+        for at, cell in enumerate(row):
+            if at in left_out and _is_number(cell):
+                out.leave_out(names[at], cell, "time")
+            else:
+                out.text(_line(path, number), cell)
+    return True
+
+
+def _comment(out: Canonical, path: str, head: str) -> None:
+    """Read the first line of a monitor's table."""
+    table = _parsed(head.lstrip("# "))
+    if table is None:
+        out.text(path, head)
+    else:
+        _value(out, path, "", table, lambda out, path, data: out.add(path, data), ())
+
+
+def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> bool:
+    """Whether a column is a measurement: a bare ``time`` only if it never goes back, as that of data may."""
+    if name == "t":
+        return {*names} >= values.MONITOR
+    kind = kind_of(name)
+    if kind is None or kind == "identity":
+        return False
+    if name.lower() in ("time", "times", "timestamp", "datetime"):
+        found = [float(row[at]) for row in cells if at < len(row) and _is_number(row[at])]
+        return len(found) == len(cells) and len(found) > 1 and found == sorted(found)
+    return True
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

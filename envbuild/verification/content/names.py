@@ -1,0 +1,67 @@
+"""Names of files and folders that are made of the time and of chance: ``runs/20261122-101500_ab12cd/w.npy``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from functools import partial
+
+from envbuild.verification.content.canonical import day, moment_of
+from envbuild.verification.printed import Masks
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = re.compile(
+    r"(?<!\d)(?P<year>20\d\d)(?P<mark>[-_.]?)(?P<month>\d\d)(?P=mark)(?P<day>\d\d)"
+    r"(?:[-_T /.]{1,2}\d\d[-_.:h]?\d\d(?:[-_.:m]?\d\d)?(?:[._]\d{3,6}(?![0-9a-z]))?s?Z?(?![0-9a-zA-Z]))?(?!\d)"
+)
+_SHORT = re.compile(
+    r"(?i)(?<![a-z])(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?P<day>\d\d)_\d\d-\d\d-\d\d"
+)
+_EPOCH = re.compile(r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?!\d)")
+_BEHIND = re.compile(r"(?<=⟩)([-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)(?:[0-9a-f]{4,5}|[0-9a-z]{8}))(?![0-9a-z])")
+"""What is behind a date is drawn for the run, even if it has no digits."""
+_DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![0-9a-zA-Z])")
+
+
+def masked_path(path: str, masks: Masks) -> str:
+    """Return a path without dates about when the run was, and names that were drawn for it."""
+    text = _UUID.sub("⟨name⟩", path)
+    for pattern in (_DATE, _SHORT, _EPOCH):
+        text = pattern.sub(partial(_dated, masks), text)
+    text = _BEHIND.sub(r"\1⟨name⟩", text)
+    text = _TEMPORARY.sub(r"\1⟨name⟩", text)
+    return _DRAWN.sub("⟨name⟩", text)
+
+
+_UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")
+_TEMPORARY = re.compile(r"(?<![a-z0-9])(tmp)(?=[a-z]*[0-9_])[a-z0-9_]{8}(?![a-z0-9_])")
+
+
+def _dated(masks: Masks, found: re.Match[str]) -> str:
+    parts = found.groupdict()
+    if "whole" in parts:
+        moment: float | None = moment_of(float(parts["whole"]))
+    else:
+        year = int(parts["year"]) if "year" in parts else datetime.now(timezone.utc).year
+        month = parts["month"].lower()
+        moment = day(year, _MONTHS.index(month) + 1 if month in _MONTHS else int(month), int(parts["day"]))
+    return "⟨date⟩" if moment is not None and masks.is_moment(moment) else found[0]
+
+
+def common_names(runs: Sequence[tuple[Sequence[str], Masks]]) -> list[Mapping[str, str]]:
+    """Return, for each run, the name under which each of its files is compared.
+
+    A file that all runs have keeps its name. Those that only some have are compared under their masked names, if these
+    match one to one in all runs; else all keep their names.
+
+    Args:
+        runs: the paths of each, and what masks its times.
+    """
+    common = set.intersection(*({*paths} for paths, _ in runs)) if runs else set()
+    tables = [{path: masked_path(path, masks) for path in paths if path not in common} for paths, masks in runs]
+    first = {*tables[0].values()} if tables else set()
+    alike = all(len({*table.values()}) == len(table) and {*table.values()} == first for table in tables)
+    if not alike or first & common:
+        return [{} for _ in runs]
+    return [dict(table) for table in tables]

@@ -1,0 +1,234 @@
+"""Pickles as the structure that they would build: read by their opcodes, nothing in them is run or imported."""
+
+from __future__ import annotations
+
+import io
+import pickletools
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from envbuild.verification.content import values
+from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
+
+Nested = Callable[[Canonical, str, bytes], None]
+PICKLE = 32 << 20
+"""Bytes of the largest pickle that is read by opcodes."""
+_STEPS = 2_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A container or an object: ``kind`` names it, ``parts`` are in the order in which they were put in."""
+
+    kind: str
+    parts: list[Any] = field(default_factory=list)
+
+
+class _Mark:
+    """Where the parts of what comes next begin."""
+
+
+_MARK = _Mark()
+_EMPTY = {"EMPTY_LIST": "list", "EMPTY_DICT": "dict", "EMPTY_TUPLE": "tuple", "EMPTY_SET": "set"}
+_MARKED = {"LIST": "list", "TUPLE": "tuple", "FROZENSET": "frozenset", "DICT": "dict"}
+_SHORT = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+_INTO = {"APPENDS", "ADDITEMS", "SETITEMS"}
+
+
+def read_pickle(out: Canonical, path: str, data: bytes, nested: Nested) -> int:
+    """Read one pickle and return how many bytes it has; raises ``UnreadableError`` if it is damaged."""
+    if len(data) > PICKLE:
+        raise UnreadableError(f"a pickle of more than {PICKLE} bytes")
+    stream = io.BytesIO(data)
+    try:
+        top = _built(stream)
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        struct.error,
+        OverflowError,
+        MemoryError,
+        AttributeError,
+    ) as error:
+        raise UnreadableError(f"a damaged pickle: {error}") from None
+    _Walk(out, nested).value(path, "", top, (), 0)
+    return stream.tell()
+
+
+def _built(stream: io.BytesIO) -> Any:
+    """Follow the opcodes; returns what they build."""
+    stack: list[Any] = []
+    memo: dict[int, Any] = {}
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+        name = opcode.name
+        if count > _STEPS:
+            raise TooMuchError(f"a pickle of more than {_STEPS} opcodes")
+        if name == "STOP":
+            return stack.pop()
+        if name in ("PROTO", "FRAME"):
+            continue
+        if name == "MEMOIZE":
+            memo[len(memo)] = stack[-1]
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            memo[int(argument or 0)] = stack[-1]
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(memo[int(argument or 0)])
+        else:
+            _step(stack, name, argument)
+    raise ValueError("no end")
+
+
+def _step(stack: list[Any], name: str, argument: Any) -> None:
+    if name == "MARK":
+        stack.append(_MARK)
+    elif name in _EMPTY:
+        stack.append(Node(_EMPTY[name]))
+    elif name in _MARKED:
+        stack.append(Node(_MARKED[name], _taken(stack)))
+    elif name in _SHORT:
+        stack[-_SHORT[name] :] = [Node("tuple", _last(stack, _SHORT[name]))]
+    elif name in _CONSTANTS:
+        stack.append(_CONSTANTS[name])
+    elif name in _INTO:
+        parts = _taken(stack)
+        stack[-1].parts.extend(parts)
+    elif name in ("APPEND", "SETITEM"):
+        count = 1 if name == "APPEND" else 2
+        parts = _last(stack, count)
+        del stack[-count:]
+        stack[-1].parts.extend(parts)
+    elif name in ("POP", "POP_MARK"):
+        if name == "POP_MARK":
+            _taken(stack)
+        else:
+            stack.pop()
+    elif name == "DUP":
+        stack.append(stack[-1])
+    elif not _object(stack, name, argument):
+        stack.append(argument)
+
+
+def _object(stack: list[Any], name: str, argument: Any) -> bool:
+    """Follow an opcode that makes or fills an object; False for others."""
+    if name == "GLOBAL":
+        stack.append(Node("global", [str(argument)]))
+    elif name == "STACK_GLOBAL":
+        stack[-2:] = [Node("global", [" ".join(map(str, _last(stack, 2)))])]
+    elif name in ("REDUCE", "NEWOBJ", "NEWOBJ_EX"):
+        count = 3 if name == "NEWOBJ_EX" else 2
+        stack[-count:] = [Node("object", _last(stack, count))]
+    elif name == "BUILD":
+        state = stack.pop()
+        stack[-1].parts.append(Node("state", [state]))
+    elif name in ("OBJ", "INST"):
+        parts = _taken(stack)
+        stack.append(Node("object", [*([str(argument)] if name == "INST" else []), *parts]))
+    elif name == "BINPERSID":
+        stack[-1:] = [Node("persistent", [stack[-1]])]
+    elif name == "PERSID":
+        stack.append(Node("persistent", [argument]))
+    elif name in ("EXT1", "EXT2", "EXT4", "NEXT_BUFFER", "READONLY_BUFFER"):
+        raise ValueError(f"{name} depends on what is not in the file")
+    else:
+        return False
+    return True
+
+
+def _last(stack: list[Any], count: int) -> list[Any]:
+    found = stack[-count:]
+    if len(found) != count or any(each is _MARK for each in found):
+        raise ValueError("too little on the stack")
+    return found
+
+
+def _taken(stack: list[Any]) -> list[Any]:
+    """Take what is above the last mark off the stack, and the mark."""
+    found = []
+    while (top := stack.pop()) is not _MARK:
+        found.append(top)
+    return found[::-1]
+
+
+class _Walk:
+    """Counts a structure; what occurs in several places is counted once, and named by number elsewhere."""
+
+    def __init__(self, out: Canonical, nested: Nested) -> None:
+        self.out = out
+        self.nested = nested
+        self.seen: dict[int, int] = {}
+
+    def value(self, path: str, key: str, value: Any, siblings: tuple[str, ...], depth: int) -> None:
+        out = self.out
+        if depth > NESTED:
+            raise UnreadableError("nested too deep")
+        if isinstance(value, Node):
+            if id(value) in self.seen:
+                out.add(path, f"as {self.seen[id(value)]}")
+                return
+            self.seen[id(value)] = len(self.seen)
+            self.node(path, key, value, depth)
+        elif isinstance(value, bool) or value is None:
+            out.add(path, repr(value))
+        elif isinstance(value, int | float):
+            text = str(value) if isinstance(value, int) and abs(value) < 1 << 64 else _text_of(value)
+            values.number(out, path, key, float(value) if abs(value) < 1e300 else 0.0, text, siblings)
+        elif isinstance(value, str):
+            values.string(out, path, key, value)
+        elif isinstance(value, bytes | bytearray):
+            self.nested(out, path, bytes(value))
+        else:
+            out.add(path, repr(value))
+
+    def node(self, path: str, key: str, node: Node, depth: int) -> None:
+        out = self.out
+        if node.kind == "list" and values.is_durations(key, node.parts):
+            out.leave_out(path, repr(node.parts), "time")
+            return
+        out.add(path, f"{node.kind} {len(node.parts)}")
+        if (moment := _moment(node)) is not None and out.is_moment(moment):
+            out.leave_out(path, repr(node.parts[1].parts[0]), "time")
+            return
+        if node.kind != "dict":
+            for at, each in enumerate(node.parts):
+                self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
+            return
+        pairs = list(_pairs(node.parts))
+        names = tuple(name for name, _ in pairs if isinstance(name, str))
+        for name, each in pairs:
+            if isinstance(name, str):
+                out.add(path, name)
+                self.value(below(path, name), name, each, names, depth + 1)
+            else:
+                self.value(below(path, "key", " "), "", name, (), depth + 1)
+                self.value(below(path, "[…]", ""), "", each, (), depth + 1)
+
+
+def _pairs(parts: list[Any]) -> Iterator[tuple[Any, Any]]:
+    if len(parts) % 2:
+        raise UnreadableError("a damaged pickle: a key without a value")
+    yield from zip(parts[::2], parts[1::2], strict=True)
+
+
+def _text_of(value: float) -> str:
+    """Write a number so that other bits give another text."""
+    if isinstance(value, int):
+        return f"{value:x}"
+    return f"{value!r} {struct.pack('>d', value).hex()}" if value != value else repr(value)
+
+
+def _moment(node: Node) -> float | None:
+    """Return the day of a pickled ``datetime`` in seconds since 1970; None for other objects."""
+    if node.kind != "object" or len(node.parts) != 2 or not all(isinstance(each, Node) for each in node.parts):
+        return None
+    name, arguments = node.parts
+    if name.parts[:1] not in (["datetime datetime"], ["datetime date"]) or len(arguments.parts) not in (1, 2):
+        return None
+    packed = arguments.parts[0]
+    if not isinstance(packed, bytes) or len(packed) not in (4, 10):
+        return None
+    return day(packed[0] << 8 | packed[1], packed[2] & 127, packed[3])

@@ -1,0 +1,118 @@
+"""Opens a file by what its first bytes are; what it cannot open counts by its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from envbuild.core.fs import read_foreign
+from envbuild.verification.content.archives import read_tar, read_zip, unpack
+from envbuild.verification.content.canonical import (
+    DEPTH,
+    FILE,
+    UNPACKED,
+    Canonical,
+    Content,
+    TooMuchError,
+    UnreadableError,
+)
+from envbuild.verification.content.database import read_database
+from envbuild.verification.content.documents import read_text
+from envbuild.verification.content.images import read_pdf, read_png
+from envbuild.verification.content.pickles import read_pickle
+from envbuild.verification.printed import Masks
+
+_COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
+
+
+def read_file(path: Path, masks: Masks) -> Content | None:
+    """Open a file that a program left; None if it is no plain file, too large, or of no format that is opened."""
+    data = read_foreign(path, FILE)
+    return None if data is None else read(data, masks)
+
+
+def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | None:
+    """Return what data mean; None if they are of no format that is opened, damaged, or hold too much.
+
+    Args:
+        data: of a whole file.
+        masks: of the run that wrote it.
+        unpacked: bytes that may come out of all archives in it.
+    """
+    out = Canonical(masks=masks, left=unpacked)
+    try:
+        _opened(out, "", data, 0)
+    except UnreadableError:
+        return None
+    return out.result()
+
+
+def _nested(depth: int) -> Callable[[Canonical, str, bytes], None]:
+    def nested(out: Canonical, path: str, data: bytes) -> None:
+        """Open data inside a file; those of no known format count by their bytes."""
+        if depth >= DEPTH:
+            raise TooMuchError("archives in archives in archives")
+        if _opens(data):
+            try:
+                _opened(out, path, data, depth + 1)
+            except TooMuchError:
+                raise
+            except UnreadableError:
+                out.add(path, data)
+        else:
+            out.add(path, data)
+
+    return nested
+
+
+def _opens(data: bytes) -> bool:
+    """Whether data inside a file are of a format that is opened."""
+    return _kind(data) != "" or (b"\0" not in data and _is_text(data))
+
+
+def _kind(data: bytes) -> str:
+    """Name the format; empty for texts and all else."""
+    for start, kind in _COMPRESSED.items():
+        if data.startswith(start):
+            return kind
+    if data[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        return "zip"
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if data.startswith(b"%PDF-"):
+        return "pdf"
+    if data.startswith(b"SQLite format 3\0"):
+        return "database"
+    if data[257:262] == b"ustar":
+        return "tar"
+    return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
+
+
+def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
+    kind, nested = _kind(data), _nested(depth)
+    if kind in ("gz", "bz2", "xz"):
+        nested(out, path, unpack(out, data, kind))
+    elif kind == "zip":
+        read_zip(out, path, data, nested)
+    elif kind == "tar":
+        read_tar(out, path, data, nested)
+    elif kind == "png":
+        read_png(out, path, data)
+    elif kind == "pdf":
+        read_pdf(out, path, data)
+    elif kind == "database":
+        read_database(out, path, data)
+    elif kind == "pickle":
+        used = read_pickle(out, path, data, nested)
+        if used != len(data):
+            out.add(path, data[used:])
+    else:
+        read_text(out, path, data, nested)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

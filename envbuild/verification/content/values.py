@@ -1,0 +1,68 @@
+"""Named values, as JSON, pickles, databases and CSV files hold them: measurements are told from results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from envbuild.record.measurements import are_durations, kind_of, names_result
+from envbuild.verification.content.canonical import Canonical, moment_of
+
+MONITOR = frozenset("rlt")
+"""Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
+_NUMBERED = ("pid", "ppid", "process_id", "processid", "job_id", "jobid")
+"""Identities that are numbers; that of a trial may be a result."""
+_TOKEN = re.compile(r"(?=[^\d]*\d)[0-9a-z_-]{6,64}", re.IGNORECASE)
+_CLOCK = re.compile(r"\d+(?:\.\d+)?\s?(?:s|ms|sec|seconds|min)?|\d{1,3}:\d\d(?::\d\d)?(?:\.\d+)?")
+_TIMES = re.compile(r"(?i)(?:time|date|stamp|created|started|modified|saved|(?:^|_)t[s0]?$|^t_start$|_at$)")
+
+
+def number(out: Canonical, path: str, key: str, value: float, text: str, siblings: Iterable[str] = ()) -> None:
+    """Count a number, or leave it out if its key says that it is a measurement.
+
+    Args:
+        out: what collects.
+        path: where it is.
+        key: its own name; empty for one in a list.
+        value: as a number; ``text``: as it is written.
+        siblings: the keys beside it.
+    """
+    kind = kind_of(key) if key else None
+    if kind == "identity" and key.lower() not in _NUMBERED:
+        kind = None
+    if kind is None and key == "t" and {*siblings} >= MONITOR:
+        kind = "time"
+    if kind is not None and value >= 0:
+        out.leave_out(path, text, kind)
+    elif key and _TIMES.search(key) and not names_result(key) and out.is_moment(moment_of(value)):
+        out.leave_out(path, text, "time")
+    else:
+        out.add(path, text)
+
+
+def string(out: Canonical, path: str, key: str, value: str) -> None:
+    """Count a text but for what is masked in it; under the name of a result nothing is."""
+    if key and names_result(key):
+        out.add(path, value)
+        return
+    kind = kind_of(key) if key else None
+    identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
+    if kind is not None and (identity or (kind == "time" and _CLOCK.fullmatch(value))):
+        out.leave_out(path, value, kind)
+    else:
+        for at, line in enumerate(value.split("\n")):
+            out.text(f"{path}:{at + 1}" if at else path, line)
+
+
+def is_durations(key: str, values: Sequence[Any]) -> bool:
+    """Whether a list is one of durations."""
+    return (
+        bool(values)
+        and are_durations(key)
+        and all(isinstance(each, int | float) and not isinstance(each, bool) and each >= 0 for each in values)
+    )
+
+
+def _is_token(value: str) -> bool:
+    return _TOKEN.fullmatch(value) is not None

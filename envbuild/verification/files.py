@@ -1,0 +1,119 @@
+"""Which files of several runs are equal: by bytes, by what the image's reader found, or by content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from envbuild.record.model import Output, Record
+from envbuild.verification.content.canonical import Content
+from envbuild.verification.content.names import common_names
+from envbuild.verification.printed import Masks
+
+
+class HasFiles(Protocol):
+    """A run and the contents of those of its files that were opened, by path."""
+
+    @property
+    def record(self) -> Record:
+        """The run's record."""
+
+    @property
+    def contents(self) -> Mapping[str, Content]:
+        """What was opened."""
+
+
+def masks_of(record: Record) -> Masks:
+    """Return what masks the times of a run."""
+    return Masks(datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp())
+
+
+class FileTable:
+    """The files of several runs under common names.
+
+    Args:
+        runs: each with its record and the contents of the files that were opened.
+        compared: the paths of each that are compared.
+    """
+
+    def __init__(self, runs: Sequence[HasFiles], compared: Sequence[Sequence[str]]) -> None:
+        self.runs = runs
+        masks = [masks_of(run.record) for run in runs]
+        self._names = common_names(list(zip(compared, masks, strict=True)))
+        wanted = [{*paths} for paths in compared]
+        self._outputs: list[dict[str, Output]] = [
+            {names.get(each.path, each.path): each for each in run.record.outputs if each.path in paths}
+            for run, names, paths in zip(runs, self._names, wanted, strict=True)
+        ]
+        self._classes = [dict[str, str | None]() for _ in runs]
+        for name in sorted({name for table in self._outputs for name in table}):
+            self._classify(name)
+
+    @property
+    def renamed(self) -> tuple[str, ...]:
+        """The common names of files whose own names differ between runs."""
+        return tuple(sorted({*self._names[0].values()})) if self._names else ()
+
+    def of(self, run: HasFiles) -> Mapping[str, str | None]:
+        """Return a name for the content of each file of a run, equal for equal content; None for unreadable files."""
+        return self._classes[self._place(run)]
+
+    def output(self, run: HasFiles, name: str) -> Output | None:
+        """Return a file of a run by its common name."""
+        return self._outputs[self._place(run)].get(name)
+
+    def content(self, run: HasFiles, name: str) -> Content | None:
+        """Return what was found in a file of a run; None if it was not opened."""
+        output = self.output(run, name)
+        return run.contents.get(output.path) if output is not None else None
+
+    def in_other_bytes(self) -> list[tuple[str, list[int]]]:
+        """Return the names of files whose bytes differ, with the runs that have them, by their place."""
+        found = []
+        for name in sorted({name for table in self._outputs for name in table}):
+            places = [at for at, table in enumerate(self._outputs) if name in table]
+            if len({self._outputs[at][name].sha256 for at in places}) > 1:
+                found.append((name, places))
+        return found
+
+    def in_doubt(self) -> list[tuple[int, str]]:
+        """Return the files to open, by the place of their run: other bytes, and no reader found them to be equal."""
+        return [
+            (at, self._outputs[at][name].path)
+            for name, places in self.in_other_bytes()
+            if len({self._classes[at][name] for at in places}) > 1
+            for at in places
+        ]
+
+    def _place(self, run: HasFiles) -> int:
+        return next(at for at, each in enumerate(self.runs) if each is run)
+
+    def _classify(self, name: str) -> None:
+        """Put the runs that have a file into classes of equal content."""
+        classes: dict[tuple[str, str], str] = {}
+        for at, table in enumerate(self._outputs):
+            if name not in table:
+                continue
+            output = table[name]
+            if output.sha256 is None:
+                self._classes[at][name] = None
+                continue
+            opened = self.runs[at].contents.get(output.path)
+            keys = [
+                (kind, value)
+                for kind, value in (
+                    ("bytes", output.sha256), ("tensors", output.content), ("content", opened.digest if opened else ""),
+                )
+                if value
+            ]  # fmt: skip
+            known = {classes[key] for key in keys if key in classes}
+            chosen = min(known) if known else output.content or output.sha256
+            for key, value in classes.items():
+                if value in known:
+                    classes[key] = chosen
+            for earlier in self._classes[:at]:
+                if earlier.get(name) in known:
+                    earlier[name] = chosen
+            classes |= dict.fromkeys(keys, chosen)
+            self._classes[at][name] = chosen

@@ -1,0 +1,421 @@
+"""What files mean: containers and clocks make no difference, results always do, and hostile files do no harm."""
+
+from __future__ import annotations
+
+import base64
+import bz2
+import datetime
+import gzip
+import io
+import json
+import lzma
+import os
+import pickle
+import sqlite3
+import struct
+import tarfile
+import tracemalloc
+import zipfile
+import zlib
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.record.measurements import kind_of
+from envbuild.verification.content import Difference, compare, read, read_file
+from envbuild.verification.content.names import common_names, masked_path
+from envbuild.verification.printed import Masks
+
+START = 1_795_247_763.0
+"""2026-11-21 07:56:03 UTC: when the runs of these tests began."""
+MASKS = Masks(START)
+
+
+def compared(one: bytes, other: bytes) -> Difference:
+    """Compare two files of the same run, which must be of a format that is opened."""
+    mine, theirs = read(one, MASKS), read(other, MASKS)
+    assert mine is not None
+    assert theirs is not None
+    return compare(mine, theirs)
+
+
+def as_json(**table: Any) -> bytes:
+    return json.dumps(table).encode()
+
+
+def as_zip(members: dict[str, bytes], second: int = 2, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", **options) as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name, (2026, 11, 21, 8, 0, second)), data)
+    return stream.getvalue()
+
+
+def as_tar(members: dict[str, bytes], mtime: float) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), mtime
+            archive.addfile(info, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def as_png(pixels: bytes, level: int = 6, date: str = "2026-11-21T08:00:00+00:00") -> bytes:
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    head = struct.pack(">IIBBBBB", len(pixels) - 1, 1, 8, 0, 0, 0, 0)
+    text = b"date:create\0" + date.encode()
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        (chunk(b"IHDR", head), chunk(b"tEXt", text), chunk(b"IDAT", zlib.compress(pixels, level)), chunk(b"IEND", b""))
+    )
+
+
+def as_database(path: Path, rows: list[tuple[Any, ...]], columns: str, *, deleted: int = 0) -> bytes:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"create table t ({columns})")
+        marks = ", ".join("?" * len(rows[0]))
+        for _ in range(deleted):  # free pages and a counter that differ
+            connection.executemany(f"insert into t values ({marks})", rows * 50)
+            connection.execute("delete from t")
+        connection.executemany(f"insert into t values ({marks})", rows)
+    connection.close()
+    return path.read_bytes()
+
+
+PDF = b"%%PDF-1.4\n1 0 obj <</CreationDate (D:20261121%s+00'00') /Title (%s)>> endobj\n"
+PDF += b"trailer <</ID [<%s> <%s>]>>\n%%%%EOF"
+
+SAME = {
+    "json times": (
+        as_json(created_at="2026-11-21T08:00:00.25", elapsed=3.25, accuracy=0.91),
+        as_json(created_at="2026-11-21T08:00:09.5", elapsed=4.5, accuracy=0.91),
+        "created_at, elapsed differ",
+    ),
+    "json run id": (as_json(run_id="abc123ff", loss=1), as_json(run_id="0f9e8d7c", loss=1), "run_id differs"),
+    "json epochs": (
+        as_json(epoch_time=[1.5, 1.25], start_time=1795247763.5),
+        as_json(epoch_time=[1.75, 2], start_time=1795247800.5),
+        "epoch_time, start_time differ",
+    ),
+    "json lines": (
+        b'{"step": 1, "fps": 120.5}\n{"step": 2}\n',
+        b'{"step": 1, "fps": 119}\n{"step": 2}\n',
+        "[1].fps differs",
+    ),
+    "gzip": (
+        gzip.compress(b"a,b\n1,2\n", mtime=1),
+        gzip.compress(b"a,b\n1,2\n", mtime=2),
+        "the format keeps the time of writing",
+    ),
+    "bz2 level": (
+        bz2.compress(b"\1" * 200_000, 1),
+        bz2.compress(b"\1" * 200_000, 9),
+        "only the container's bytes differ",
+    ),
+    "xz level": (
+        lzma.compress(b"\1" * 90, preset=0),
+        lzma.compress(b"\1" * 90, preset=6),
+        "only the container's bytes differ",
+    ),
+    "zip dates": (as_zip({"w.bin": b"\0\1"}, 2), as_zip({"w.bin": b"\0\1"}, 4), "the format keeps the time of writing"),
+    "stable-baselines3": (
+        as_zip({"data": as_json(start_time=1795247763123456789, gamma=0.99), "policy.pth": b"\0\1"}),
+        as_zip({"data": as_json(start_time=1795247799123456789, gamma=0.99), "policy.pth": b"\0\1"}),
+        "data.start_time differs",
+    ),
+    "tar.xz": (
+        lzma.compress(as_tar({"w": b"\0123"}, START)),
+        lzma.compress(as_tar({"w": b"\0123"}, START + 9)),
+        "the format keeps the time of writing",
+    ),
+    "pickle": (
+        pickle.dumps({"acc": 0.5, "train_time": 1.5, "when": datetime.datetime(2026, 11, 21, 8)}),
+        pickle.dumps({"acc": 0.5, "train_time": 2.5, "when": datetime.datetime(2026, 11, 21, 9)}),
+        "train_time, when differ",
+    ),
+    "monitor in base64": (
+        as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.25}])).decode()),
+        as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.75}])).decode()),
+        "buffer[0].t differs",
+    ),
+    "png": (as_png(b"\0abc", 1), as_png(b"\0abc", 9, "2026-11-21T08:00:59+00:00"), "tEXt differs"),
+    "pdf": (
+        PDF % (b"080000", b"loss", b"aa", b"aa"),
+        PDF % (b"080059", b"loss", b"bb", b"bb"),
+        "the format keeps the time of writing",
+    ),
+    "svg": (
+        b"<svg><dc:date>2026-11-21T08:00:00</dc:date><g id='m1a2b3c4d5'/><use href='#m1a2b3c4d5'/></svg>",
+        b"<svg><dc:date>2026-11-21T08:00:07</dc:date><g id='m0f9e8d7c6'/><use href='#m0f9e8d7c6'/></svg>",
+        "line 1 differs",
+    ),
+    "html": (
+        b"<html><!-- 2026-11-21 08:00:00 --><p>0.91",
+        b"<html><!-- 2026-11-21 08:00:03 --><p>0.91",
+        "line 1 differs",
+    ),
+    "notebook": (
+        as_json(nbformat=4, cells=[{"id": "1a2b3c4d", "source": "1", "outputs": [{"text": ["took 1.5 s\n"]}]}]),
+        as_json(nbformat=4, cells=[{"id": "deadbeef", "source": "1", "outputs": [{"text": ["took 2.5 s\n"]}]}]),
+        "cells' ids, cells[0].outputs[0].text[0] differ",
+    ),
+    "monitor.csv": (
+        b'#{"t_start": 1795247763.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.25\n',
+        b'#{"t_start": 1795247769.5, "env_id": "CartPole"}\nr,l,t\n9.0,9,0.75\n',
+        "t_start, t differ",
+    ),
+    "log": (b"08:00:01 loss 0.5\n", b"08:00:02 loss 0.5\n", "line 1 differs"),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_equal_content_in_other_bytes(case: str) -> None:
+    """Containers and measurements make no difference, and the reason is named."""
+    one, other, why = SAME[case]
+    assert one != other
+    assert compared(one, other) == Difference(same=True, why=why, left_out=compared(one, other).left_out)
+
+
+OTHER = {
+    "a loss that looks like a time": (as_json(loss="12:00:01"), as_json(loss="12:00:02")),
+    "a loss in seconds": (b"loss 0.5 s\n", b"loss 0.6 s\n"),
+    "an accuracy named rate": (as_json(rate=0.91), as_json(rate=0.92)),
+    "a learning rate": (as_json(learning_rate=0.1), as_json(learning_rate=0.2)),
+    "eta, xgboost's learning rate": (as_json(eta=0.1), as_json(eta=0.2)),
+    "a weight in time_embedding": (as_json(time_embedding=[0.1]), as_json(time_embedding=[0.2])),
+    "weights of a layer named time": (as_json(layer={"time": [0.1, 0.2]}), as_json(layer={"time": [0.1, 0.3]})),
+    "a negative time": (as_json(time=-1.5), as_json(time=-2.5)),
+    "a survival time": (as_json(survival_time=3.5), as_json(survival_time=4.5)),
+    "a date in data": (as_json(date="2019-03-01"), as_json(date="2019-03-02")),
+    "a column of dates": (b"date,sales\n2019-03-01,5\n", b"date,sales\n2019-03-02,5\n"),
+    "a column of times in data": (b"time,event\n5.5,1\n2.5,0\n", b"time,event\n5.5,1\n2.75,0\n"),
+    "a seed of the time": (as_json(seed=1795247763), as_json(seed=1795247799)),
+    "the best trial": (as_json(trial_id=3), as_json(trial_id=4)),
+    "a configuration of memory": (as_json(memory_size=1000), as_json(memory_size=2000)),
+    "the last bit": (as_json(w=0.1), as_json(w=0.10000000000000002)),
+    "a key": (as_json(a=1), as_json(b=1)),
+    "the order of keys": (b'{"a": 1, "b": 2}', b'{"b": 2, "a": 1}'),
+    "a time that is not there": (as_json(time=1.5, a=1), as_json(a=1)),
+    "gzip": (gzip.compress(b"loss 1", mtime=1), gzip.compress(b"loss 2", mtime=1)),
+    "a token": (gzip.compress(b"token 1a2b3c4d"), gzip.compress(b"token 4d3c2b1a")),
+    "a second member of gzip": (
+        gzip.compress(b"a\0") + gzip.compress(b"b\0"),
+        gzip.compress(b"a\0") + gzip.compress(b"c\0"),
+    ),
+    "behind the end of xz": (
+        lzma.compress(b"a\0") + lzma.compress(b"b\0"),
+        lzma.compress(b"a\0") + lzma.compress(b"c\0"),
+    ),
+    "zip": (as_zip({"w": b"\0\1"}), as_zip({"w": b"\0\2"})),
+    "a member's name": (as_zip({"w": b"\0\1"}), as_zip({"v": b"\0\1"})),
+    "members' order": (as_zip({"a": b"1", "b": b"2"}), as_zip({"b": b"2", "a": b"1"})),
+    "tar": (as_tar({"w": b"\0\1"}, 1), as_tar({"w": b"\0\2"}, 1)),
+    "pickle": (pickle.dumps({"loss": 0.5}), pickle.dumps({"loss": 0.25})),
+    "a pickled list that begins with a name": (pickle.dumps(["time", 0.5]), pickle.dumps(["time", 0.25])),
+    "a pickled date in data": (pickle.dumps(datetime.date(2019, 3, 1)), pickle.dumps(datetime.date(2019, 3, 2))),
+    "t of no episode": (pickle.dumps({"t": 0.5, "x": 1}), pickle.dumps({"t": 0.25, "x": 1})),
+    "a shared object": (pickle.dumps([(a := [1]), a]), pickle.dumps([[1], [1]])),
+    "pixels": (as_png(b"\0abc"), as_png(b"\0abd")),
+    "pdf": (PDF % (b"080000", b"loss 1", b"", b""), PDF % (b"080000", b"loss 2", b"", b"")),
+    "which element": (
+        b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m1a2b3c4d5'/></svg>",
+        b"<svg><g id='m1a2b3c4d5'/><g id='m5d4c3b2a1'/><use href='#m5d4c3b2a1'/></svg>",
+    ),
+    "what a notebook printed": (
+        as_json(nbformat=4, cells=[{"outputs": [{"text": ["loss 1\n"]}]}]),
+        as_json(nbformat=4, cells=[{"outputs": [{"text": ["loss 2\n"]}]}]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHER)
+def test_a_result_is_never_left_out(case: str) -> None:
+    """Whatever looks like a measurement and is a result makes a difference."""
+    one, other = OTHER[case]
+    assert not compared(one, other).same
+
+
+def test_sqlite_is_compared_by_its_rows(tmp_path: Path) -> None:
+    """Free pages and times do not count; values do, to the last bit."""
+    rows = [(1, 0.5, "2026-11-21 08:00:01"), (2, 0.25, "2026-11-21 08:00:02")]
+    later = [(1, 0.5, "2026-11-21 09:00:01"), (2, 0.25, "2026-11-21 09:00:02")]
+    other = [(1, 0.5, "2026-11-21 08:00:01"), (2, 0.25000000000000006, "2026-11-21 08:00:02")]
+    columns = "n integer, loss real, at text"
+    first = as_database(tmp_path / "a", rows, columns)
+    assert compared(first, as_database(tmp_path / "b", rows, columns, deleted=3)).same
+    assert compared(first, as_database(tmp_path / "c", later, columns)).same
+    found = compared(first, as_database(tmp_path / "d", other, columns))
+    assert (found.same, found.why.partition(":")[0]) == (False, "t.loss")
+
+
+def test_pickles_run_nothing(tmp_path: Path) -> None:
+    """A pickle that would call a function is read as a structure, and the function is not called."""
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "called",))
+
+    assert read(pickle.dumps(Evil()), MASKS) is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(b"\0" * (48 << 20)),
+        bz2.compress(b"\0" * (48 << 20)),
+        lzma.compress(b"\0" * (48 << 20)),
+        as_zip({"a": b"\0" * (48 << 20)}, compression=zipfile.ZIP_DEFLATED),
+        as_png(b"\0" * (48 << 20)),
+    ],
+    ids=["gz", "bz2", "xz", "zip", "png"],
+)
+def test_bombs_are_not_unpacked(data: bytes) -> None:
+    """What unpacks to more than the limit is not opened, and memory stays near the limit."""
+    tracemalloc.start()
+    found = read(data, MASKS, unpacked=4 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found is None
+    assert peak < 32 << 20
+
+
+def _nested_zip(depth: int) -> bytes:
+    data = b"\0"
+    for _ in range(depth):
+        data = as_zip({"a": data})
+    return data
+
+
+HOSTILE = {
+    "zip in zip": _nested_zip(50),
+    "gz in gz": reduce(lambda data, _: gzip.compress(data), range(50), b"\0"),
+    "lists in lists": b"[" * 100_000 + b"]" * 100_000,
+    "tuples in tuples": pickle.dumps(()).replace(b")", b")" + b"\x85" * 100_000),
+    "an empty pickle": b"\x80\x04.",
+    "a pickle of huge bytes": b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00.",
+    "a pickle's mark as a value": b"\x80\x04(\x85.",
+    "a database of nothing": b"SQLite format 3\0" + b"\xff" * 2000,
+    "an image of nothing": b"\x89PNG\r\n\x1a\n" + b"\xff" * 100,
+    "a zip of nothing": b"PK\x05\x06" + b"\xff" * 100,
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_count_by_their_bytes(case: str) -> None:
+    """Endless nesting and damage end no verification: the file is not opened."""
+    assert read(HOSTILE[case], MASKS) is None
+
+
+def test_a_pickle_with_a_huge_memo_takes_no_memory() -> None:
+    """Places in a pickle's memory are numbers: Python's own reader would make room for 4 billion."""
+    assert read(b"\x80\x04Nr\xff\xff\xff\xff.", MASKS) is not None
+
+
+@pytest.mark.parametrize("case", ["gzip", "bz2 level", "xz level", "zip dates", "tar.xz", "pickle", "png"])
+def test_truncated_files_count_by_their_bytes(case: str) -> None:
+    """A file that ends too early is not opened."""
+    data = SAME[case][0]
+    assert read(data[: len(data) * 2 // 3], MASKS) is None
+
+
+def test_laughs_by_the_billion_take_no_time() -> None:
+    """A pickle whose parts refer to each other is counted once a part."""
+    laugh: list[Any] = ["ha"]
+    for _ in range(60):
+        laugh = [laugh, laugh, laugh]
+    assert read(pickle.dumps(laugh), MASKS) is not None
+
+
+def test_a_database_runs_nothing_of_its_own(tmp_path: Path) -> None:
+    """Functions in a schema are not called."""
+    path = tmp_path / "a"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table t (a integer, b blob generated always as (zeroblob(100000000)) virtual)")
+        connection.execute("insert into t (a) values (1)")
+    connection.close()
+    assert read(path.read_bytes(), MASKS) is None
+
+
+def test_links_and_pipes_are_not_opened(tmp_path: Path) -> None:
+    """Only plain files are read."""
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    assert [read_file(tmp_path / name, MASKS) for name in ("link", "pipe", "nothing")] == [None, None, None]
+
+
+NAMES = {
+    "runs/20261121-101500_ab12cd34/w.npy": "runs/⟨date⟩_⟨name⟩/w.npy",
+    "runs/20261121-101500_abcdefab/w.npy": "runs/⟨date⟩_⟨name⟩/w.npy",
+    "outputs/2026-11-21/10-15-00/.hydra/config.yaml": "outputs/⟨date⟩/.hydra/config.yaml",
+    "runs/Nov21_10-15-00_box/events": "runs/⟨date⟩_box/events",
+    "runs/CartPole-v1__ppo__1__1795247763/model.zip": "runs/CartPole-v1__ppo__1__⟨date⟩/model.zip",
+    "wandb/run-20261121_101500-a1b2c3d4/files/x.json": "wandb/run-⟨date⟩-⟨name⟩/files/x.json",
+    "mlruns/0/1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d/metrics/loss": "mlruns/0/⟨name⟩/metrics/loss",
+    "1b4e28ba-2fa1-41d2-883f-0016d3cca427.pt": "⟨name⟩.pt",
+    "best_00001000.pt": "best_00001000.pt",
+    "data/20190301/x.csv": "data/20190301/x.csv",
+    "seed1/w.npy": "seed1/w.npy",
+    "20261121-101500_seed1/w.npy": "⟨date⟩_seed1/w.npy",
+}
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_names_of_the_moment_are_masked(path: str) -> None:
+    """Dates about when the run was and drawn names go, numbers that are results stay."""
+    assert masked_path(path, MASKS) == NAMES[path]
+
+
+def test_names_match_one_to_one_or_not_at_all() -> None:
+    """Two files that would get one name keep their own, and so do all if runs have other files."""
+    one = ["runs/20261121-101500/w", "log"]
+    other = ["runs/20261121-101509/w", "log"]
+    assert common_names([(one, MASKS), (other, MASKS)]) == [
+        {"runs/20261121-101500/w": "runs/⟨date⟩/w"},
+        {"runs/20261121-101509/w": "runs/⟨date⟩/w"},
+    ]
+    more = [*other, "runs/20261121-101510/w"]
+    assert common_names([(one, MASKS), (more, MASKS)]) == [{}, {}]
+    assert common_names([(one, MASKS), ([*other, "new"], MASKS)]) == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("charts/SPS", "rate"),
+        ("time/fps", "rate"),
+        ("train_samples_per_second", "rate"),
+        ("it/s", "rate"),
+        ("train_runtime", "time"),
+        ("startTime", "time"),
+        ("time", "time"),
+        ("epoch_time", "time"),
+        ("elapsed", "time"),
+        ("time_total_s", "time"),
+        ("time/iter", None),
+        ("gpu_mem_gb", "memory"),
+        ("memory", "memory"),
+        ("run_id", "identity"),
+        ("hostname", "identity"),
+        ("loss", None),
+        ("rate", None),
+        ("learning_rate", None),
+        ("time_embedding", None),
+        ("time_steps", None),
+        ("memory_size", None),
+        ("survival_time", None),
+        ("speed", None),
+        ("eta", None),
+        ("predicted_duration", None),
+        ("time/total_timesteps", None),
+        ("val_acc", None),
+        ("date", None),
+    ],
+)
+def test_names_of_measurements(name: str, kind: str | None) -> None:
+    """Names say what is a measurement; what may be a result is one."""
+    assert kind_of(name) == kind
