@@ -55,7 +55,9 @@ def configs(a: Record, b: Record, texts: Mapping[str, str]) -> Section:
 
 def reads(a: Record, b: Record) -> Section:
     """Compare the other files that were read of the project, and that no input declares."""
-    return _read("reads", a, b, _files(a.reads), _files(b.reads), {})
+    made = {output.path for record in (a, b) for output in record.outputs}
+    mine, theirs = (_files([file for file in record.reads if file.path not in made]) for record in (a, b))
+    return _read("reads", a, b, mine, theirs, {})
 
 
 def objects(a: Record, b: Record) -> Section:

@@ -48,7 +48,7 @@ def outcome(a: Record, b: Record) -> Outcome:
         return "unknown"
     if results(a, b):
         return "different"
-    return "equal" if a.outputs or a.deleted or _measured(a) else "unknown"
+    return "equal" if a.outputs or a.outside or a.deleted or _measured(a) else "unknown"
 
 
 def verdict(a: Record, b: Record, *, causes: bool) -> str:
@@ -149,7 +149,7 @@ def _metric(name: str, before: tuple[Point, ...], after: tuple[Point, ...], *, e
 
 
 def _files(a: Record, b: Record) -> Iterator[Finding]:
-    mine, theirs = {each.path: each for each in a.outputs}, {each.path: each for each in b.outputs}
+    mine, theirs = ({each.path: each for each in (*run.outputs, *run.outside)} for run in (a, b))
     for path in different_files(b, a):
         yield _file(path, mine.get(path), theirs.get(path))
     for path in sorted({*a.deleted} ^ {*b.deleted}):

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envbuild.core.digest import sha256_bytes
 from envbuild.core.text import plural
 from envbuild.errors import IntegrityError, UsageError
 from envbuild.lockfile import model as locks
@@ -113,7 +112,11 @@ def _opened(text: str, require_signature: str | None) -> Iterator[_Found]:
         remote = read_image(repository, named.target, _ARCHITECTURES.get(machine, machine))
         data = _checked_lock(read_lock(repository, remote), remote, named)
         pinned = named.at(remote.manifest.digest)
-        signature = signatures.check(pinned, who, sha256_bytes(data)) if who is not None else None
+        signature = (
+            signatures.check(pinned, who, locks.lock_digest(locks.loads(data, f"the lock inside {pinned}")))
+            if who is not None
+            else None
+        )
         yield _Found(
             repository=repository, named=named, reference=pinned, remote=remote, data=data, signature=signature
         )
@@ -136,10 +139,11 @@ def _only_tag(repository: Repository) -> str:
 def _checked_lock(data: bytes, remote: RemoteImage, reference: Reference) -> bytes:
     """Return the lock if it is the one that the image's label names; raises ``IntegrityError`` otherwise."""
     named = remote.labels.get("envbuild.lock", "").removeprefix("sha256:")
-    if sha256_bytes(data) != named:
+    found = locks.lock_digest(locks.loads(data, f"the lock inside {reference}"))
+    if found != named:
         raise IntegrityError(
             f"the lock inside {reference} is not the one that its label names\n"
-            f"  label  sha256:{named or 'none'}\n  found  sha256:{sha256_bytes(data)}",
+            f"  label  sha256:{named or 'none'}\n  found  sha256:{found}",
             "the image was altered after envbuild made it",
         )
     return data

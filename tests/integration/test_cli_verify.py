@@ -165,7 +165,8 @@ def test_what_is_printed_counts(project: Project) -> None:
     found = rows(done)
     assert found["differs"] == "standard output"
     assert found["printed"].startswith("stdout line 2: test accuracy = 0.90")
-    assert not (project.folder / "pylock.clitest.verified.json").exists()
+    kept = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
+    assert kept == proof  # of the command without arguments, which nothing has refuted
     project.must("verify", "-n", "2", "--ignore", "stdout", "t.py", "x")
 
 

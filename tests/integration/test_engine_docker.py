@@ -283,7 +283,8 @@ class StandIn:
                     self.rfile.read(size + 2)
                     if size == 0:
                         break
-                data = b'{"ApiVersion": "1.41"}' if self.path.endswith("/version") else body
+                known = {"version": b'{"ApiVersion": "1.41"}', "containers/json": b"[]"}
+                data = next((text for end, text in known.items() if self.path.split("?")[0].endswith(f"/{end}")), body)
                 self.send_response(200)
                 for name, value in headers.items():
                     self.send_header(name, value)

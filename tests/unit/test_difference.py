@@ -332,7 +332,7 @@ def test_what_both_lack_is_not_equal() -> None:
     )
 
 
-RESULTS = {"outputs", "deleted", "metrics", "exit_code", "out_of_memory", "state", "problem"}
+RESULTS = {"outputs", "outside", "deleted", "metrics", "exit_code", "out_of_memory", "state", "problem"}
 CHANGED: dict[str, Any] = {
     "lock": LockFacts(file="pylock.digits.toml", sha256=sha("e")),
     "image": sha("e"),
