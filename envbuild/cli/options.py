@@ -54,6 +54,10 @@ Mounts = Annotated[
 ]
 NetworkName = Annotated[str | None, typer.Option("--network", help="none, bridge, host or a network of the engine.")]
 Memory = Annotated[str | None, typer.Option("--memory", metavar="SIZE", help="Limit, such as 8g.")]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="PATH", help="Count what is in this path outside the project, and keep a copy."),
+]
 GpuChoice = Annotated[
     str | None,
     typer.Option("--gpus", metavar="all|N|UUID,…", help="GPUs to pass to the program; as locked by default."),

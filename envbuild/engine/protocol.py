@@ -262,6 +262,8 @@ class ContainerRun:
         tap: called with each piece of standard output (of a terminal: of all output) after it was passed on.
         ended: called when the program has ended, before the container is removed. A container without it is removed by
             the engine, whatever becomes of this process.
+        limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
+        stacks: number of a signal that is sent to all its processes before it is ended for its time; 0 for none.
     """
 
     image: str
@@ -284,17 +286,26 @@ class ContainerRun:
     watcher: Watcher | None = None
     tap: Callable[[bytes], None] | None = None
     ended: Callable[[OwnFiles], None] | None = None
+    limit: Callable[[], float | None] | None = None
+    stacks: int = 0
 
 
 class ContainerExit(int):
-    """A program's exit code, and whether the kernel ended one of its processes because memory ran out."""
+    """A program's exit code, and what ended it if it was not itself.
+
+    Attributes:
+        out_of_memory: the kernel ended one of its processes because memory ran out.
+        timed_out: the limit in seconds at which it was ended; None if it was not.
+    """
 
     out_of_memory: bool
+    timed_out: float | None
 
-    def __new__(cls, code: int, *, out_of_memory: bool = False) -> ContainerExit:
+    def __new__(cls, code: int, *, out_of_memory: bool = False, timed_out: float | None = None) -> ContainerExit:
         """Make one from a code."""
         made = super().__new__(cls, code)
         made.out_of_memory = out_of_memory
+        made.timed_out = timed_out
         return made
 
 

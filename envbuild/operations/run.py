@@ -21,6 +21,7 @@ from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.record.model import Record
 from envbuild.runs.repeat import TRACE_VALUES, trace_variables
 from envbuild.runs.request import AS_LOCKED, RunRequest
+from envbuild.runs.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
@@ -45,6 +46,9 @@ class RunOptions:
         trace: keep a digest of every parameter after each step.
         allow: fields of the guard's table whose difference is allowed this once.
         guard: False switches the checks off; the record then says "not verified".
+        outputs: paths in the container, outside the project, that count whatever their names, and are kept.
+        timeout: seconds that the program may run; None for as long as it takes, and in ``verify`` for ten times the
+            first run, a minute at least.
         offline: use the store only, ask no registry.
         image: a reference by digest to run instead of building; it must be the lock's image.
         require_signature: who must have signed the image: a public key's file, or ``IDENTITY@https://ISSUER``.
@@ -67,6 +71,8 @@ class RunOptions:
     offline: bool = False
     image: str | None = None
     require_signature: str | None = None
+    outputs: tuple[str, ...] = ()
+    timeout: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +138,8 @@ def prepare(options: RunOptions, events: Events) -> PreparedRun:
         allow=options.allow,
         guard=options.guard,
         tensors=options.tensors,
+        outputs=options.outputs,
+        limit=None if options.timeout is None else TimeLimit(options.timeout),
         inputs_since=inputs_since,
         own_variables=trace_variables(TRACE_VALUES) if options.trace else {},
     )

@@ -13,6 +13,7 @@ from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
 from envbuild.operations.verify_session import Session, ran_of, stream_digest
 from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, Vary, clear, repeat, variations
+from envbuild.runs.time_limit import TimeLimit
 from envbuild.verification.judge import Ran, Verdict
 
 if TYPE_CHECKING:
@@ -199,6 +200,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         digest=partial(stream_digest, options.ignore),
         values=options.values,
         vary=vary,
+        limit=request.limit or TimeLimit(),
     )
 
 

@@ -87,7 +87,7 @@ def find_run(project: Path, prefix: str) -> Record:
 
 def compared(project: Path, record: Record) -> dict[str, object]:
     """Compare a finished run with earlier ones of the same recipe; returns the fields to set in the record."""
-    if record.exit_code != 0 or not (record.outputs or record.outside):
+    if record.exit_code != 0 or record.timed_out is not None or not (record.outputs or record.outside):
         return {}
     nearest: dict[str, object] = {}
     for count, earlier in enumerate(_records(project)):

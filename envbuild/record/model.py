@@ -200,6 +200,7 @@ class Record(_Value, frozen=True, kw_only=True):
         duration: seconds.
         inputs: BLAKE3 of the manifest of each input, from the lock.
         input_changes: what happened to inputs during the run, a sentence each.
+        timed_out: the limit in seconds at which the program was ended; None if it was not.
         problem: what failed, if it was not the program.
         verdict_source: how the verdict came: ``pipe``, which the program cannot write to; ``file``, which it can; empty
             without a verdict.
@@ -226,6 +227,7 @@ class Record(_Value, frozen=True, kw_only=True):
     duration: float | None = None
     exit_code: int | None = None
     out_of_memory: bool = False
+    timed_out: float | None = None
     problem: str = ""
     lock: LockFacts
     image: Sha256

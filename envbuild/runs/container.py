@@ -15,6 +15,7 @@ from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 from envbuild.runs import gpus as run_gpus
+from envbuild.runs.time_limit import STACKS_SIGNAL
 
 if TYPE_CHECKING:
     from envbuild.runs.request import RunRequest
@@ -62,6 +63,8 @@ def container_run(
         tap=tap,
         hostname=request.hostname,
         ended=ended,
+        limit=request.limit,
+        stacks=STACKS_SIGNAL,
     )
 
 

@@ -84,6 +84,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             finally:
                 heard = pipe.read()
         changed = {"state": "finished", "exit_code": int(code), "out_of_memory": code.out_of_memory}
+        changed["timed_out"] = code.timed_out
     except BaseException as error:
         changed = {"state": "failed" if isinstance(error, Exception) else "interrupted", "problem": _problem(error)}
         raise

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
+from envbuild.lockfile import layout
 
 OWN_OPTIONS = {"ENVBUILD_ALLOW": "--allow", "ENVBUILD_GUARD": "--no-guard", "ENVBUILD_CONTROLS": "--no-controls"}
 """Variables that tell guard and hook about one run, with the option that sets each and puts it into the record."""
@@ -16,6 +18,9 @@ OWN_OPTIONS = {"ENVBUILD_ALLOW": "--allow", "ENVBUILD_GUARD": "--no-guard", "ENV
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SMALLEST = 6 << 20
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 366 * 86400.0
 _MOST_CPUS = 1 << 20
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIELD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
@@ -116,6 +121,27 @@ def parse_mount(text: str, directory: Path) -> Mount:
     if not path.exists():
         raise UsageError(f"--mount {text}: {path} does not exist")
     return Mount(source=path, target=target, read_only=read_only)
+
+
+def parse_timeout(text: str) -> float:
+    """Read a time such as ``90``, ``90s``, ``5m`` or ``2h`` into seconds; raises ``UsageError`` for anything else."""
+    match = _TIME.fullmatch(text.strip())
+    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not 1 <= seconds <= _LONGEST:
+        raise UsageError(f"--timeout: expected a time such as 90s, 5m or 2h, found {text!r}", "one second at least")
+    return seconds
+
+
+def parse_output(text: str) -> str:
+    """Return a path in the container that counts; raises ``UsageError`` for one that is relative, or in the project."""
+    path = posixpath.normpath(text)
+    if not path.startswith("/") or path == "/":
+        raise UsageError(
+            f"--output: expected an absolute path in the container, found {text!r}", "such as /tmp/results"
+        )
+    if f"{path}/".startswith(f"{layout.WORKSPACE}/"):
+        raise UsageError(f"--output {text}: what is written into the project counts anyway", "leave it out")
+    return path
 
 
 def check_cpus(count: float) -> float:

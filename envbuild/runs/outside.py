@@ -36,7 +36,15 @@ _SINGLE = 4
 _SMALL = ("/tmp", "/var/tmp")  # noqa: S108 - paths in the container
 """Folders that images have, and that are empty there."""
 
-_ENGINES = r"/(?:proc|sys|run|var/run|dev(?!/shm/))(?:/.*)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
+_ENGINES = (
+    r"/(?:proc|sys|run|var/run|dev(?!/shm/))(?:/.*)?|/etc/(?:hosts|hostname|resolv\.conf|mtab)|/\.dockerenv"
+    r"|/(?:usr/)?s?bin/(?:docker-init|catatonit|podman-init)"
+)
+_DRIVERS = (
+    r"/(?:usr/)?lib(?:64)?/(?:[^/]+/)*lib[^/]*(?:cuda|nv)[^/]*\.so[.\d]*|/(?:usr/)?bin/nvidia-[^/]*|/lib/firmware/nvidia/.*"
+    r"|/(?:etc|usr/share)/(?:nvidia|vulkan|glvnd|egl|OpenCL|X11)/.*|/etc/ld\.so\.conf\.d/[^/]*(?:nvcr|nvidia)[^/]*"
+)
+"""What engines put into a container together with GPUs."""
 _HOUSEKEEPING = r"/var/(?:cache|log|lib/(?:apt|dpkg|systemd|fontconfig))/.*|/etc/ld\.so\.cache|/tmp/home"
 _TOOLS = (
     "torchinductor_", "torchelastic_", "torch_extensions/", "joblib_memmapping_folder_", "loky-", "pymp-",
@@ -56,7 +64,7 @@ _FOLDERS = (
 _SUFFIXES = r"(?:pyc|pyo|lock|lck|pid|sock|swp|nbi|nbc)"
 _HISTORIES = r"\.(?:python_history|bash_history|lesshst|viminfo|wget-hsts|Xauthority)"
 _NOISE = re.compile(
-    rf"(?:{_ENGINES})\Z|(?:{_HOUSEKEEPING})\Z"
+    rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING})\Z"
     rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
     rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
     rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z"
@@ -118,18 +126,21 @@ class Outside:
         for target, before in self._before.items():
             self._mounted(next(mount for mount in self.mounts if mount.target == target), before)
         self._in_memory(memory)
+        for path in self.wanted:
+            if not any(_below(found, path) for found in self.files):
+                self.left_out.append(f"nothing was left in {path}")
         paths = sorted(self.files)
         if len(paths) > MOST_FILES:
             self.left_out.append(f"{plural(len(paths) - MOST_FILES, 'file')} outside the project are not listed")
         return tuple(self.files[path] for path in paths[:MOST_FILES]), tuple(dict.fromkeys(self.left_out))
 
     def _counts(self, path: str) -> bool:
-        if any(path == target or path.startswith(f"{target}/") for target in self.targets):
+        if any(_below(path, target) for target in self.targets):
             return False
         return self._wanted(path) or not is_noise(path)
 
     def _wanted(self, path: str) -> bool:
-        return any(path == each or path.startswith(f"{each.rstrip('/')}/") for each in self.wanted)
+        return any(_below(path, each) for each in self.wanted)
 
     def _mounted(self, mount: Mount, before: Mapping[str, workspace.FileState]) -> None:
         after = workspace.scan_mount(mount.source, MOST_SCANNED)
@@ -215,6 +226,10 @@ class Outside:
         with target.open("wb") as copy:
             shutil.copyfileobj(data, copy, _PIECE)
         return sha256_file(target)
+
+
+def _below(path: str, top: str) -> bool:
+    return path == top or path.startswith(f"{top}/")
 
 
 def _tops(paths: Sequence[str], changes: Mapping[str, FileChange]) -> Iterator[str]:

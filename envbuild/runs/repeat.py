@@ -24,6 +24,7 @@ from envbuild.record.model import Record
 from envbuild.runs.execute import run
 from envbuild.runs.project_copy import Aging, Plan, make_copy, remove_copy
 from envbuild.runs.request import HOST_NAME, RunEngine, RunRequest
+from envbuild.runs.time_limit import TimeLimit
 
 TAIL = 8 << 10
 """Bytes of standard error that are kept of each run, to show why it failed."""
@@ -143,6 +144,7 @@ class Repeat:
         digest: makes what takes a stream, ``stdout`` or ``stderr``, of a run that starts now.
         values: bytes of parameter values that the traces of the first two runs keep.
         trace: leave a step trace.
+        limit: how long a run may take; the first one that ends well sets it unless it was asked for.
         vary: give each run but the first otherwise what no result may depend on; see ``variations``.
     """
 
@@ -154,6 +156,7 @@ class Repeat:
     values: int = 0
     trace: bool = True
     vary: Vary = ""
+    limit: TimeLimit = field(default_factory=TimeLimit)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -255,8 +258,10 @@ def _one(
             remove_copy(folder)
             return None
         record = run(request, engine)
-        if record.exit_code != 0:
+        if record.exit_code != 0 or record.timed_out is not None:
             stop.set()
+        elif record.duration is not None:
+            plan.limit.learn(record.duration)
     except BaseException:
         stop.set()
         remove_copy(folder)
@@ -274,6 +279,7 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
         make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, number))
         mounts = (*plan.copy.mounts, *request.mounts)
         request = replace(request, workspace=folder / "project", mounts=mounts)
+    request = replace(request, limit=plan.limit)
     variables = dict(request.own_variables)
     if plan.trace:
         variables |= trace_variables(plan.values if number < 2 else 0)

@@ -9,6 +9,7 @@ from typing import Final, Literal, Protocol
 
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
 from envbuild.lockfile.model import Lock
+from envbuild.runs.time_limit import TimeLimit
 
 AS_LOCKED: Final = "as locked"
 
@@ -53,6 +54,7 @@ class RunRequest:
         signer: who has signed the image, as was demanded.
         tensors: read the tensors of saved models after the run.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
+        limit: how long the program may run; None for as long as it takes.
     """
 
     lock_path: Path
@@ -83,6 +85,7 @@ class RunRequest:
     signer: str = ""
     tensors: bool = True
     outputs: tuple[str, ...] = ()
+    limit: TimeLimit | None = None
 
     @property
     def project(self) -> Path:

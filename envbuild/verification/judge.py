@@ -63,7 +63,7 @@ class Ran:
     @property
     def ended_well(self) -> bool:
         """Whether the program ran and reported that all is well."""
-        return self.record.state == "finished" and self.record.exit_code == 0
+        return self.record.state == "finished" and self.record.exit_code == 0 and self.record.timed_out is None
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +247,7 @@ class _End:
     kind: ChannelKind = "end"
 
     def value(self, run: Ran) -> Any:
-        return [run.record.state, run.record.exit_code]
+        return [run.record.state, run.record.exit_code, run.record.timed_out is not None]
 
     def compared(self, run: Ran) -> tuple[int, str]:
         return 1, ""
@@ -520,6 +520,8 @@ def _with_values(name: str, mine: dict[str, Any], theirs: dict[str, Any]) -> str
 
 
 def _ended(record: Record) -> str:
+    if record.timed_out is not None:
+        return f"ended after {record.timed_out:.0f} s, its time limit,"
     return f"exit {record.exit_code}" if record.state == "finished" else record.state
 
 

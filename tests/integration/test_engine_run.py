@@ -26,6 +26,7 @@ import pytest
 from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.engine.protocol import ContainerRun, OwnFiles
 from envbuild.errors import EngineError
+from envbuild.runs.outside import is_noise
 from tests.support.rootfs import write_rootfs
 
 pytestmark = pytest.mark.engine
@@ -259,6 +260,18 @@ def test_a_containers_own_files_are_seen_after_its_end(engine: DockerEngine, ima
     assert seen["changes"]["/made"] == "created"
     assert seen["names"] == ["made"]
     assert containers(engine, label) == []
+
+
+def test_a_program_that_writes_nothing_leaves_nothing(engine: DockerEngine, image: str) -> None:
+    """What the engine itself puts into a container is no result."""
+    seen: list[str] = []
+    request = ContainerRun(
+        image=image, command=("true",), environment={"PATH": "/bin"}, scratch=("/tmp/home",),
+        ended=lambda files: seen.extend(files.changes()),
+    )  # fmt: skip
+    assert engine.run_container(request) == 0
+    folders = {str(above) for path in seen for above in Path(path).parents}
+    assert [path for path in seen if path not in folders and not is_noise(path)] == []
 
 
 def test_a_container_whose_files_cannot_be_looked_at_is_removed(engine: DockerEngine, image: str, label: str) -> None:

@@ -20,6 +20,7 @@ import pytest
 from envbuild.engine.docker.adapter import DockerEngine, connect
 from envbuild.engine.docker.images import remove_image
 from envbuild.engine.protocol import ContainerRun, Mount, OwnFiles, Step
+from envbuild.runs.outside import is_noise
 from tests.support.cli import ROOT, Project
 from tests.support.podman import podman_service
 from tests.support.rootfs import write_rootfs, write_tar
@@ -80,6 +81,9 @@ def test_a_containers_own_files_are_seen_after_its_end(podman: DockerEngine, ima
 
     assert run(podman, image, "cat /etc/hosts > /made; exit 3", ended=look) == 3
     assert seen["changes"]["/made"] == "created"
+    made = [path for path, change in seen["changes"].items() if change == "created"]
+    folders = {str(above) for path in made for above in Path(path).parents}
+    assert [path for path in made if path not in folders and not is_noise(path)] == ["/made"]
     assert any(b"envbuild" in line and line.startswith(b"127.0.0.1") for line in seen["made"].splitlines())
 
 

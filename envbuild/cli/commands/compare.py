@@ -20,6 +20,7 @@ from envbuild.cli.options import (
     Mounts,
     NetworkName,
     Offline,
+    Outputs,
     Program,
     Quiet,
     Verbose,
@@ -81,6 +82,11 @@ def verify(
     mount: Mounts = None,
     network: NetworkName = None,
     memory: Memory = None,
+    timeout: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="TIME", help="End a run after this time; default: ten times the first."),
+    ] = None,
+    output: Outputs = None,
     gpus: GpuChoice = None,
     allow: Allow = None,
     controls: Controls = True,
@@ -116,7 +122,7 @@ def verify(
     options.check()
     shared = run_options(
         "verify", command, lock=lock, environment=environment, mounts=mount, network=network, memory=memory,
-        controls=controls, gpus=gpus, allow=allow, offline=offline,
+        controls=controls, gpus=gpus, allow=allow, offline=offline, outputs=output, timeout=timeout,
     )  # fmt: skip
     return _measure(shared, options, console) if cost else _verify(shared, options, console)
 

@@ -31,6 +31,8 @@ def run_options(
     mounts: Sequence[str] | None = None,
     network: str | None = None,
     memory: str | None = None,
+    outputs: Sequence[str] | None = None,
+    timeout: str | None = None,
     cpus: float | None = None,
     gpus: str | None = None,
     allow: Sequence[str] | None = None,
@@ -54,6 +56,8 @@ def run_options(
         "network": parse.check_network(network) if network else "",
         "cpus": None if cpus is None else parse.check_cpus(cpus),
         "memory": parse.parse_memory(memory) if memory else None,
+        "outputs": tuple(parse.parse_output(text) for text in outputs or ()),
+        "timeout": None if timeout is None else parse.parse_timeout(timeout),
         "allow": parse.parse_allow(tuple(allow or ())),
         **({} if gpus is None else {"gpus": parse.parse_gpus(gpus)}),
     }

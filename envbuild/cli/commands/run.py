@@ -27,6 +27,7 @@ from envbuild.cli.options import (
     Mounts,
     NetworkName,
     Offline,
+    Outputs,
     Program,
     Quiet,
     RequireSignature,
@@ -45,6 +46,10 @@ def run(
     network: NetworkName = None,
     cpus: Annotated[float | None, typer.Option("--cpus", help="How many CPUs' time it may use.")] = None,
     memory: Memory = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="TIME", help="End it after this time, such as 90s, 5m or 2h.")
+    ] = None,
+    output: Outputs = None,
     tensors: Annotated[
         bool, typer.Option("--tensors/--no-tensors", help="Read the tensors of saved models after the run.")
     ] = True,
@@ -78,11 +83,13 @@ def run(
     options = run_options(
         "run", command, shell=shell, lock=lock, environment=environment, mounts=mount, network=network, cpus=cpus,
         memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors, trace=trace, guard=guard,
-        offline=offline, image=image, require_signature=require_signature,
+        timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
     record = operation.run(options, console).record
     console.note(summary(record))
+    for sentence in record.outside_left_out:
+        console.note(sentence)
     if note := misplaced(options.command, record, "run"):
         console.note(note)
     return record.exit_code if record.exit_code is not None else 1

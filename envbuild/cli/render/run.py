@@ -16,6 +16,8 @@ def summary(record: Record) -> str:
         parts.append(sentence)
     if record.out_of_memory:
         parts.append("ran out of memory")
+    if record.timed_out is not None:
+        parts.append(f"ended after {record.timed_out:g} s, its time limit")
     count = len(record.outputs)
     if record.state == "finished":
         parts.append(plural(count, "output") if count else "no outputs")

@@ -31,6 +31,8 @@ _WIDTH = 19
 _SHORT = 10
 _LAST_LINES = 12
 """Lines of a failed program's standard error that are shown."""
+_STACKS = 60
+"""Likewise of one that hung: the stacks of its threads."""
 _SHORT_RUN = 5.0
 """Seconds below which the container's start is a good part of a run."""
 _HOST_WORDS = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}
@@ -83,8 +85,11 @@ def failed(result: Verification, arguments: Sequence[str]) -> tuple[str, str]:
         message = result.last_words.rstrip("\n")
         return f"the guard refused to start the program; nothing was compared\n{message}", ""
     ended = "ran out of memory" if record.out_of_memory else f"failed with exit {record.exit_code}"
+    lines = _LAST_LINES
+    if record.timed_out is not None:
+        ended, lines = f"was ended after {record.timed_out:g} s, its time limit (--timeout)", _STACKS
     number = "" if runs == 1 else f" in all {plural(runs, 'run')} that were started"
-    shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-_LAST_LINES:])
+    shown = "\n".join(f"  {line}" for line in result.last_words.rstrip("\n").splitlines()[-lines:])
     return (
         f"the program {ended}{number}; there is nothing to compare\n{shown}".rstrip("\n"),
         f"{_missing_module(result.last_words)}fix it first: envbuild run {shlex.join(arguments)}",

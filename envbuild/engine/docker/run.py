@@ -21,6 +21,7 @@ from envbuild.engine.docker.endpoint import is_rootless
 from envbuild.engine.docker.files import EndedFiles
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.docker.podman import exit_code, exit_code_asked
+from envbuild.engine.docker.watchdog import Watchdog
 from envbuild.engine.protocol import ContainerExit, ContainerRun
 from envbuild.errors import EngineError
 
@@ -75,6 +76,9 @@ def _run(
                 pending = stack.enter_context(wait)
                 asked = stack.enter_context(exit_code_asked(client, identity)) if client.podman else None
             relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
+            watchdog = None
+            if request.limit is not None:
+                watchdog = stack.enter_context(Watchdog(client, identity, request.limit, request.stacks))
             _start(client, identity, wants_gpus=bool(devices))
             mark_started()
             relay.open()
@@ -92,7 +96,8 @@ def _run(
                 code = exit_code(asked)
         if request.ended is not None:
             request.ended(EndedFiles(client, identity))
-    return ContainerExit(code, out_of_memory=code != 0 and _out_of_memory(client, identity, since))
+    out_of_memory = code != 0 and _out_of_memory(client, identity, since)
+    return ContainerExit(code, out_of_memory=out_of_memory, timed_out=watchdog.exceeded if watchdog else None)
 
 
 def container_config(

@@ -6,7 +6,7 @@ import os
 
 from .. import config  # type: ignore[attr-defined] # written into the image from the lock
 from ..guard import gate
-from . import finder, lineage
+from . import finder, lineage, stacks
 from .process import Process
 
 _started = False
@@ -36,6 +36,7 @@ def start() -> None:
     process = Process(config)
     if process.recorded:
         process.observer.install()
+    process.guarded("stacks", stacks.answer, vital=False)
     tables = [*([] if gate.controls_off() else [finder.WATCHED, finder.REPLICAS]), finder.PARSERS, finder.METRICS]
     if os.environ.get("ENVBUILD_TRACE"):
         from . import trace
