@@ -22,7 +22,7 @@ Benchmark = Callable[[Path], tuple[str, list[Case]]]
 
 
 def call(*command: str, cwd: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Run a preparation step; returns its standard output, raises ``RuntimeError`` with what it said."""
+    """Run a preparation step; returns its standard output, raises ``RuntimeError`` with what it reported."""
     result = subprocess.run(
         command, cwd=cwd, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
     )

@@ -21,7 +21,7 @@ class Case:
         prepare: called before each run, not timed.
         runs: how often at most; slow peers may run less often than the others.
         slow: a peer that takes long: run as often as ``--slow`` specifies, without a round that does not count.
-        note: what there is to say of the result, asked after each run.
+        note: what there is to report about the result, asked after each run.
     """
 
     name: str

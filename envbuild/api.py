@@ -161,7 +161,7 @@ def run(
         network: ``none``, ``bridge``, ``host`` or a network of the engine; empty for the lock's.
         trace: keep a digest of every parameter after each step, so that ``diff`` names the first that differs.
         controls: seeds and determinism as locked; False leaves frameworks as they come.
-        guard: False switches the checks off; the record then says "not verified".
+        guard: False switches the checks off; the record then has "not verified".
         offline: use the store only.
         events: receives progress.
 

@@ -6,7 +6,7 @@
 The list is tests/public/examples.toml, and a run's folder holds nothing but the listed files. They are looked for in
 FOLDER/OWNER+NAME, which may be a checkout, a git directory, or a folder with a git directory ``repo``; without that,
 git fetches the commit from GitHub. A file with another digest is not run. Every example also runs twice without the
-hook, to show that the hook is what makes the difference. Ends with 1 if an example did not repeat, and says with a
+hook, to show that the hook is what makes the difference. Ends with 1 if an example did not repeat, and states with a
 reason what it left out.
 """
 

@@ -3,7 +3,7 @@
 #   scripts/refresh.sh lock DIRECTORY [NAME…]  locks again; writes DIRECTORY/summary.md and DIRECTORY/locks.patch. Asks indexes.
 #   scripts/refresh.sh propose DIRECTORY       commits the patch to a branch, pushes it, opens or updates the pull request
 #                                              (gh; GH_TOKEN and GITHUB_REPOSITORY set), and starts its checks. Asks no index.
-# In GitHub Actions, `lock` says moved=yes or moved=no as the step's output.
+# In GitHub Actions, `lock` states moved=yes or moved=no as the step's output.
 set -eu
 folder=${2:?a folder}
 mkdir -p "$folder"

@@ -2,7 +2,7 @@
 
 nvcc puts the kernels of every object into "fat binaries": a header, then one entry per compute capability, either
 machine code or PTX. NVIDIA does not document the layout; what is read here agrees with what TensorFlow's and JAX's
-build files ask for. Libraries linked in add capabilities of their own: of PyTorch, ``torch.cuda.get_arch_list()`` says
+build files ask for. Libraries linked in add capabilities of their own: for PyTorch ``torch.cuda.get_arch_list()`` has
 what its own kernels are built for. Used to write rows of ``data/cuda.toml``, never at lock time.
 """
 

@@ -131,7 +131,7 @@ def _linked(source: str) -> str:
 
 
 def _condition(row: Variable) -> str:
-    """Describe in words when a row applies."""
+    """Describe as text when a row applies."""
     words = [row.framework] if row.framework else []
     words += [row.versions.replace(",", ", ")] if row.versions else []
     words += [f"with {name}" for name in row.requires]

@@ -58,7 +58,7 @@ def _described(docstring: str) -> tuple[str, dict[str, str]]:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """Return a schema's type in words: ``list of text``, a link for a table of this page."""
+    """Return a schema's type as text: ``list of text``, a link for a table of this page."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

@@ -224,7 +224,7 @@ def locked(path: Path) -> Iterator[None]:
 def claimed(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[BinaryIO]:
     """Hold ``path`` itself, open for reading and writing (made if need be), exclusively; it may be renamed or removed.
 
-    Unlike ``locked`` no lock file stays behind: after a wait the name is looked up again, so whoever comes next never
+    Unlike ``locked`` no lock file stays behind: after a wait the name is looked up again, so the next process never
     holds a file that its last holder renamed or removed. Threads of one process exclude each other too.
 
     Args:

@@ -1,4 +1,4 @@
-"""The text types of a lock: each with its pattern, and in words for messages.
+"""The text types of a lock: each with its pattern, and as text for messages.
 
 Patterns end in ``\\Z``, since ``$`` also matches before a final newline. Whatever matches is safe where the value goes:
 a path component, a tar header, a shell word, a line of a Dockerfile.
@@ -25,7 +25,6 @@ Size = Annotated[int, Meta(ge=0)]
 PackageSize = Annotated[int, Meta(ge=0, le=16 << 30)]
 """Bytes of a wheel or a .deb; ``ar`` cannot hold more than 10 GB, no index takes wheels of that size."""
 # No slash, no backslash, no leading dot or dash: safe as one path component, in a tar header and in a shell word.
-FileName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!~%=-]*\Z", max_length=255, title="a file name")]
 WheelName = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl\Z", max_length=255, title="a wheel's file name")
 ]

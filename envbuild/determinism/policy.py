@@ -59,7 +59,7 @@ class Switch(Value, frozen=True, kw_only=True, rename=None):
 
 
 class Forbidden(Value, frozen=True, kw_only=True, rename=None):
-    """A variable that must not have a value matching a regular expression as a whole; ``when`` says it in words."""
+    """A variable that must not have a value matching a regular expression as a whole; ``when`` states it as text."""
 
     name: str
     value: str

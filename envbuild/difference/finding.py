@@ -18,7 +18,7 @@ Area = Literal[
 Outcome = Literal["equal", "different", "unknown"]
 
 NOWHERE: Final = "(not there)"
-"""Stands for a value that one of the two runs lacks."""
+"""Represents a value that one of the two runs lacks."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class Context:
     """What is known of two runs besides their records; all of it may be missing.
 
     Attributes:
-        lock_a, lock_b: what the locks said; None if they were not kept.
+        lock_a, lock_b: what the locks reported; None if they were not kept.
         trees: by input, where the listings of both are there.
         texts: content of project files by SHA-256.
         fingerprint_a, fingerprint_b: digests of the numeric fingerprint by part.

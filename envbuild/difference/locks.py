@@ -37,7 +37,7 @@ _TABLES = {
     "resolution": (0, ""),
 }
 _ELSEWHERE = ("inputs", "environment", "run", "packages", "frameworks")
-"""Told of by other sections; of ``os`` its packages and suites are."""
+"""Reported by other sections; of ``os`` its packages and suites are."""
 
 
 def locks(a: Record, b: Record, context: Context) -> tuple[Section, Section, Section]:

@@ -56,7 +56,7 @@ def options(a: Record, b: Record) -> Section:
 
 
 def verified(a: Record, b: Record) -> Section:
-    """Compare what the guard had to say."""
+    """Compare what the guard reported."""
     one, other = _command_text(a), _command_text(b)
     if one == other:
         return Section("")

@@ -35,7 +35,7 @@ class HostGpu(_Value, frozen=True, kw_only=True):
     """One GPU, or one MIG slice.
 
     Attributes:
-        uuid: ``GPU-…`` or ``MIG-…``; empty if NVML does not say.
+        uuid: ``GPU-…`` or ``MIG-…``; empty if NVML does not report it.
         sms: streaming multiprocessors; 0 for unknown.
         memory, free: MiB.
         mig: profile of a slice, ``none`` for a whole GPU, empty for unknown.
@@ -82,7 +82,7 @@ class GpuFacts(_Value, frozen=True, kw_only=True):
 
     Attributes:
         driver: version of the kernel module; ``driver_source`` is where it was read.
-        nvml: version of the user-space driver as NVML tells it.
+        nvml: version of the user-space driver as NVML reports it.
         problem: why NVML could not be asked; None if it could. No driver at all is no problem: ``driver`` is empty.
     """
 

@@ -147,7 +147,7 @@ def engine_versions(root: Path) -> dict[str, str]:
 
 
 def _engine_version(path: Path) -> str | None:
-    """Return what an engine's ``GET /version`` says; None if nothing that is an engine answers."""
+    """Return what an engine's ``GET /version`` states; None if nothing that is an engine answers."""
     import socket
 
     with socket.socket(socket.AF_UNIX) as connection:
@@ -188,7 +188,7 @@ class _Version:
             self._process = None
 
     def text(self) -> str:
-        """Return the first version number that it says; empty if it reports none in time."""
+        """Return the first version number that it states; empty if it reports none in time."""
         if self._process is None:
             return ""
         try:

@@ -57,18 +57,6 @@ class Difference:
         return f"{self.path}  {self.field}  {self.old} → {self.new}"
 
 
-def layout_parts(folder: Path) -> Parts:
-    """Read an OCI image layout (a folder) with one image."""
-
-    def blob(descriptor: Mapping[str, Any]) -> Path:
-        return folder / "blobs" / "sha256" / str(descriptor["digest"]).removeprefix("sha256:")
-
-    (entry,) = json.loads((folder / "index.json").read_bytes())["manifests"]
-    manifest = json.loads(blob(entry).read_bytes())
-    paths = [blob(layer) for layer in manifest["layers"]]
-    return Parts(config=blob(manifest["config"]).read_bytes(), layers={path.name: path for path in paths})
-
-
 def image_differences(old: Parts, new: Parts) -> Iterator[Difference]:
     """Yield what differs, layer by layer from the bottom, then the configuration."""
     before, after = (json.loads(parts.config) for parts in (old, new))

@@ -179,7 +179,7 @@ class _Watched:
 
 
 class _Stopping:
-    """A ``Progress`` that ends what tells it of progress."""
+    """A progress reporter that cancels its producer."""
 
     def __init__(self, progress: Progress, stop: Callable[[], None]) -> None:
         self._progress, self._stop = progress, stop

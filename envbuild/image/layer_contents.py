@@ -41,7 +41,7 @@ def contents_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Contents:
 
 
 def objects_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Objects:
-    """Return where the ELF objects of the wheels of several layers lie."""
+    """Return where the ELF objects of the wheels of several layers are."""
     found = {}
     for spec, blob in layers:
         table = _read(blob).get("objects", {})

@@ -74,7 +74,7 @@ def changes_since(base: Path, locked: Sequence[Input], seal: str) -> tuple[str, 
     """Describe what happened to inputs since they were compared and found as locked; nothing if nobody touched them.
 
     Args:
-        seal: what that comparison said.
+        seal: what that comparison reported.
     """
     try:
         if not locked or seal_inputs(base, [entry.path for entry in locked]) == seal:

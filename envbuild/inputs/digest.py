@@ -33,7 +33,7 @@ class Tree:
 
     @property
     def input(self) -> Input:
-        """What a lock says of it."""
+        """What a lock has of it."""
         draft = self.draft
         return Input(path=self.root.path, blake3=draft.digest, files=draft.files, bytes=draft.size)
 
@@ -51,7 +51,7 @@ def digest_inputs(
         base: folder that the paths are relative to.
         paths: relative POSIX paths.
         source: what messages call the file that declares them.
-        progress: told files looked at, then bytes read.
+        progress: receives files looked at, then bytes read.
 
     Raises:
         SpecError: missing paths, paths and links that lead outside, sockets, devices, unreadable files; all at once.

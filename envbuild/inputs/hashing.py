@@ -49,7 +49,7 @@ def complete(root: Root, draft: Draft, remember: Remember, advance: Advance) -> 
         root: the input that the draft was made of.
         draft: its manifest.
         remember: told what was read.
-        advance: told the bytes read.
+        advance: receives the bytes read.
 
     Raises:
         IntegrityError: a file vanished, changed, or cannot be read.

@@ -22,7 +22,7 @@ from blake3 import blake3
 HEADER = b"envbuild inputs 1\n"
 FILE, LINK, DIR = b"file", b"link", b"dir"
 PENDING = b"?" * 64
-"""Stands for a content digest in a draft."""
+"""Represents a content digest in a draft."""
 
 _CHUNK = 1 << 20
 _IN_MEMORY = 64 << 20

@@ -51,7 +51,7 @@ class Root:
 
 
 class Problems:
-    """What is wrong with one input, the first of it in words."""
+    """What is wrong with one input, the first of it as text."""
 
     def __init__(self) -> None:
         self.count = 0

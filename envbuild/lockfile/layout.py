@@ -34,8 +34,6 @@ RUN_DIR = "/run/envbuild"
 WORKSPACE = "/workspace"
 """Where ``envbuild run`` mounts the caller's project."""
 
-INPUTS = "/inputs"
-
 LARGE_WHEEL = 4 << 20
 """In layout 1 wheels of at least this many bytes (packed) get a separate layer; the others share one."""
 

@@ -244,7 +244,7 @@ def loads(data: bytes, source: str = "lock") -> Lock:
 
     Raises:
         LockError: not TOML, not a lock of this format, a missing hash, an unknown key, an unsafe value, a Python part
-            that says something else than the rest, or content that ``dumps`` did not write.
+            that states something else than the rest, or content that ``dumps`` did not write.
     """
     if len(data) > LIMIT:
         raise LockError(f"{source}: {len(data)} bytes; a lock has no more than {LIMIT}", _AGAIN)

@@ -178,7 +178,7 @@ def _compare(name: str, before: Path, after: Path) -> TextDifference | None:
 def with_values(
     session: Session, evidence: Evidence, values: int, engine: RunEngine, events: Events
 ) -> tuple[Evidence, list[str]]:
-    """Run twice more, keeping values from the step on where the runs part, if the first traces had no room for them.
+    """Run twice more, keeping values from the step on where the runs diverge, if the first traces had no room for them.
 
     Returns:
         The evidence with values, or as they were with a note why not.

@@ -252,5 +252,5 @@ def _export(
 
 
 def _reference(image: str) -> str:
-    """Drop the tag: the digest says it all, and engines disagree on names with both."""
+    """Drop the tag: the digest identifies it, and engines disagree on names with both."""
     return re.sub(r":[^/:@]*@", "@", image)

@@ -211,7 +211,7 @@ def read_lock(repository: Repository, remote: RemoteImage) -> bytes:
 
 
 def uncompressed(remote: RemoteImage, layers: list[FileBlob]) -> Image:
-    """Return the image with uncompressed layers, as envbuild writes it, whoever pushed it."""
+    """Return the image with uncompressed layers, as envbuild writes it, whatever pushed it."""
     from envbuild.image.oci import layout as oci
     from envbuild.registry.repository import OCI_MANIFEST
 

@@ -45,7 +45,7 @@ class RunOptions:
         tensors: read the tensors of saved models after the run.
         trace: keep a digest of every parameter after each step.
         allow: fields of the guard's table whose difference is allowed this once.
-        guard: False switches the checks off; the record then says "not verified".
+        guard: False switches the checks off; the record then has "not verified".
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         timeout: seconds that the program may run; None for as long as it takes, and in ``verify`` for ten times the
             first run, a minute at least.

@@ -77,7 +77,7 @@ def sbom_documents(lock: Lock, recorded: ImageRecord | None, store: Store) -> di
 
 
 def read_evidence(lock: Lock, store: Store, progress: Progress | None = None) -> dict[str, Evidence]:
-    """Return what each of a lock's files in the store says of itself, by SHA-256; ``progress`` counts packages.
+    """Return what each of a lock's files in the store reports about itself, by SHA-256; ``progress`` counts packages.
 
     Raises:
         IntegrityError: a file in the store is damaged.

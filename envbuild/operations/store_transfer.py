@@ -328,7 +328,7 @@ def _pull_layers(
 ) -> int:
     """Take layers, as far as the digest recorded next to the lock vouches for them; returns how many came.
 
-    A layer's key states what it is made of, not what it is; whoever pushes could put anything there. The image's
+    A layer's key states what it is made of, not what it is; the pusher could put anything there. The image's
     configuration lists the layers' digests, and its own digest is recorded next to the lock. The notes of a layer
     decide nothing but which warnings a build gives.
     """
@@ -375,7 +375,7 @@ def _settle(remote: StoreRemote, store: Store, key: str, blob: Blob, notes: Sequ
 def _vouched(
     remote: StoreRemote, artifact: Artifact | None, loaded: LoadedLock, planned: Plan, events: Events
 ) -> Mapping[str, str]:
-    """Return which bytes each layer must have, by its key: what the recorded image's configuration says."""
+    """Return which bytes each layer must have, by its key: what the recorded image's configuration states."""
     from envbuild.image.record import image_record_path, read_image_record
     from envbuild.operations.assemble import recipe_of
 

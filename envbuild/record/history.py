@@ -1,4 +1,4 @@
-"""Where run records lie: ``.envbuild/runs/<id>/record.json`` below the project, plain files.
+"""Where run records are stored: ``.envbuild/runs/<id>/record.json`` below the project, plain files.
 
 Identities are ULIDs (https://github.com/ulid/spec): 48 bits of time and 80 random ones in Crockford's base 32, so that
 names sort by time.

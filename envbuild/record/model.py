@@ -29,7 +29,7 @@ Time = Annotated[str, Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\Z")
 State = Literal["running", "finished", "refused", "interrupted", "failed"]
 VerdictSource = Literal["", "pipe", "file"]
 Verified = Literal["", "yes", "overridden", "refused", "no"]
-"""What the guard has to say of a run: all as locked; differences that were allowed by name; refused; nothing, since it
+"""What the guard reports about a run: all as locked; differences that were allowed by name; refused; nothing, since it
 was switched off or never ran. Empty while a program has not been started."""
 
 Value = float | Literal["nan", "inf", "-inf"]
@@ -328,9 +328,9 @@ def recipe(record: Record) -> str:
     chosen = (record.lock, record.image, record.script, record.command, record.directory, record.environment)
     options = record.options
     names = options.gpus.split(",")
-    # How many GPUs, not which: the guard sees to it that they are alike.
+    # How many GPUs, not which: the guard ensures that they are alike.
     gpus = str(len(names)) if len(names) > 1 or "-" in options.gpus else options.gpus
-    # Likewise of CPUs.
+    # The same for CPUs.
     cpuset = str(len(cpu_numbers(options.cpuset))) if options.cpuset else ""
     table = msgspec.to_builtins(
         msgspec.structs.replace(

@@ -228,7 +228,7 @@ def facts(
 
 
 def effective(sets: Iterable[ParameterSet]) -> dict[str, Parameter]:
-    """Return one value for each name: the main process's, of which the last parser has the last word.
+    """Return one value for each name: the main process's, of which the last parser decides.
 
     A value of another process under the same name is there only if it differs, as ``process: name``.
     """

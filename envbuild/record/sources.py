@@ -3,7 +3,7 @@
     .envbuild/locks/<sha256>      each lock that a run was made with
     .envbuild/sources/<sha256>    script, modules and configuration files as the program read them
 
-Both may be deleted at any time: comparisons then tell less. A file is kept once, whatever reads it. Files above 1 MiB
+Both may be deleted at any time: comparisons then show less. A file is kept once, whatever reads it. Files above 1 MiB
 are not kept, nor those that hold what looks like a secret: the record masks such values, so nothing next to it may
 have them.
 """

@@ -163,7 +163,7 @@ class Repository:
         return named if SHA256.fullmatch(named) else ""
 
     def put_manifest(self, manifest: Manifest, tag: str = "") -> None:
-        """Upload a manifest, under its digest and a tag; whoever tags last wins, digests stay.
+        """Upload a manifest, under its digest and a tag; the last push wins, digests stay.
 
         Raises:
             IntegrityError: the registry took other bytes than were sent.

@@ -62,7 +62,7 @@ def push(
 
     Args:
         blobs: configuration and layers.
-        tag: besides the digest; whoever tags last wins.
+        tag: besides the digest; the last push wins.
         mounts: other repositories of the registry that may hold a blob (by digest), to be linked instead of sent.
 
     Raises:

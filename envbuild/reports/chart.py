@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 360, 220
 """Of the drawing, in its own units; a unit is about a pixel on a phone and on a screen with three columns."""
 DOTS = 60
-"""Points of a curve up to which each is a dot that says its value."""
+"""Points of a curve up to which each is a dot that states its value."""
 _DECADES = 3.0
 """How many powers of ten positive values must span to be drawn on a logarithmic scale."""
 _LARGEST, _SMALLEST = 1e250, 1e-250
@@ -80,7 +80,7 @@ def frame(curves: Sequence[Curve]) -> Frame | None:
     elif high - low <= _FLAT * max(abs(low), abs(high)):
         middle = low / 2 + high / 2
         low, high = middle - (abs(middle) * 0.05 or 0.5), middle + (abs(middle) * 0.05 or 0.5)
-    # Neighbours that binary floating point cannot tell apart would be no range.
+    # Neighbours that are equal in binary floating point would be no range.
     return Frame(
         left=left, right=max(right, left + max(1, abs(left) >> 30)), low=low, high=high, logarithmic=logarithmic
     )

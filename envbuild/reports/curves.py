@@ -1,4 +1,4 @@
-"""The curves of a report: each metric of all runs in one drawing, with the step at which they part, and as a table."""
+"""The curves of a report: each metric of all runs in one drawing, with the step where they diverge, and as a table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Figure:
 
     @property
     def marked(self) -> bool:
-        """Whether the drawing shows where runs part."""
+        """Whether the drawing shows where runs diverge."""
         return self.divergence is not None and bool(self.svg)
 
 

@@ -1,4 +1,4 @@
-"""What a report says first: whether the runs agree, and the likeliest reasons if they do not."""
+"""What a report states first: whether the runs agree, and the likeliest reasons if they do not."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Distance:
 
     Attributes:
         first: the first step at which they differ; None if they never do.
-        sentence: that in words, with tensor and values where they are known.
+        sentence: that as text, with tensor and values where they are known.
         tensors: by tensor its steps and how far it is from the first run's: 0 for equal bits, NaN for unknown.
         unit: what the numbers are, such as ``relative to the norm``.
     """
@@ -36,7 +36,7 @@ class Run:
 
     Attributes:
         record: its record.
-        lock: what its lock said; None if it was not kept.
+        lock: what its lock reported; None if it was not kept.
         difference: how it compares with the first run; None for the first run itself.
         distance: None for the first run, and if one of the two was not traced.
     """

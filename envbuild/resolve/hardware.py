@@ -1,6 +1,6 @@
 """The hardware part of a lock, from a spec's requirements and a host description; pure: it needs no GPU.
 
-What the spec says by hand wins over the host description; what neither reports is not compared. A lock keeps the values
+What the spec states by hand wins over the host description; what neither has is not compared. A lock keeps the values
 of its host: locking again without a description changes none of them.
 """
 

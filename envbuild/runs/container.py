@@ -93,7 +93,7 @@ def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
 def wants_missing_gpus(lock: Lock, engine: ContainerRunner) -> bool:
     """Return whether a lock wants GPUs where plainly none are: no driver here, and an engine of here that lists none.
 
-    None are then asked for: the container starts, and the guard in it refuses with its table, which says more than the
+    None are then asked for: the container starts, and the guard in it refuses with its table, which is clearer than the
     engine could.
     """
     return lock.hardware.gpu is not None and engine.is_local() and lacks_gpu_driver() and not engine.gpu_support()

@@ -2,7 +2,7 @@
 
 A fingerprint states what a machine really computes (``envbuild/runtime/fingerprint``). The first run that the guard
 accepts under ``hardware.fingerprint: true`` records it; every later start, on any machine that the lock accepts, must
-give the same digests. Hence one set of digests per file, and no list of hosts. The file belongs to version control
+give the same digests. So one set of digests per file, and no list of hosts. The file belongs to version control
 like the lock.
 
 It holds for what decides the numbers: packages, interpreter, variables, threads and the hardware tables (``basis``).
@@ -60,7 +60,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def path_of(lock_path: Path) -> Path:
-    """Return where a lock's fingerprint lies: ``pylock.digits.toml`` has ``pylock.digits.fingerprint.json``."""
+    """Return where a lock's fingerprint is: ``pylock.digits.toml`` has ``pylock.digits.fingerprint.json``."""
     return lock_path.with_name(lock_path.name.removesuffix(".toml") + ".fingerprint.json")
 
 

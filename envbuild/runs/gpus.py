@@ -48,7 +48,7 @@ def fitting(hardware: Hardware, gpus: Gpus, root: Path = Path("/")) -> Gpus:
 
 
 def number_of_gpus(root: Path = Path("/")) -> int:
-    """Count the machine's GPUs without waking them; 0 if the kernel module does not tell, as under WSL 2."""
+    """Count the machine's GPUs without waking them; 0 if the kernel module does not report it, as under WSL 2."""
     try:
         return sum(1 for _ in (root / "proc/driver/nvidia/gpus").iterdir())
     except OSError:

@@ -1,7 +1,7 @@
 """What a program wrote outside its project: in the container's own layer, in memory, and in mounted folders.
 
 Files that tools leave there for themselves are no results, and are told by their places and names. What is looked at
-has limits; what lies beyond is said in a sentence.
+has limits; what is beyond is reported in a sentence.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TOOLS = (
 )  # fmt: skip
 """How the names of folders and files begin that tools make for themselves in temporary folders."""
 _MEMORY = ("psm_", "wnsm_", r"torch_\d+_", r"sem\.", "pym-", "nccl-", r"cuda\.shm", "vader_segment", "loky-")
-"""Likewise of shared memory: segments that were not given back."""
+"""The same for shared memory: segments that were not given back."""
 _FOLDERS = (
     "__pycache__", r"\.cache", r"\.config", r"\.local", r"\.nv", r"\.triton", r"\.keras", r"\.ipython", r"\.jupyter",
     r"\.matplotlib", r"\.numba_cache", r"\.cupy", r"\.astropy", r"\.theano", r"\.mozilla", r"\.fontconfig", r"\.npm",
@@ -72,7 +72,7 @@ _NOISE = re.compile(
 
 
 def is_noise(path: str) -> bool:
-    """Tell whether a file's place or name says that it is no result: a tool's cache, lock, or the engine's own."""
+    """Return whether a file's place or name shows that it is no result: a tool's cache, lock, or the engine's own."""
     return _NOISE.match(path) is not None
 
 

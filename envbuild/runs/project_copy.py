@@ -1,7 +1,7 @@
 """Private copies of a project, so that a run finds what the one before it found, and leaves the user's folder alone.
 
 A copy holds what a run could change. Declared inputs are mounted read-only over it; so are the folders of tools that
-are no results (``workspace.SKIPPED``): they are left out, and those that a program may look into lie read-only in the
+are no results (``workspace.SKIPPED``): they are left out, and those that a program may look into are read-only in the
 copy. Files share their blocks with the originals where the file system can do that (Btrfs, XFS, bcachefs).
 """
 
@@ -140,7 +140,7 @@ class Aging:
 
     Attributes:
         seconds: by which all are older.
-        reverse: which file is the newest is turned round: the first by name is, whatever the original says.
+        reverse: which file is the newest is turned round: the first by name is, whatever the original order.
     """
 
     seconds: int = 0
@@ -150,7 +150,7 @@ class Aging:
 def make_copy(plan: Plan, target: Path, inputs: Collection[str], aging: Aging | None = None) -> None:
     """Copy a project to a new folder: content, permissions, owners and times; files in the order of their names.
 
-    What vanishes meanwhile is left out, as are sockets and pipes. Times of change differ as ``aging`` says.
+    What vanishes meanwhile is left out, as are sockets and pipes. Times of change differ as described in ``aging``.
     """
     target.mkdir(parents=True)
     _like(plan.project, target)

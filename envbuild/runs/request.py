@@ -43,7 +43,7 @@ class RunRequest:
         controls: seeds and determinism as locked; False leaves frameworks as they come.
         gpus: GPUs to pass instead of the locked ones; None for none.
         allow: fields of the guard's table whose difference is allowed this once.
-        guard: False switches the checks off; the record then says "not verified".
+        guard: False switches the checks off; the record then has "not verified".
         inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.
         workspace: mounted in the project's place: a copy of it. The record stays with the project.
         own_variables: variables of envbuild's own, which belong to no recipe.

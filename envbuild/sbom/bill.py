@@ -17,7 +17,7 @@ def bill(lock: Lock, image: Image, evidence: Mapping[str, Evidence]) -> Bill:
 
     Args:
         image: its image: layers as planned, with digests where it is recorded.
-        evidence: what files say of themselves, by SHA-256; nothing is reported about those that are not there.
+        evidence: what files report about themselves, by SHA-256; nothing is reported about those that are not there.
     """
     system = next(index for index, layer in enumerate(image.layers) if layer.system)
     debs = [_deb(lock, package, system, evidence.get(package.sha256)) for package in lock.os.packages]

@@ -82,7 +82,7 @@ def _licences(licence: Licence) -> list[dict[str, Any]]:
 
 
 def _composition(bill: Bill, root: str) -> dict[str, Any]:
-    """Say whether anything is in the image that is not listed: the packages of a base image."""
+    """Return whether anything is in the image that is not listed: the packages of a base image."""
     whole = not any(item.kind == "base" for item in bill.components)
     return {"aggregate": "complete" if whole else "incomplete", "assemblies": [root]}
 

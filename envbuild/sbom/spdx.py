@@ -108,5 +108,5 @@ def _layer_id(index: int) -> str:
 
 
 def _identifier(item: Component) -> str:
-    """Name a package for people; the digest's start tells apart what looks alike once odd characters are gone."""
+    """Name a package for people; the digest's start distinguishes what looks alike once odd characters are gone."""
     return f"SPDXRef-{item.kind}-{_NOT_AN_ID.sub('-', item.name)}-{item.sha256[:12]}"

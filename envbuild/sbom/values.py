@@ -22,7 +22,7 @@ class Licence:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
-    """What one locked file says about itself.
+    """What one locked file reports about itself.
 
     Attributes:
         licence: None where it is not known.
@@ -58,7 +58,7 @@ class Layer:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
-    """The image of a lock: layers bottom first; the layout decides at which height the operating system's lies.
+    """The image of a lock: layers bottom first; the layout decides at which height the operating system's is.
 
     Attributes:
         tag: what it is called in an engine.
@@ -98,7 +98,7 @@ class Bill:
     """A bill of materials.
 
     Attributes:
-        system: name and version of the operating system; empty over a base image that does not say.
+        system: name and version of the operating system; empty over a base image that does not report it.
         needs: for each component's ``ref`` those it needs; a component whose needs are unknown is absent.
         top: components that no other one needs, and one of each circle: all others are reached from these.
     """

@@ -1,7 +1,7 @@
 """cosign, a separate program: signs what a registry holds by digest, attaches statements, checks both.
 
 Flags and output of 2.5 and 3.1. Source: https://github.com/sigstore/cosign/tree/main/doc and the programs' own help.
-What cosign says is judged again here: a signature counts only if it is one (3.x takes any statement for one) and names
+What cosign reports is checked again here: a signature counts only if it is one (3.x takes any statement) and names
 the digest that was asked for.
 """
 
@@ -26,7 +26,7 @@ PROVENANCE, CYCLONEDX, SPDX = "slsaprovenance1", "cyclonedx", "spdxjson"
 """Types of statements, as cosign names them."""
 
 _SIGNATURES = ("cosign container image signature", "https://sigstore.dev/cosign/sign/v1")
-"""What a signature says it is: the simple signing payload, and the predicate of a bundle."""
+"""What a signature states it is: the simple signing payload, and the predicate of a bundle."""
 _NOT_SIGNED = 10
 _NETWORK = re.compile(
     r"dial tcp|no such host|connection (?:refused|reset)|i/o timeout|unexpected status code"
@@ -146,7 +146,7 @@ class Cosign:
         """Return the flags of a command that signs."""
         if not who.key:
             return ["--yes", *self._registry]
-        # From 3.0 on cosign asks the network which services to use, unless told not to.
+        # From 3.0 on cosign asks the network which services to use, unless configured not to.
         reported = "--use-signing-config" in self._run([command, "--help"], secrets=False).stdout
         offline = ["--use-signing-config=false"] if reported else []
         return ["--yes", "--key", who.key, "--tlog-upload=false", *offline, *self._registry]

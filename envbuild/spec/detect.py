@@ -90,7 +90,7 @@ _MAX_FILES, _MAX_DEPTH, _MAX_BYTES, _MAX_SHOWN = 500, 5, 1 << 20, 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DetectedProject:
-    """What was found, and in words where."""
+    """What was found, and as text where."""
 
     name: str
     release: str
@@ -104,7 +104,7 @@ class DetectedProject:
 
 
 def detect_project(folder: Path) -> DetectedProject:
-    """Guess what the project in ``folder`` needs; unreadable and malformed files are passed over.
+    """Detect what the project in ``folder`` needs; unreadable and malformed files are passed over.
 
     Raises:
         UsageError: the folder itself cannot be read.

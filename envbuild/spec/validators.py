@@ -180,7 +180,7 @@ def cpu_flag(text: str) -> str:
 
 
 def line(text: str) -> str:
-    """Check one line of text that says something."""
+    """Check one line of text that states something."""
     if not plain(text).strip() or len(text) > 120:
         raise ValueError(f"{quote(text)} is empty, or longer than 120 characters")
     return text.strip()

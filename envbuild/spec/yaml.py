@@ -52,7 +52,7 @@ class Mapping:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Broken:
-    """Stands where a problem was already reported."""
+    """Marks where a problem was already reported."""
 
     line: int
 

@@ -161,7 +161,7 @@ class BundleFolder:
         return self.root / "blobs" / "sha256" / digest
 
     def has(self, blob: Blob) -> bool:
-        """Whether a blob is there with the right size; its bytes are checked by whoever reads it."""
+        """Whether a blob is there with the right size; its bytes are checked by the reader."""
         with suppress(OSError):
             return self.path(blob.digest).stat().st_size == blob.size
         return False

@@ -77,7 +77,7 @@ def inventory(store: Store, known: Mapping[str, Kind]) -> list[StoreEntry]:
 
 
 def kinds_of(roots: Iterable[Root]) -> dict[str, Kind]:
-    """Tell objects' kinds from the names that locks have for them."""
+    """Determine the kinds of objects from the names that locks have for them."""
     return {file.sha256: _kind_by_name(file.name) for root in roots for file in root.lock.files}
 
 

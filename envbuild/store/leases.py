@@ -1,7 +1,7 @@
 """Leases: what running commands use of a store, so that a concurrent collection takes none of it.
 
     <root>/leases/<pid>-<random>  names, one a line, of what one process uses; held by an advisory lock while it lives
-    <root>/leases/lock            shared by whoever adds a name, exclusive for whoever removes entries
+    <root>/leases/lock            shared for adding a name, exclusive for removing entries
 
 A command writes an entry's name down before it looks whether the entry is there. A collection reads all names and
 removes entries under the exclusive lock. So either the name was written before, and the entry stays, or the entry was

@@ -145,7 +145,7 @@ class Store:
     def add_file(self, path: Path, sha256: str) -> Path:
         """Store a copy of ``path`` (sharing its blocks where the file system can) and return the object's path.
 
-        Never a hard link: whoever edits their file later would edit the store.
+        Never a hard link: editing the copy would edit the store.
 
         Raises:
             IntegrityError: unreadable, or its bytes are not ``sha256``.
@@ -284,7 +284,7 @@ class Store:
         return 0
 
     def free_bytes(self) -> int | None:
-        """Return how many bytes the store's file system can still take, or None if it does not say."""
+        """Return how many bytes the store's file system can still take, or None if it does not report it."""
         folder = self.root
         while not folder.exists():
             folder = folder.parent

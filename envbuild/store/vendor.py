@@ -1,7 +1,7 @@
 """A folder that holds every file of a lock, to carry to a place without network.
 
 <directory>/pylock.<name>.toml   the lock
-<directory>/wheels/<file>        where the lock's PEP 751 part says the wheels are: `pip install -r` and
+<directory>/wheels/<file>        where the lock's PEP 751 part expects the wheels: `pip install -r` and
                                  `uv pip sync` work on the folder as it is
 <directory>/debs/<file>
 <directory>/base.tar             the file system of a base image, instead of debs

@@ -221,7 +221,7 @@ def _missing_process(path: str, trace: Trace | None, side: str) -> Divergence:
 
 
 def _length(before: Trace, after: Trace, a: Step, b: Step) -> tuple[Step, Divergence] | None:
-    """Tell of two sequences that are equal as far as both go; entries at other intervals may end apart."""
+    """Describe two sequences that are equal as far as both go; at other intervals the last steps may differ."""
     apart = abs(a.step - b.step)
     if apart < max(before.interval, after.interval) and (apart == 0 or before.interval != after.interval):
         return None

@@ -79,7 +79,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         inputs: BLAKE3 of the manifest of each declared input.
         ignored: outputs that were not compared, as asked.
         trace: digest of the step trace; empty if there is none.
-        verified: what the guard said of the host: ``yes``, or ``overridden``, ``no`` (docs/reference/record.md).
+        verified: what the guard reported of the host: ``yes``, or ``overridden``, ``no`` (docs/reference/record.md).
     """
 
     runs: Annotated[int, Meta(ge=1)]

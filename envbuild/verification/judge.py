@@ -76,7 +76,7 @@ class Channel(_Value, frozen=True, kw_only=True):
     Attributes:
         kind: which.
         count: how many results the first run left there, such as files or lines.
-        compared: them in a phrase; empty if there are none, or if there is nothing to say of them.
+        compared: them in a phrase; empty if there are none, or if there is nothing to report about them.
         masked: what was left out of the comparison, a phrase each.
         differs: what differs between the first two results, a phrase each; none if all runs are equal here.
         names: names of what differs, such as files and metrics.

@@ -1,4 +1,4 @@
-"""What a program does with a value that it got by a call, as far as one file shows it: seeds with it, or tells it.
+"""What a program does with a value that it got by a call, as far as one file shows it: seeds with it, or prints it.
 
 A time that is only printed makes no number another one, and a time that becomes a seed makes all of them others.
 """
@@ -44,7 +44,7 @@ class Uses:
                 self._loads.setdefault(node.id, []).append(node)
 
     def of(self, call: ast.Call) -> Use:
-        """Return what becomes of the value of a call: empty for anything that is neither told nor a seed alone."""
+        """Return what becomes of the value of a call: empty unless it is printed only or a seed."""
         if self._seeds(call, set()):
             return "seed"
         return "printed" if self._only_printed(call, set()) else ""

@@ -1,4 +1,4 @@
-"""What the pipeline says and what it runs: one line for each step, then the command's own words."""
+"""What the pipeline states and what it runs: one line for each step, then the command's own words."""
 
 from __future__ import annotations
 

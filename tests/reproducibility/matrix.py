@@ -9,14 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 from envbuild.engine.docker.images import remove_image
-from envbuild.image.compare import image_differences, layout_parts, report
+from envbuild.image.compare import Parts, image_differences, report
 from tests.reproducibility.engines import Column
 from tests.reproducibility.subject import Subject, fill
 from tests.reproducibility.variations import NOBODY, Variation
@@ -129,7 +130,7 @@ class Matrix:
         lines = []
         if cell.identity not in (cell.config, cell.manifest):
             lines.append(f"  the engine calls it sha256:{cell.identity or '(nothing)'}")
-        parts = [layout_parts(self._written(one)) for one in (reference, cell)]
+        parts = [_layout_parts(self._written(one)) for one in (reference, cell)]
         return lines + report(image_differences(*parts))
 
     def tidy(self, cell: Cell) -> None:
@@ -202,3 +203,15 @@ def _lending(cell: Cell) -> Sequence[str]:
     lent = cell.folder / "lent"
     lent.write_text(f"{NOBODY}:{_LENT}:65536\n")
     return ("unshare", "--mount", "sh", "-c", _LEND, str(lent))
+
+
+def _layout_parts(folder: Path) -> Parts:
+    """Read an OCI image layout (a folder) with one image."""
+
+    def blob(descriptor: Mapping[str, Any]) -> Path:
+        return folder / "blobs" / "sha256" / str(descriptor["digest"]).removeprefix("sha256:")
+
+    (entry,) = json.loads((folder / "index.json").read_bytes())["manifests"]
+    manifest = json.loads(blob(entry).read_bytes())
+    paths = [blob(layer) for layer in manifest["layers"]]
+    return Parts(config=blob(manifest["config"]).read_bytes(), layers={path.name: path for path in paths})

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from envbuild.errors import IntegrityError
-from envbuild.lockfile.model import Os
-from envbuild.resolve.debian.closure import OsRequest, resolve_os
-from envbuild.resolve.debian.contents import package_for_library, provides_sonames
+from envbuild.resolve.debian.closure import OsRequest
+from envbuild.resolve.debian.contents import package_for_library
 from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, SuiteMaker, keyring, stanza, write_release
 
@@ -57,13 +56,6 @@ def request_(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OsRequest:
 def test_a_library_s_packages_are_found(request_: OsRequest, tmp_path: Path, soname: str, packages: list[str]) -> None:
     """Only folders the dynamic linker searches count; the likeliest package comes first."""
     assert package_for_library(soname, request_, tmp_path / "cache", apt=NOTHING) == packages
-
-
-def test_the_libraries_of_a_locked_system_are_known(request_: OsRequest, tmp_path: Path) -> None:
-    """Names of shared libraries that the locked packages ship, and no others."""
-    locked: Os = resolve_os(request_, tmp_path / "cache", apt=NOTHING)
-    found = provides_sonames(locked, tmp_path / "cache", mirror=request_.mirror, apt=NOTHING)
-    assert found == {"libc.so.6", "libGL.so.1"}
 
 
 def test_the_index_is_got_once(request_: OsRequest, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from envbuild.operations.lock import InputsUpdate, LockCheck, LockResult
 from envbuild.spec.model import Spec
 
 _ABSENT = "—"
-"""Stands for what one of two locks lacks, in Markdown."""
+"""Represents what one of two locks lacks, in Markdown."""
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#!~])")
 
 Fixes = Mapping[str, tuple[str, ...]]
@@ -186,7 +186,7 @@ def _headline(spec: Spec, lock: Lock) -> str:
 
 
 def _hardware(hardware: Hardware) -> Iterator[str]:
-    """Yield in words what a host must be."""
+    """Yield as text what a host must be."""
     from envbuild.runtime.guard import ranges
 
     yield _gpu(hardware.gpu, hardware) if hardware.gpu else "no GPU"
@@ -200,7 +200,7 @@ def _hardware(hardware: Hardware) -> Iterator[str]:
 
 
 def _gpu(gpu: Gpu, hardware: Hardware) -> str:
-    """Return in words what the GPUs must be: ``2 × NVIDIA H200, driver 580.159.04 exact``."""
+    """Return as text what the GPUs must be: ``2 × NVIDIA H200, driver 580.159.04 exact``."""
     word = hardware.policy_of("gpu.count").partition(",")[0]
     words = {"at least": "at least ", "any": "any number of "}.get(word, "") + values.many(gpu.devices)
     word, comma, warn = hardware.policy_of("gpu.driver").partition(",")

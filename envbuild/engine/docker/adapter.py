@@ -130,7 +130,7 @@ class DockerEngine:
         return self._client.endpoint.scheme == "unix" and not is_desktop(self._client.endpoint)
 
     def describe(self) -> Mapping[str, str]:
-        """Tell the engine's name, version, storage driver and API version."""
+        """Return the engine's name, version, storage driver and API version."""
         info = self._info("itself")
         name, _, version = self._client.server.partition(" ")[0].partition("/")
         return {

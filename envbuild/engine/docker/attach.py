@@ -123,7 +123,7 @@ def raw_terminal() -> Iterator[None]:
 
 @contextmanager
 def resized(resize: Callable[[int, int], None]) -> Iterator[None]:
-    """Tell the container the terminal's size (columns, lines) now and whenever it changes."""
+    """Send the container the terminal's size (columns, lines) now and whenever it changes."""
 
     def apply(number: int = 0, frame: FrameType | None = None) -> None:
         size = os.get_terminal_size(_STDOUT)

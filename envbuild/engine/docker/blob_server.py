@@ -45,7 +45,7 @@ class BlobServer:
 
     Attributes:
         repository: what an engine pulls from: ``127.0.0.1:PORT/NAME``.
-        asked: set as soon as somebody has asked for a manifest of this repository: whoever was given the name is there.
+        asked: set as soon as somebody has asked for a manifest of this repository: the engine is there.
         requested: digests (hex) of the files that were asked for.
     """
 
@@ -141,7 +141,6 @@ class _Server(ThreadingTCPServer):
         self._open: dict[socket.socket, bool] = {}
         """Open connections, oldest first, and whether their peers know the repository's name."""
         self._lock = threading.Lock()
-        self._closing = False
 
     def process_request(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
         """Remember the connection until it is closed; one too many ends the oldest of a stranger, or itself."""
@@ -260,4 +259,4 @@ class _Handler(BaseHTTPRequestHandler):
         return "envbuild"
 
     def log_message(self, *args: object) -> None:
-        """Say nothing."""
+        """Print nothing."""

@@ -38,7 +38,7 @@ Held = Callable[[], tuple[tuple[str, ...], ...] | None]
 
 
 class _UnreachedError(Exception):
-    """The engine did not come to our registry; the message states what it said instead."""
+    """The engine did not come to our registry; the message states what it reported instead."""
 
 
 def deliver(

@@ -56,7 +56,7 @@ def gpu_ways(info: Mapping[str, Any], server: str, local: bool) -> GpuWays:
 
     Args:
         info: the answer.
-        server: what the engine calls itself; podman does not say in ``/info`` that it knows CDI.
+        server: what the engine calls itself; podman does not report in ``/info`` that it knows CDI.
         local: the engine is on this machine, so that its CDI folders can be looked into.
     """
     listed = [str(device.get("ID", "")).partition("=") for device in info.get("DiscoveredDevices") or ()]

@@ -1,4 +1,4 @@
-"""What an engine cannot do for this machine's user, said in words that lead on."""
+"""What an engine cannot do for this machine's user, as a message with the next command."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def refuse_full_disk(parcel: Parcel, info: Mapping[str, Any], held: Held) -> Non
     Args:
         parcel: the image.
         info: the engine's ``/info``.
-        held: gives the chains of layers that it has; None if it does not say, and then it must find out by itself.
+        held: gives the chains of layers that it has; None if it reports none and must find out by itself.
 
     Raises:
         EngineError: names the folder, what is free there and what is missing.

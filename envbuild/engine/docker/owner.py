@@ -20,7 +20,7 @@ _STARTED = 19
 
 
 def mark() -> str:
-    """Return the mark of this process; empty where the kernel tells nothing."""
+    """Return the mark of this process; empty where the kernel reports nothing."""
     try:
         return f"{_world()} {os.getpid()} {_started(os.getpid())}"
     except (OSError, IndexError):

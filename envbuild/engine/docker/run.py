@@ -30,7 +30,7 @@ _NO_DETACH = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
 
 
 _NO_INIT = re.compile(r"docker-init|container-init binary not found")
-"""How Docker says it when the container starts, and podman when it is created."""
+"""Docker's message when the container starts, and podman when it is created."""
 
 
 _PIDS = 32_768
@@ -200,7 +200,7 @@ def _start(client: EngineClient, identity: str, *, wants_gpus: bool = False) -> 
 
 
 def _refusal(client: EngineClient, doing: str, message: str, wants_gpus: bool) -> EngineError:
-    """Explain why the engine refused: in words about GPUs or where it is, if that is what it is about."""
+    """Explain why the engine refused: as text about GPUs or where it is, if that is what it is about."""
     if wants_gpus:
         from envbuild.engine.docker.gpus import refused
 

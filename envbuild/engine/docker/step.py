@@ -33,9 +33,9 @@ _CACHED = 2
 """Imported bases kept for the next build."""
 _YOUNG = 60
 """Seconds in which an imported base is another build's, about to make a container of it, or this one's own: engines
-tell whole seconds, so that the newest of several bases is not known."""
+report whole seconds, so that the newest of several bases is not known."""
 _ABANDONED = 24 * 3600
-"""Seconds after which a step's container belongs to a build that was killed, if its mark does not tell."""
+"""Seconds after which a step's container belongs to a build that was killed, if its mark has no time."""
 _TAIL = 16 << 10
 """Bytes of output kept for the error message."""
 _CHUNK = 1 << 20
@@ -181,7 +181,7 @@ def _remove_abandoned(client: docker.APIClient) -> None:
 
 
 def _engine_time(client: docker.APIClient) -> float:
-    """Return the engine's time, seconds since the epoch: this process's clock may be years off. 0 if it tells none."""
+    """Return the engine's time, seconds since the epoch: this process's clock may be years off. 0 if it has none."""
     with engine_errors("ask the engine for its time"):
         text = str(client.info().get("SystemTime", ""))
     found = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)", text)
@@ -226,7 +226,7 @@ class ChunkReader(RawIOBase):
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:

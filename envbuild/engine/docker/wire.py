@@ -59,7 +59,7 @@ class RawStream:
         self._socket.sendall(data)
 
     def end_input(self) -> None:
-        """Tell the program that its standard input has ended; reading continues. Not possible with TLS in Python."""
+        """Notify the program that its standard input has ended; reading continues. Not possible with TLS in Python."""
         if type(self._socket) is socket.socket:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)

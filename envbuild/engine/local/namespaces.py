@@ -112,7 +112,7 @@ class _Checked(RawIOBase):
         self._step = step
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -9,7 +9,7 @@ wheel (``0000``, ``0001`` …), each with modules at their installed paths relat
 wheels last. Modules in a folder called ``NAME`` are left out.
 
 What would make bytecode vary, and is held fixed (measured on Keras and TensorFlow): marshal's output depends on
-reference counts, hence on what else the process holds: modules that it has imported, what it has compiled before. So
+reference counts, so on what else the process holds: modules that it has imported, what it has compiled before. So
 each wheel is compiled in a separate fork of this process, which starts with the same flags and variables everywhere
 and imports always the same; files come in the order of their paths' bytes. (A new process for each wheel would do as
 well, but in a system without bytecode of its own each spends 0.2 s on imports.) The file's path is in it: ``dfile`` is

@@ -1,7 +1,7 @@
 """OCI image layouts: descriptors, configuration and manifest in one canonical form, and the ways to hand them on.
 
 The identity of an image is the SHA-256 of its configuration, which names the layers by the digests of their
-uncompressed tars: no compressor, engine or clock has a part in it. Layers stay uncompressed
+uncompressed tars: no compressor, engine or clock takes part in it. Layers stay uncompressed
 (``application/vnd.oci.image.layer.v1.tar``). A ``manifest.json`` is next to ``index.json``, since older engines load
 nothing else. Source: OCI image specification 1.1 (image-layout.md, manifest.md, config.md); ``docker save``'s format.
 """

@@ -51,7 +51,7 @@ class _Decompressor(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """Where one member of a package's ar archive lies: name, offset and size in bytes."""
+    """Where one member of a package's ar archive is: name, offset and size in bytes."""
 
     name: str
     offset: int

@@ -56,7 +56,7 @@ def build_os_layer(
         store_path: path of a file by its SHA-256.
         runner: runs the one step in a container without network.
         output: where the uncompressed tar goes; temporary files are next to it.
-        progress: told how many packages are read.
+        progress: receives how many packages are read.
 
     Raises:
         IntegrityError: a package file is missing or does not match the lock.
@@ -97,7 +97,7 @@ def image_layer_from_export(stream: BinaryIO, output: Path) -> Layer:
 
 @contextmanager
 def _naming_the_package() -> Iterator[None]:
-    """Say first which package failed."""
+    """Name first which package failed."""
     try:
         yield
     except BuildError as error:

@@ -23,7 +23,7 @@ class Tree:
     """Collects entries; a later entry replaces an earlier one of the same path, except that a folder stays a folder.
 
     Args:
-        directory: where the temporary file lies, best on the file system of the output.
+        directory: where the temporary file is, best on the file system of the output.
         label: what is being collected, for error messages.
     """
 

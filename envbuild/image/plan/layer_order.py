@@ -1,6 +1,6 @@
 """Which layers an image has and in which order, for each layout version.
 
-Bottom first. An engine unpacks every layer above a changed one again, so what is large and seldom changes lies low,
+Bottom first. An engine unpacks every layer above a changed one again, so what is large and seldom changes is low,
 and two projects share as many layers as they have in common from the bottom up.
 """
 
@@ -113,7 +113,7 @@ def _is_large(package: PythonPackage) -> bool:
 
 
 def _top(lock: Lock, small: Sequence[PythonPackage]) -> tuple[LayerSpec, ...]:
-    """Return what lies uppermost in every layout: the environment with small wheels, their bytecode, the runtime."""
+    """Return what is uppermost in every layout: the environment with small wheels, their bytecode, the runtime."""
     bytecode = [_bytecode(lock, small, "small wheels")] if small else []
     runtime = LayerSpec(kind="runtime", title="guard and lock", key=lock_digest(lock))
     return (_environment(lock, small), *bytecode, runtime)

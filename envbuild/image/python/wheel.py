@@ -80,7 +80,7 @@ class Wheel:
         files: what it installs, sorted by the bytes of the path.
 
     Raises:
-        WheelError: as the module's description says.
+        WheelError: as the module's description states.
     """
 
     def __init__(self, path: str, python: str, name: str = "") -> None:

@@ -35,7 +35,7 @@ class CudaRequest:
         requirements: lines to ask for besides the spec's.
         constraints: lines that limit versions of what is asked for anyway.
         added: packages that are added for envbuild's own sake, each with the reason.
-        notes: sentences worth telling.
+        notes: sentences worth reporting.
     """
 
     requirements: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class _Plan:
         return any(all(r.specifier.contains(v) for r in self.asked[name]) for v in row.releases)
 
     def _label(self, name: str) -> str:
-        """Return the CUDA version that a pinned local label says, such as 12.6 for ``==2.9.1+cu126``."""
+        """Return the CUDA version that a pinned local label states, such as 12.6 for ``==2.9.1+cu126``."""
         for requirement in self.asked[name]:
             for specifier in requirement.specifier:
                 local = specifier.version.partition("+")[2]
@@ -276,7 +276,7 @@ def _limit(chosen: Sequence[Release], left_out: Iterable[str]) -> str:
 
 
 def _words(specifier: str) -> str:
-    """Say a specifier in words: ``12.8``, or ``9.3 to below 10``."""
+    """Describe a specifier: ``12.8``, or ``9.3 to below 10``."""
     low, high = tables.span(specifier)
     first = ".".join(map(str, low))
     if specifier.startswith("=="):

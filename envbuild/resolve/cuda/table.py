@@ -19,7 +19,7 @@ Span = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Release(Value, frozen=True, kw_only=True, rename=None, omit_defaults=True):
-    """A feature release of a framework in one CUDA variant, as its wheels' metadata tell it.
+    """A feature release of a framework in one CUDA variant, from its wheels' metadata.
 
     Attributes:
         framework: ``tensorflow``, ``torch`` or ``jax``.
@@ -28,7 +28,7 @@ class Release(Value, frozen=True, kw_only=True, rename=None, omit_defaults=True)
         python: feature releases of Python that the last has wheels for, on Linux and x86-64.
         extra: extra that asks for the CUDA wheels; empty if they are plain dependencies.
         cuda: versions of the CUDA runtime that it asks for, as a PEP 440 specifier.
-        cudnn, nccl: likewise.
+        cudnn, nccl: the same.
         runtime: name of the distribution with the CUDA runtime.
         metadata: the wheel that was read: the source.
     """

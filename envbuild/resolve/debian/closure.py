@@ -122,7 +122,7 @@ def open_suites(
 
     Raises:
         ResolveError: no address is known, or the release does not have the architecture.
-        IntegrityError: as ``load_suite`` and ``load_indexes`` say.
+        IntegrityError: see ``load_suite`` and ``load_indexes``.
     """
     check_snapshot(request.snapshot)
     if not _ARCHITECTURE.fullmatch(request.architecture):

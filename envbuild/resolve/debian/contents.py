@@ -19,7 +19,6 @@ from urllib.parse import quote
 from envbuild.core.fs import locked
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import IntegrityError
-from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.archive import Access, cache_errors, fetch_listed, load_suite
 from envbuild.resolve.debian.closure import OsRequest
 from envbuild.resolve.debian.release_file import environment_keyrings
@@ -29,7 +28,7 @@ from envbuild.resolve.debian.sources import AptConfig, archive_bases, read_apt_c
 FORMAT = 1
 """Raise whenever the cached form changes."""
 
-# Folders that the dynamic linker looks into without being told: ld.so(8), and /etc/ld.so.conf.d of Debian's libc.
+# Folders that the dynamic linker looks into without configuration: ld.so(8), and /etc/ld.so.conf.d of Debian's libc.
 _LINE = re.compile(
     rb"^(?:usr/)?lib(?:32|64|x32)?/(?:[a-z0-9_]+-linux-gnu[a-z0-9_]*/)?([^/\s]+\.so(?:\.[^/\s]+)?)[ \t]+(\S+)[ \t]*$",
     re.MULTILINE,
@@ -60,25 +59,6 @@ def package_for_library(
     """
     with _opened(request, cache, progress or Silent(), keyrings, apt or read_apt_config()) as connection:
         return _look_up(connection, soname)
-
-
-def provides_sonames(
-    os: Os, cache: Path, progress: Progress | None = None, *, mirror: str = "", apt: AptConfig | None = None
-) -> frozenset[str]:
-    """Return the names of shared libraries that a locked system's packages ship, as the Contents index has it.
-
-    This looks at names of files, not into them; at build time the files themselves are the better source.
-
-    Raises:
-        ResolveError, IntegrityError: as ``package_for_library``.
-    """
-    request = OsRequest(
-        release=os.release, architecture=os.architecture, packages=(), snapshot=os.snapshot, mirror=mirror
-    )
-    names = {package.name for package in os.packages}
-    with _opened(request, cache, progress or Silent(), (), apt or read_apt_config()) as connection:
-        rows = connection.execute("SELECT soname, packages FROM library")
-        return frozenset(soname for soname, packages in rows if not names.isdisjoint(packages.split()))
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def get(
         url: http, https or file address.
         limit: most bytes to accept; a mirror that sends more is refused.
         headers: request headers.
-        advance: told the number of bytes as they arrive.
+        advance: receives the number of bytes as they arrive.
 
     Raises:
         IntegrityError: no answer, another status than 200, 304 or 404, or more than ``limit`` bytes.

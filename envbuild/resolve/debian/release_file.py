@@ -1,4 +1,4 @@
-"""InRelease files: whose word they are, what they say, and whether they may still say it.
+"""InRelease files: who signed them, what they say, and whether they may still say it.
 
 Source: https://wiki.debian.org/DebianRepository/Format and apt-secure(8).
 """
@@ -147,7 +147,7 @@ def _time(fields: Mapping[str, str], name: str, source: str) -> datetime:
 
 
 def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Exception) -> IntegrityError:
-    """Tell a missing key from altered bytes."""
+    """Distinguish a missing key from altered bytes."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     keys = ", ".join(key.upper() for key in dict.fromkeys(asked)) or "none"
     return IntegrityError(

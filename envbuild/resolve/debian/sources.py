@@ -27,7 +27,7 @@ _SETTING = re.compile(r'^\s*Acquire::Snapshots::URI::Origin::Debian\s+"([^"]+)"\
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AptConfig:
-    """What a machine's apt configuration says of Debian.
+    """A machine's apt configuration for Debian.
 
     Attributes:
         mirrors: base addresses of each archive (``debian``, ``debian-security``), in the order of the files.

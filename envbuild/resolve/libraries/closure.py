@@ -38,7 +38,7 @@ __all__ = [
     "sonames_in",
 ]
 
-# Folders that the dynamic linker looks into without being told: ld.so(8), and Debian's /etc/ld.so.conf.d.
+# Folders that the dynamic linker looks into without configuration: ld.so(8), and Debian's /etc/ld.so.conf.d.
 _LIBRARY = re.compile(
     r"(?:\.?/)?(?:usr/(?:local/)?)?lib(?:32|64|x32)?/(?:[a-z0-9_]+-linux-gnu[a-z0-9_]*/)?([^/]+\.so(?:\.[^/]*)?)"
 )
@@ -101,7 +101,7 @@ def package_for(soname: str, release: str) -> str:
 def added_os_packages(
     packages: Sequence[PythonPackage], release: str = "debian-12", libraries: Iterable[WheelLibraries] = ()
 ) -> dict[str, str]:
-    """Return the OS packages that wheels need, by name, each with the reason in words.
+    """Return the OS packages that wheels need, by name, each with the reason as text.
 
     Args:
         packages: the wheels of a lock; none at all: what any wheel with compiled code would need.

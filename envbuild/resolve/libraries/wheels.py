@@ -101,7 +101,7 @@ def scan_wheel(path: Path, sha256: str, cache_dir: Path, name: str = "") -> Whee
 def scan_unpacked(
     path: Path, places: Mapping[str, tuple[int, int]], sha256: str, cache_dir: Path, name: str
 ) -> WheelLibraries:
-    """Do what ``scan_wheel`` does, with objects that lie unpacked in another file.
+    """Do what ``scan_wheel`` does, with objects that are unpacked in another file.
 
     Args:
         path: that file.

@@ -36,7 +36,7 @@ def failure(stderr: str, target: Target) -> EnvbuildError:
     """Return the error for a resolver that gave up.
 
     Args:
-        stderr: what it said.
+        stderr: what it reported.
         target: what it resolved for.
     """
     sentence, hints = clean(stderr)

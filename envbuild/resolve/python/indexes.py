@@ -1,7 +1,7 @@
-"""Where wheels may come from, as the user has told uv or pip, in the form that uv takes.
+"""Where wheels may come from, as configured for uv or pip, in the form that uv takes.
 
 The rule is simple. uv reads its own configuration, and what it finds there applies. Where that has nothing about
-packages' places, pip's configuration is translated, so that whoever configured only pip gets the same indexes,
+packages' places, pip's configuration is translated, so that a machine with only pip configured gets the same indexes,
 folders, certificates and proxy. Nothing of this ever enters a lock.
 
 Several indexes: uv's own default is that the first index that knows a name is the only one asked for it, and uv's

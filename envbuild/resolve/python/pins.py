@@ -57,7 +57,7 @@ class ResolvedPython:
     Attributes:
         packages: sorted by name.
         locations: addresses or absolute paths by SHA-256, in the order to try; never part of a lock.
-        notes: sentences worth telling: configuration left out, an index without digests, a yanked release.
+        notes: sentences worth reporting: configuration left out, an index without digests, a yanked release.
     """
 
     packages: tuple[PythonPackage, ...] = ()

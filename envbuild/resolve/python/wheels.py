@@ -72,7 +72,7 @@ class Target:
         return self.platform.split("_", 3)[3]
 
     def __str__(self) -> str:
-        """Say it in words, for messages."""
+        """Describe it, for messages."""
         return f"Python {self.feature} on {self.platform}"
 
 

@@ -26,7 +26,7 @@ _VALUES = {1: (5, "<f"), 2: (6, "<d"), 3: (7, ""), 9: (10, "")}
 
 
 def is_event_file(path: str) -> bool:
-    """Tell by its name whether a file holds events."""
+    """Return by its name whether a file holds events."""
     return ".tfevents." in path.rpartition("/")[2]
 
 
