@@ -10,14 +10,10 @@ from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
 from envbuild.difference.text import digest, numbers, some
 from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_outputs import different_tensors
+from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Point, Record
 
 _WEIGHT = 100
-_CLOCK = re.compile(
-    r"(?:.*[^a-z])?(?:time|timestamp|seconds|secs?|ms|duration|elapsed|eta|runtime|throughput|latency|speed"
-    r"|(?:samples|steps|tokens|images|batches|examples|it|iter)[_ /]?(?:per|p|/)[_ /]?s(?:ec(?:ond)?)?)(?:[^a-z].*)?"
-)
-"""Metrics that measure the clock: they differ between any two runs and are no result."""
 
 
 def results(a: Record, b: Record) -> tuple[Finding, ...]:
@@ -72,7 +68,9 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         if part
     )
     if other:
-        return f"equal tensors ({count}); the files' bytes differ: {some(other)}"
+        known = {output.path: output.tensors for output in b.outputs}
+        what = "tensors" if all(known.get(path) for path in other) else "content"
+        return f"equal {what} ({count}); the files' bytes differ: {some(other)}"
     return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')})"
 
 
@@ -113,7 +111,7 @@ def _end(record: Record) -> str:
 
 
 def _measured(record: Record) -> dict[str, tuple[Point, ...]]:
-    return {name: points for name, points in record.metrics.items() if not _CLOCK.fullmatch(name.lower())}
+    return {name: points for name, points in record.metrics.items() if kind_of(name) is None}
 
 
 def _metrics(a: Record, b: Record) -> Iterator[Finding]:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import read_foreign
+from envbuild.record import history
+
 if TYPE_CHECKING:
+    from envbuild.operations.run_context import Side
+    from envbuild.record.model import Output, Record
     from envbuild.verification.content import Content
     from envbuild.verification.printed import Masks
 
@@ -22,3 +32,51 @@ def content_of(folder: Path, path: str, masks: Masks) -> Content | None:
     if file.is_symlink():
         return read(masked_path(os.readlink(file), masks).encode("utf-8", "surrogateescape"), masks)  # noqa: PTH115
     return read_file(file, masks)
+
+
+def with_contents(a: Side, b: Side) -> tuple[Side, Side]:
+    """Return two runs with the contents of files whose bytes differ, as far as both files are still there."""
+    theirs = {output.path: output for output in b.record.outputs}
+    found: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for mine in a.record.outputs:
+        other = theirs.get(mine.path)
+        if other is None or mine.sha256 == other.sha256 or (mine.canonical and other.canonical):
+            continue
+        digests = [_canonical(side, output) for side, output in ((a, mine), (b, other))]
+        if all(digests):
+            found[0][mine.path], found[1][mine.path] = digests
+    return noted(a, found[0]), noted(b, found[1])
+
+
+def noted(side: Side, digests: dict[str, str]) -> Side:
+    """Return a run whose record has the digests of contents, by path."""
+    return replace(side, record=note(side.record, digests.items()))
+
+
+def note(record: Record, digests: Iterable[tuple[str, str]]) -> Record:
+    """Return a record with the digests of contents, by path."""
+    table = dict(digests)
+    outputs = tuple(
+        msgspec.structs.replace(each, canonical=table[each.path]) if each.path in table else each
+        for each in record.outputs
+    )
+    return msgspec.structs.replace(record, outputs=outputs) if table else record
+
+
+def _canonical(side: Side, output: Output) -> str:
+    """Return the digest of a file's content; empty if it is not there any more, or of no format that is opened."""
+    from envbuild.verification.content import read
+    from envbuild.verification.content.canonical import FILE
+    from envbuild.verification.files import masks_of
+
+    if output.canonical:
+        return output.canonical
+    for folder in (history.run_folder(side.project, side.record.id) / "outputs", side.project):
+        file = folder / output.path
+        if not file.parent.resolve().is_relative_to(folder.resolve()):
+            continue
+        data = read_foreign(file, FILE)
+        if data is not None and sha256_bytes(data) == output.sha256:
+            content = read(data, masks_of(side.record))
+            return content.digest if content is not None else ""
+    return ""

@@ -13,6 +13,7 @@ from envbuild.core.text import script_in
 from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
 from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.operations.contents import with_contents
 from envbuild.operations.run_context import Side, gather_context
 from envbuild.operations.traces import first_divergence
 from envbuild.record import history
@@ -47,6 +48,7 @@ class DiffResult:
 
 def diff(a: Side, b: Side) -> DiffResult:
     """Compare two runs by all that was kept of them."""
+    a, b = with_contents(a, b)
     divergence, _ = first_divergence((a.project, a.record), (b.project, b.record), asked=False)
     return DiffResult(a=a, b=b, difference=compare(a.record, b.record, gather_context(a, b)), divergence=divergence)
 

@@ -142,6 +142,7 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
     session = Session(plan=plan_runs(request, options, engine), asked=options.count, ignore=options.ignore)
     try:
         _run_all(session, engine, events)
+        session.note_contents()
         verdict = session.judge()
         if verdict.outcome == "identical":
             return _prove(session, verdict, options)

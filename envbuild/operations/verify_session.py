@@ -60,6 +60,17 @@ class Session:
             if content is not None:
                 self.ran[numbers[at]] = replace(ran, contents={**ran.contents, path: content})
 
+    def note_contents(self) -> None:
+        """Put the digests of what was opened into the records, so that ``diff`` has them."""
+        from envbuild.operations.contents import note
+        from envbuild.record import history
+
+        for number, ran in self.ran.items():
+            if ran.contents:
+                record = note(ran.record, ((path, content.digest) for path, content in ran.contents.items()))
+                history.save(self.plan.request.project, record)
+                self.ran[number] = replace(ran, record=record)
+
     def forget(self) -> None:
         """Remove the copies of all runs but the first of each of the first two results."""
         wanted = {group[0] for group in self.judge().groups[:2]}

@@ -177,6 +177,8 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
         tensors: the arrays of a saved model by name.
         content: digest of all that the file means: its tensors and what else is in it but for time stamps. Two files
             of equal content may differ in bytes. Empty for other files, and if it could not be read as a whole.
+        canonical: digest of what the file holds without times of writing and measurements; only of a file whose bytes
+            differed from those of a run that it was compared with, and whose format is opened (docs/how-to/verify.md).
         unread: why not, in a sentence; empty for files that are no saved model.
     """
 
@@ -186,6 +188,7 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
     sha256: Sha256 | None
     tensors: dict[str, Tensor] = {}
     content: str = ""
+    canonical: str = ""
     unread: str = ""
 
 

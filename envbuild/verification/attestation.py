@@ -45,7 +45,7 @@ class Result(_Value, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         sha256: of its bytes; None if only its content is equal.
-        content: digest of what it holds, for saved models (docs/reference/record.md).
+        content: digest of what it holds, for saved models and files in other bytes (docs/reference/record.md).
     """
 
     path: str
@@ -210,4 +210,5 @@ def load(path: Path) -> Statement:
 def _result(output: Output, records: Sequence[Record]) -> Result:
     """Describe a file; its bytes only if they were equal in all runs."""
     digests = {each.sha256 for record in records for each in record.outputs if each.path == output.path}
-    return Result(path=output.path, sha256=output.sha256 if len(digests) == 1 else None, content=output.content)
+    content = output.content or output.canonical
+    return Result(path=output.path, sha256=output.sha256 if len(digests) == 1 else None, content=content)

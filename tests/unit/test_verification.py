@@ -165,6 +165,7 @@ def test_channels_say_what_was_compared_and_what_differs() -> None:
             differs=("metrics: loss 0.5 → 0.25",),
             names=("loss",),
         ),
+        Channel(kind="outside", count=0),
         Channel(kind="stdout", count=0),
         Channel(kind="stderr", count=0),
     )

@@ -69,7 +69,7 @@ def verified(project: Path, program: Program, **options: object) -> Verification
         lock_path=path, lock=lock, image="t:1", config="ab" * 32, arguments=("train.py",), directory=project,
         tensors=False,
     )  # fmt: skip
-    chosen = VerifyOptions(count=2, jobs=1, diagnose=False, **options)  # type: ignore[arg-type]
+    chosen = VerifyOptions(**{"count": 2, "jobs": 1, "diagnose": False, **options})  # type: ignore[arg-type]
     return verify(request, Engine(program), chosen, Silent())
 
 

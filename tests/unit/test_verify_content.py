@@ -1,0 +1,181 @@
+"""``verify`` opens files whose bytes differ: equal content is equal and said to be, results differ, hints work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from envbuild.cli.render.verify import different, identical
+from envbuild.operations.diff import diff
+from envbuild.operations.run_context import Side
+from envbuild.operations.verify import Verification
+from envbuild.record import history
+from envbuild.runs import execute as stage
+from tests.support.traces import make_trace
+from tests.unit.test_verify_channels import Container, verified
+
+
+@pytest.fixture(autouse=True)
+def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git is another process; its facts have their own test."""
+    monkeypatch.setattr(stage, "git_state", lambda project: None)
+
+
+def now(found: Verification) -> str:
+    """Return the day of a verification as programs write it into names."""
+    return found.runs[0].record.start[:10].replace("-", "")
+
+
+def test_equal_content_is_identical_and_the_reason_is_named(tmp_path: Path) -> None:
+    """A time in a file is left out, named in verdict and proof, and ``diff`` agrees."""
+
+    def program(run: Container, number: int) -> int:
+        table = {"train_runtime": 1.5 + number, "accuracy": 0.91}
+        (run.project / "summary.json").write_text(json.dumps(table))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert identical(found.verdict) == (
+        "bit-identical 2/2: 1 file",
+        "same content, other bytes: summary.json (train_runtime differs)",
+    )
+    assert found.verdict.masked == ("summary.json: train_runtime",)
+    assert found.attestation is not None
+    (result,) = json.loads(found.attestation.read_text())["predicate"]["outputs"]
+    assert (result["path"], "sha256" in result, len(result["content"])) == ("summary.json", False, 64)
+    one, other = (Side(record=history.find_run(tmp_path, run.record.id), project=tmp_path) for run in found.runs)
+    assert diff(one, other).equal
+
+
+def test_diff_opens_files_that_are_still_there(tmp_path: Path) -> None:
+    """Runs of different results keep their files; those of equal content are no difference there."""
+
+    def program(run: Container, number: int) -> int:
+        (run.project / "log.json").write_text(json.dumps({"elapsed": 1.5 + number}))
+        (run.project / "w.txt").write_text(str(number))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.differing_files == ("w.txt",)
+    assert found.verdict.volatile == ("log.json",)
+    one, other = (Side(record=history.find_run(tmp_path, run.record.id), project=tmp_path) for run in found.runs)
+    assert "log.json" not in [each.what for each in diff(one, other).difference.results]
+
+
+def test_folders_named_by_the_time_match(tmp_path: Path) -> None:
+    """Equal files under names of the moment are equal, and the verdict says under which name they were compared."""
+    first = verified(tmp_path, lambda run, number: 0)
+
+    def program(run: Container, number: int) -> int:
+        folder = run.project / "runs" / f"{now(first)}-10150{number}_ab12cd3{number}"
+        folder.mkdir(parents=True)
+        (folder / "w.txt").write_text("0.5")
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.outcome == "identical"
+    assert identical(found.verdict)[1] == "equal under another name: runs/⟨date⟩_⟨name⟩/w.txt"
+
+    def other(run: Container, number: int) -> int:
+        program(run, number)
+        (file,) = run.project.glob("runs/*/w.txt")
+        file.write_text(f"0.{number}")
+        return 0
+
+    assert verified(tmp_path, other).verdict.differing_files == ("runs/⟨date⟩_⟨name⟩/w.txt",)
+
+
+def test_three_runs_are_compared_though_copies_go(tmp_path: Path) -> None:
+    """A result that was seen before is recognised in a run whose bytes are new."""
+
+    def program(run: Container, number: int) -> int:
+        text = {"elapsed": number, "loss": 0.5 if number != 2 else 0.25}
+        (run.project / "m.json").write_text(json.dumps(text))
+        return 0
+
+    found = verified(tmp_path, program, count=4)
+    assert found.verdict.groups == ((0, 1, 3), (2,))
+    assert found.verdict.differs == ("m.json (loss: 0.5 → 0.25)",)
+
+
+def test_equal_training_is_the_headline(tmp_path: Path) -> None:
+    """Where trace and tensors agree, that comes first, and then the file that differs and what in it does."""
+
+    def program(run: Container, number: int) -> int:
+        make_trace(run.process, [{"w": [1.0]}, {"w": [2.0]}])
+        (run.project / "summary.json").write_text(json.dumps({"accuracy": 0.5 + number / 4}))
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.outcome == "different"
+    head = different(found).splitlines()[0]
+    assert head == "training identical; only this differs: summary.json (accuracy: 0.5 → 0.75)"
+
+    def untrained(run: Container, number: int) -> int:
+        (run.project / "summary.json").write_text(json.dumps({"accuracy": 0.5 + number / 4}))
+        return 0
+
+    assert different(verified(tmp_path, untrained)).startswith("not identical")
+
+
+def _metric(run: Container, number: int) -> None:
+    run.say(json.dumps({"step": 1, "loss": 0.5, "quality": 0.25 + number}) + "\n")
+
+
+def _line(run: Container, number: int) -> None:
+    run.say(f"loss 0.5\nworker {number} was first\n")
+
+
+def _file(run: Container, number: int) -> None:
+    (run.project / "a b.log").write_text(f"at {5 + number} s\nvalue {number}\n")
+
+
+@pytest.mark.parametrize(
+    ("leave", "patterns"),
+    [
+        (_metric, ("metric:qual*", "stdout:quality")),
+        (_line, ("stdout:worker * was first",)),
+        (_line, ("stdout:was first",)),
+        (_file, ("a b.log",)),
+    ],
+)
+def test_what_is_ignored_is_not_compared(
+    leave: Callable[[Container, int], None], patterns: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Metrics, lines and files can be left out; without that they differ."""
+
+    def program(run: Container, number: int) -> int:
+        (run.project / "w.txt").write_text("1")
+        leave(run, number)
+        return 0
+
+    assert verified(tmp_path, program).verdict.outcome == "different"
+    assert verified(tmp_path, program, ignore=patterns).verdict.outcome == "identical"
+    assert verified(tmp_path, program, ignore=("other", "metric:other", "stdout:other")).verdict.outcome == "different"
+
+
+@pytest.mark.parametrize("channel", ["file", "stdout", "stderr"])
+def test_the_hint_works_when_followed(channel: str, tmp_path: Path) -> None:
+    """What a hint says to ignore, ignored, makes the runs equal."""
+    # Dates that are not about when the run was: nothing masks them.
+    moments = ["at 2019-03-01 10:00 started", "at 2019-03-02 11:00 started"]
+
+    def program(run: Container, number: int) -> int:
+        (run.project / "w.txt").write_text("1")
+        if channel == "file":
+            (run.project / "my log.txt").write_text(moments[number % 2] + "\n")
+        else:
+            run.say(moments[number % 2] + "\n", stream=1 if channel == "stdout" else 2)
+        return 0
+
+    found = verified(tmp_path, program)
+    assert found.verdict.outcome == "different"
+    hints = [hint for cause in found.causes if (hint := re.search(r"--ignore (.+)", cause.attempt))]
+    assert hints
+    (pattern,) = shlex.split(hints[0][1])
+    assert verified(tmp_path, program, ignore=(pattern,)).verdict.outcome == "identical"
