@@ -110,9 +110,7 @@ def image_for_run(
         )
     recorded = read_image_record(loaded.path, loaded.lock)
     known = recorded is not None and recorded.manifest == reference.digest
-    if recorded is not None and known and is_recorded(engine.find_image(recorded.reference), recorded):
-        if who is not None:
-            require(reference.at(reference.digest), who, events)
+    if who is None and recorded is not None and known and is_recorded(engine.find_image(recorded.reference), recorded):
         return recorded
     if offline:
         raise EngineError(f"the engine lacks {reference}, and --offline forbids to ask the registry", "run it without")
@@ -140,7 +138,9 @@ def pulled(
         else:
             check_lock_inside(repository, remote, reference, lock)
             _bring(repository, remote, record, engine, events)
-    if not is_recorded(engine.find_image(record.reference), record):
+    held = engine.find_image(record.reference)
+    signed = who is None or (held is not None and held.config in (remote.config_digest, remote.manifest.digest))
+    if not is_recorded(held, record) or not signed:
         raise EngineError(
             f"the engine made another image of {reference} than sha256:{record.config}",
             f"remove it and pull again: docker rmi {record.reference}",

@@ -25,7 +25,7 @@ from envbuild.runs.time_limit import TimeLimit
 
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
-    from envbuild.engine.protocol import ContainerRunner, Gpus, Mount
+    from envbuild.engine.protocol import ContainerRunner, Gpus, ImageStore, Mount
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ def prepare(options: RunOptions, events: Events) -> PreparedRun:
     request = RunRequest(
         lock_path=loaded.path,
         lock=loaded.lock,
-        image=image.reference,
+        image=image_identity(engine, image),
         config=image.config,
         signer=signer,
         arguments=options.command,
@@ -183,6 +183,18 @@ def _image(loaded: LoadedLock, options: RunOptions, engine: DockerEngine, events
         _require_gpus(loaded.lock, options, engine)
         found = build(loaded.path, events, offline=options.offline).record
     return found, ""
+
+
+def image_identity(engine: ImageStore, recorded: ImageRecord) -> str:
+    """Return the identity by which an engine starts the recorded image, whatever its tag means by then.
+
+    Raises:
+        EngineError: the tag means another image by now, or none.
+    """
+    held = engine.find_image(recorded.reference)
+    if held is None or not is_recorded(held, recorded):
+        raise EngineError(f"{recorded.reference} was removed or replaced after it was checked", "run it again")
+    return f"sha256:{held.config}"
 
 
 def _require_gpus(lock: Lock, options: RunOptions, engine: ContainerRunner) -> None:

@@ -1,0 +1,68 @@
+"""Which image starts: the one that was checked, by its identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from envbuild.engine.protocol import Engine, ImageInfo
+from envbuild.errors import EngineError
+from envbuild.image.record import ImageRecord, write_image_record
+from envbuild.lockfile import model as locks
+from envbuild.operations import pull
+from envbuild.operations.load_lock import LoadedLock
+from envbuild.operations.run import image_identity
+from tests.support.events import Recorded
+from tests.support.image_records import image_record
+from tests.support.locks import small_lock
+
+
+class OneImage:
+    """Has one image under every name."""
+
+    def __init__(self, config: str) -> None:
+        self.config = config
+
+    def find_image(self, reference: str) -> ImageInfo | None:
+        return ImageInfo(config=self.config, tags=(), diff_ids=()) if self.config else None
+
+
+def engine(config: str) -> Engine:
+    return cast("Engine", OneImage(config))
+
+
+def test_the_image_that_was_checked_starts() -> None:
+    """It is named by its identity in the engine; one that took its tag meanwhile does not start."""
+    recorded = image_record(small_lock())
+    assert image_identity(engine(recorded.config), recorded) == f"sha256:{recorded.config}"
+    assert image_identity(engine(recorded.manifest), recorded) == f"sha256:{recorded.manifest}"
+    for other in ("f" * 64, ""):
+        with pytest.raises(EngineError, match="was removed or replaced after it was checked"):
+            image_identity(engine(other), recorded)
+
+
+def test_a_required_signature_is_not_settled_by_what_the_engine_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest that is signed says which image it is; the file next to the lock might name another beside it."""
+    lock = small_lock()
+    path = tmp_path / lock.file_name
+    path.write_bytes(locks.dumps(lock))
+    (tmp_path / "key.pub").write_text("-----BEGIN PUBLIC KEY-----")
+    recorded = image_record(lock)
+    write_image_record(path, recorded)
+    asked: list[Any] = []
+
+    def pulled(loaded: LoadedLock, reference: Any, engine: Any, events: Any, who: Any = None) -> ImageRecord:
+        asked.append(who)
+        return recorded
+
+    monkeypatch.setattr(pull, "pulled", pulled)
+    text, loaded = f"r.example/i@sha256:{recorded.manifest}", LoadedLock(path=path, lock=lock, spec_path=None)
+    assert pull.image_for_run(text, loaded, engine(recorded.config), Recorded()) == recorded
+    assert not asked
+    key = str(tmp_path / "key.pub")
+    pull.image_for_run(text, loaded, engine(recorded.config), Recorded(), require_signature=key)
+    assert [str(who) for who in asked] == [key]
