@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TextIO
 
 from envbuild.core.progress import Advance
-from envbuild.core.text import human_bytes
+from envbuild.core.text import CONTROLS, harmless, human_bytes
 
 if TYPE_CHECKING:
     from rich import progress
@@ -106,7 +106,7 @@ class Console:
         if self.quiet:
             return
         stream = sys.stderr if self.as_json or self.stderr_only else sys.stdout
-        text = "  ".join(column for column in columns if column)
+        label, text = harmless(label), harmless("  ".join(column for column in columns if column))
         if elapsed:
             text = f"{text:<68}  {time.monotonic() - self.started:.1f} s"
         if wants_colour(stream):
@@ -117,7 +117,7 @@ class Console:
         """Print a dim line with ``--verbose``."""
         if self.verbose and not self.quiet:
             dim, reset = (_DIM, _RESET) if wants_colour(sys.stderr) else ("", "")
-            print(f"{' ' * _LABEL}{dim}{text}{reset}", file=sys.stderr, flush=True)
+            print(f"{' ' * _LABEL}{dim}{harmless(text)}{reset}", file=sys.stderr, flush=True)
 
     def report(self, event: Event) -> None:
         """Print the lines of an event that a use case reports; this makes a console an ``Events``."""
@@ -138,12 +138,13 @@ class Console:
     def note(self, text: str) -> None:
         """Print a line of envbuild's own next to a program's output: standard error, prefixed."""
         if not self.quiet:
-            print(f"envbuild: {text}", file=sys.stderr, flush=True)
+            print(f"envbuild: {harmless(text)}", file=sys.stderr, flush=True)
 
     def result(self, value: Any) -> None:
         """Print the JSON result if one was asked for."""
         if self.as_json:
-            print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True))
+            text = json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+            print(CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
     @contextmanager
     def phase(self, name: str, total: int | None = None, *, unit: str = "B") -> Iterator[Advance]:
@@ -203,9 +204,9 @@ class Console:
 
 def print_error(message: str, hint: str) -> None:
     """Print an error and the next command to type to standard error."""
-    first, _, rest = message.partition("\n")
+    first, _, rest = harmless(message).partition("\n")
     if wants_colour(sys.stderr):
         first = f"{_RED}{first}{_RESET}"
     print(f"envbuild: {first}" + (f"\n{rest}" if rest else ""), file=sys.stderr)
     if hint:
-        print(f"  → {hint}", file=sys.stderr)
+        print(f"  → {harmless(hint)}", file=sys.stderr)

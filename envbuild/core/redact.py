@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 MASK = "***"
 
 _SECRET_WORD = re.compile(
-    r"password|passwd|passphrase|pgpass|secret|apikey|credential"
+    r"password|passwd|passphrase|pgpass|sshpass|secret|apikey|credential|connection[_-]?string"
     r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd|token)(?![a-z0-9])"
 )
 """Within a lower-case variable name. Short words must be whole words: HF_TOKEN matches, TOKENIZERS_PARALLELISM not."""
@@ -28,6 +28,12 @@ _SECRET_VALUE = re.compile(
     | \bxox[abeoprs]-[\w-]{10,}      # Slack
     | \bpypi-[\w-]{30,}
     | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*      # JSON Web Token
+    | \bAIza[\w-]{35}               # Google
+    | \b[rs]k_live_[A-Za-z0-9]{16,}  # Stripe
+    | \bnpm_[A-Za-z0-9]{36}
+    | \bdckr_(?:pat|oat)_[\w-]{20,}  # Docker Hub
+    | \bAccountKey=[\w+/]{20,}=*    # Azure storage
+    | [?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/.~-]{16,}=*  # signed addresses
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*    # PEM
     """,
     re.VERBOSE | re.DOTALL,

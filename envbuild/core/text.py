@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,6 +20,10 @@ def human_bytes(count: int) -> str:
     raise AssertionError("unreachable")
 
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that a terminal takes for commands, that change the order of others, or that cannot be encoded."""
+
+
 def plural(count: int, noun: str) -> str:
     """Write a count with its noun: ``1 file``, ``3,412 files``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -30,6 +35,11 @@ def plain(text: str) -> str:
     Inside images ``envbuild.runtime.guard.check.plain`` does the same: nothing else of this package is there.
     """
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def harmless(text: str) -> str:
+    """Escape what would speak to the terminal, or show text in another order; line ends and tabs stay."""
+    return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:

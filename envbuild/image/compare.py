@@ -13,6 +13,8 @@ from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from envbuild.core.foreign_json import parse_json
+
 _CHUNK = 1 << 20
 _SHOWN = 24
 """Bytes of content that are shown from the first difference on."""
@@ -59,7 +61,7 @@ class Difference:
 
 def image_differences(old: Parts, new: Parts) -> Iterator[Difference]:
     """Yield what differs, layer by layer from the bottom, then the configuration."""
-    before, after = (json.loads(parts.config) for parts in (old, new))
+    before, after = (parse_json(parts.config) for parts in (old, new))
     ids = [_diff_ids(config) for config in (before, after)]
     titles = zip_longest(_titles(before), _titles(after))
     for (first, second), (title, other) in zip(zip_longest(*ids), titles, strict=False):

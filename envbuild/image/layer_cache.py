@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_file, sha256_stream
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write
 from envbuild.image.tar.layer import Layer
 
@@ -100,5 +100,5 @@ def boot_id() -> str:
 
 
 def _read(folder: Path) -> FileBlob:
-    table = json.loads((folder / _LAYER).read_bytes())
+    table = parse_json((folder / _LAYER).read_bytes())
     return FileBlob(digest=table["diff_id"], size=table["size"], path=folder / TAR)

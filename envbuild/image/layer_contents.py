@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json
+from envbuild.core.foreign_json import parse_json
 from envbuild.image.plan.layer_order import LayerSpec
 from envbuild.image.python.environment import Contents
 
@@ -50,5 +50,5 @@ def objects_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Objects:
 
 
 def _read(blob: FileBlob) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads(blob.path.with_name(_NAME).read_bytes())
+    table: dict[str, Any] = parse_json(blob.path.with_name(_NAME).read_bytes())
     return table

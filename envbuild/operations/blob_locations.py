@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
 from envbuild.lockfile import model as locks
@@ -30,7 +31,7 @@ def published_path(path: Path) -> Path:
 def read_published(path: Path, lock: locks.Lock) -> tuple[Reference, ...]:
     """Return where a lock's image has been pushed; none if the file is of another lock."""
     with suppress(OSError, ValueError):
-        table = json.loads(published_path(path).read_bytes())
+        table = parse_json(published_path(path).read_bytes())
         if table["lock"] == locks.lock_digest(lock):
             return tuple(parse_reference(text) for text in table["references"])
     return ()
@@ -80,7 +81,7 @@ class BlobLocations:
         self._repository = repository
         self._known: dict[str, str] = {}
         with suppress(OSError, ValueError):
-            found = json.loads(self._file.read_bytes())
+            found = parse_json(self._file.read_bytes())
             self._known = {str(digest): str(name) for digest, name in found.items()}
 
     def others(self, digest: str) -> Sequence[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from envbuild import __version__
 from envbuild.core.digest import sha256_file, sha256_json
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file, folder_below, read_regular
 from envbuild.errors import LockError, SpecError, UsageError
 from envbuild.lockfile import model as locks
@@ -133,7 +134,7 @@ def known_fresh(spec: Path, lock: Lock) -> bool:
     """Whether a lock is known to be what a spec and its files ask for; False also if that is yet to be found out."""
     try:
         with folder_below(spec.parent, STATE_FOLDER) as folder:
-            remembered = json.loads(read_regular(folder / _MEMORY, _LARGEST_MEMORY, follow=False))
+            remembered = parse_json(read_regular(folder / _MEMORY, _LARGEST_MEMORY, follow=False))
         if remembered["envbuild"] != __version__ or remembered["sha256"] != sha256_file(spec):
             return False
         known = {spec.name: remembered["meaning"]}

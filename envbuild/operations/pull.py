@@ -7,12 +7,12 @@ nothing of an image that is not the lock's is ever in the engine, let alone run.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.core.digest import canonical_json
+from envbuild.core.foreign_json import parse_json
 from envbuild.errors import EngineError, NotReproducibleError, UsageError
 from envbuild.image.record import (
     ImageRecord,
@@ -277,7 +277,7 @@ def _kept(store: Store) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for file in store.cache_dir("layers").glob("*/layer.json"):
         try:
-            table = json.loads(file.read_bytes())
+            table = parse_json(file.read_bytes())
             tar = file.with_name("layer.tar")
             if tar.stat().st_size == table["size"]:
                 found[str(table["diff_id"])] = tar

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from envbuild import __version__
 from envbuild.core.digest import canonical_json, sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.record import ImageRecord, image_record_path, image_tag, read_image_record
 from envbuild.lockfile import model as locks
@@ -197,7 +197,7 @@ def _add_statement(
     cosign: Cosign, reference: Reference, who: Signer, mine: Trust | None, kind: str, data: bytes
 ) -> bool:
     """Attach a statement; False if the same key has attached it."""
-    if mine is not None and json.loads(data) in cosign.statements(str(reference), reference.digest, mine, kind):
+    if mine is not None and parse_json(data) in cosign.statements(str(reference), reference.digest, mine, kind):
         return False
     with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
         predicate = Path(folder) / f"{kind}.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from envbuild.core.blob import Blob, blob_of
 from envbuild.core.digest import SHA256
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.progress import Progress
 from envbuild.core.text import plural
 from envbuild.errors import IntegrityError, UsageError
@@ -390,7 +390,7 @@ def _vouched(
     if artifact is None or not any(blob.digest == recorded.config for blob in artifact.blobs):
         events.report(Note(text="no layers taken: none of this image are there"))
         return {}
-    config = json.loads(remote.read(recorded.config, _SMALL))
+    config = parse_json(remote.read(recorded.config, _SMALL))
     digests = [str(digest).removeprefix("sha256:") for digest in config["rootfs"]["diff_ids"]]
     pairs = zip((spec.key for spec in planned.layers), digests, strict=True)
     return {key: digest for key, digest in pairs if SHA256.fullmatch(digest)}

@@ -6,13 +6,13 @@ several of them name become one list each; the rest becomes one ``ProcessRecord`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.lockfile import layout
 
 
@@ -314,7 +314,7 @@ def _below(path: str, inputs: Sequence[str]) -> bool:
 def json_table(data: bytes | None) -> dict[str, Any] | None:
     """Parse a JSON object that a program could have damaged; None if it did."""
     try:
-        value = json.loads(data or b"")
+        value = parse_json(data or b"")
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

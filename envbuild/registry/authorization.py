@@ -6,13 +6,13 @@ Source: https://distribution.github.io/distribution/spec/auth/token/ and …/aut
 from __future__ import annotations
 
 import base64
-import json
 import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.errors import RegistryError
 from envbuild.registry.credentials import Credentials
 
@@ -108,7 +108,7 @@ class Authorization:
 
     def _read_token(self, body: bytes) -> str:
         try:
-            answer: Any = json.loads(body)
+            answer: Any = parse_json(body)
             token = str(answer.get("token") or answer.get("access_token") or "")
         except (ValueError, AttributeError):
             token = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.redact import mask_text
 from envbuild.core.text import one_line
 from envbuild.errors import RegistryError
@@ -28,7 +29,7 @@ def answer_error(status: int, phrase: str, body: bytes, retry_after: str) -> Ans
     """Read an error answer (OCI distribution specification 1.1, "Error codes"); any other body is passed over."""
     codes, texts = [], []
     try:
-        errors = json.loads(body).get("errors") or []
+        errors = parse_json(body).get("errors") or []
         for error in errors:
             codes.append(str(error.get("code") or ""))
             detail = error.get("detail")

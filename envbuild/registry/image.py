@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import Any, BinaryIO, cast
 
 from envbuild.core.blob import Blob
 from envbuild.core.digest import SHA256, sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.errors import IntegrityError, RegistryError
 from envbuild.registry.repository import DOCKER_INDEX, OCI_INDEX, Manifest, Repository, descriptors
 
@@ -60,7 +60,7 @@ class RemoteImage:
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The configuration."""
-        return dict(json.loads(self.config))
+        return dict(parse_json(self.config))
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -167,7 +167,7 @@ def _choose(index: Manifest, name: str, architecture: str) -> str:
 def _layers(manifest: Manifest, config: bytes, name: str) -> tuple[RemoteLayer, ...]:
     """Pair blobs with the configuration's digests of uncompressed tars."""
     try:
-        document = json.loads(config)
+        document = parse_json(config)
         diff_ids = [str(entry).removeprefix("sha256:") for entry in document["rootfs"]["diff_ids"]]
         history = [entry for entry in document.get("history") or () if not entry.get("empty_layer")]
         titles = [str(entry.get("created_by") or "").removeprefix("envbuild: ") for entry in history]

@@ -6,7 +6,6 @@ Source: OCI distribution specification 1.1 (endpoints end-1 to end-12), OCI imag
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from envbuild.core.blob import Blob
 from envbuild.core.digest import SHA256, sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.errors import IntegrityError, RegistryError
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import HttpError
@@ -58,7 +58,7 @@ class Manifest:
     def document(self) -> Mapping[str, Any]:
         """The JSON object; raises ``IntegrityError`` if it is none."""
         try:
-            found = json.loads(self.data)
+            found = parse_json(self.data)
         except ValueError:
             found = None
         if not isinstance(found, dict):
@@ -329,7 +329,7 @@ def _descriptor(entry: Any, manifest: Manifest) -> Blob:
 
 def _object(data: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(data)
+        found = parse_json(data)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

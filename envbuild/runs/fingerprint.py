@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, folder_below, locked, read_foreign, read_regular
 from envbuild.core.types import prepare_types
 from envbuild.errors import LockError
@@ -90,7 +91,7 @@ def load(lock_path: Path, lock: Lock) -> Fingerprint | None:
         found = msgspec.json.decode(read_regular(path, _LIMIT), type=Fingerprint)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
         hint = f"restore it from version control, or delete it: the next run records it anew: rm {path}"
         raise LockError(f"the fingerprint {path} cannot be read: {error}", hint) from None
     return found if found.format == FORMAT and found.basis == basis(lock) else None
@@ -147,7 +148,7 @@ def record_first(lock_path: Path, lock: Lock, found: Mapping[str, Any], run: str
 def found_in(folder: Path) -> dict[str, Any] | None:
     """Read what the guard computed in a run; None if it computed nothing."""
     try:
-        value = json.loads(read_foreign(folder / FOUND, _LIMIT) or b"")
+        value = parse_json(read_foreign(folder / FOUND, _LIMIT) or b"")
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

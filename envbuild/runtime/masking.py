@@ -18,7 +18,7 @@ OPTION = (
     r"(?:token|secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|secret|auth)[-_]?key|apikey)"
 )
 WORD = (
-    r"password|passwd|passphrase|pgpass|secret|apikey|credential"
+    r"password|passwd|passphrase|pgpass|sshpass|secret|apikey|credential|connection[_-]?string"
     r"|(?:^|[^a-z0-9])(?:key|auth|authorization|cookie|pass|pat|pwd|token)(?![a-z0-9])"
 )
 VALUE = r"""
@@ -31,13 +31,20 @@ VALUE = r"""
     | \bxox[abeoprs]-[\w-]{10,}      # Slack
     | \bpypi-[\w-]{30,}
     | \beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*      # JSON Web Token
+    | \bAIza[\w-]{35}               # Google
+    | \b[rs]k_live_[A-Za-z0-9]{16,}  # Stripe
+    | \bnpm_[A-Za-z0-9]{36}
+    | \bdckr_(?:pat|oat)_[\w-]{20,}  # Docker Hub
+    | \bAccountKey=[\w+/]{20,}=*    # Azure storage
+    | [?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[\w%+/.~-]{16,}=*  # signed addresses
     | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*    # PEM
     """
 USER_IN_URL = r"(?<=://)[^/@\s]+(?=@)"
 
-_NAME_HINTS = ("token", "secret", "pass", "cred", "key", "auth", "cookie", "pat", "pwd")
+_NAME_HINTS = ("token", "secret", "pass", "cred", "key", "auth", "cookie", "pat", "pwd", "connection")
 _VALUE_HINTS = (
-    "gh", "glpat-", "hf_", "sk-", "AKIA", "ASIA", "xox", "pypi-", "eyJ", "PRIVATE KEY", "://",
+    "gh", "glpat-", "hf_", "sk-", "AKIA", "ASIA", "xox", "pypi-", "eyJ", "AIza", "k_live_", "npm_", "dckr_",
+    "AccountKey=", "PRIVATE KEY", "://", "sig=", "-Signature=",
 )  # fmt: skip
 _compiled: dict[str, Any] = {}
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.redact import mask_text
 from envbuild.core.text import one_line
 from envbuild.errors import IntegrityError, RegistryError, UsageError
@@ -193,7 +193,7 @@ def _by(who: Trust) -> list[str]:
 def _entries(text: str) -> list[Any]:
     """Return what ``cosign verify`` lists."""
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         return []
     return found if isinstance(found, list) else []
@@ -213,7 +213,7 @@ def _predicates(text: str, digest: str) -> Iterator[Mapping[str, Any]]:
     """Yield the predicates about a manifest among the envelopes, one a line, that cosign found good."""
     for line in text.splitlines():
         try:
-            statement = json.loads(base64.b64decode(json.loads(line)["payload"], validate=True))
+            statement = parse_json(base64.b64decode(parse_json(line)["payload"], validate=True))
             subjects = {subject["digest"].get("sha256") for subject in statement["subject"]}
             predicate = statement["predicate"]
         except (ValueError, KeyError, TypeError, AttributeError, binascii.Error):

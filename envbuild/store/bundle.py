@@ -7,7 +7,6 @@ if asked for, layers made of them. Source: OCI image specification 1.1, manifest
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO
 
 from envbuild.core.blob import OCTETS, Blob, blob_of
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file, atomic_write, clone, locked
 from envbuild.core.progress import Progress
 from envbuild.errors import IntegrityError
@@ -110,7 +110,7 @@ def read_artifact(data: bytes, source: str) -> Artifact | None:
         IntegrityError: it is damaged.
     """
     try:
-        found = json.loads(data)
+        found = parse_json(data)
         if not isinstance(found, dict) or found.get("artifactType") != ARTIFACT:
             return None
         return Artifact(lock=_blob(found["config"]), blobs=tuple(map(_blob, found["layers"])))
@@ -222,7 +222,7 @@ class BundleFolder:
     def _entries(self) -> list[dict[str, Any]]:
         path = self.root / "index.json"
         try:
-            found = json.loads(path.read_bytes())["manifests"]
+            found = parse_json(path.read_bytes())["manifests"]
         except FileNotFoundError:
             return []
         except (OSError, ValueError, KeyError, TypeError):

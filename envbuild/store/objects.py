@@ -13,7 +13,6 @@ share a store; one that is killed leaves at most a part, which the next command 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Literal
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_stream
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import ELSEWHERE, atomic_write, claimed, is_named
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
@@ -242,7 +242,7 @@ class Store:
         if folder.is_symlink():
             return None
         with suppress(OSError, ValueError):
-            if json.loads((folder / _SIZES).read_bytes()) == _sizes(folder):
+            if parse_json((folder / _SIZES).read_bytes()) == _sizes(folder):
                 return folder
         return None
 

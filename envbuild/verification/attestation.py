@@ -14,12 +14,15 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from envbuild.core.fs import read_regular
 from envbuild.core.text import script_in
 from envbuild.errors import LockError
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
+_LARGEST = 64 << 20
+"""Bytes of an attestation that is read."""
 PREDICATE: Literal["urn:envbuild:verification:1"] = "urn:envbuild:verification:1"
 
 
@@ -199,11 +202,11 @@ def dumps(statement: Statement) -> bytes:
 def load(path: Path) -> Statement:
     """Read an attestation; raises ``LockError`` if there is none, or it is damaged or another kind of statement."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Statement)
+        return msgspec.json.decode(read_regular(path, _LARGEST), type=Statement)
     except OSError:
         hint = f"make one: envbuild verify {script_in(path.parent)}"
         raise LockError(f"there is no attestation {path}", hint) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise LockError(f"{path} is no attestation of envbuild: {error}", "make it again: envbuild verify") from None
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 
 import pytest
 
 from envbuild.cli import console
-from envbuild.cli.console import Console, wants_colour
+from envbuild.cli.console import Console, print_error, wants_colour
 from envbuild.core.text import human_bytes, plural
 
 
@@ -187,3 +188,21 @@ class _Clock:
 
     def monotonic(self) -> float:
         return self.now
+
+
+def test_what_others_said_never_speaks_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs, registries and archives give texts; escape sequences and marks of direction are shown, not obeyed."""
+    text = "a\x1b[31m\x9b0m\u202eb\r\udc80\tc\nd"
+    shown = r"a\x1b[31m\x9b0m\u202eb\r\udc80" + "\tc\nd"
+    console = Console(verbose=True)
+    console.line("label", text)
+    console.detail(text)
+    console.note(text)
+    print_error(text, text)
+    done = capsys.readouterr()
+    assert done.out == f"label     {shown}\n"
+    assert done.err.count(shown) == 4
+    Console(as_json=True).result({"x": text})
+    printed = capsys.readouterr().out
+    assert json.loads(printed) == {"x": text}
+    assert "\x9b" not in printed

@@ -46,3 +46,29 @@ def test_variables_are_masked_as_on_the_host(name: str, value: str) -> None:
 def test_a_variable_that_is_gone_stays_so() -> None:
     """No value is no secret."""
     assert masking.mask_variable("HF_TOKEN", None) is None
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "AIza" + "Sy" * 17 + "x",
+        "sk_live_" + "a1" * 12,
+        "rk_live_" + "a1" * 12,
+        "npm_" + "aB" * 18,
+        "dckr_pat_" + "a_-" * 9,
+        "AccountKey=" + "ab/+" * 10 + "==",
+        "https://x.example.invalid/b?se=2030&sig=" + "a%2F" * 8,
+        "https://x.example.invalid/b?X-Amz-Signature=" + "ab" * 32,
+    ],
+)
+def test_tokens_of_further_services_are_masked_on_both_sides(secret: str) -> None:
+    """By their form, wherever they stand."""
+    for masked in (masking.mask_text(f"key {secret} end"), host.mask_text(f"key {secret} end")):
+        assert "***" in masked
+        assert secret[-12:] not in masked
+
+
+@pytest.mark.parametrize("name", ["SSHPASS", "AZURE_STORAGE_CONNECTION_STRING", "DB_CONNECTIONSTRING"])
+def test_variables_whose_names_say_it_are_masked_on_both_sides(name: str) -> None:
+    """These names hold secrets though no short word of them stands alone."""
+    assert masking.mask_variable(name, "x") == host.mask_environment({name: "x"})[name] == "***"

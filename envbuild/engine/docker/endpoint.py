@@ -10,13 +10,13 @@ https://docs.podman.io/en/latest/markdown/podman.1.html.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.errors import EngineError, UsageError
 
 _SCHEMES = ("unix", "tcp", "ssh")
@@ -144,7 +144,7 @@ def _context(folder: Path, name: str, source: str) -> Endpoint:
 def _read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; anything unreadable counts as empty, as the docker command has it."""
     try:
-        value = json.loads(path.read_bytes())
+        value = parse_json(path.read_bytes())
     except (OSError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}

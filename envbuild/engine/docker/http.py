@@ -17,6 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlencode
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.engine.docker.endpoint import Endpoint
 from envbuild.engine.docker.wire import Connection, RawStream
 from envbuild.errors import EngineError
@@ -74,7 +75,7 @@ class EngineClient:
         """
         text = self.text(method, path, query, body)
         with _lost(self.endpoint):
-            return json.loads(text) if text.strip() else None
+            return parse_json(text) if text.strip() else None
 
     def text(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> str:
         """Send a request and return the answer as it is; raises as ``call`` does."""
@@ -122,7 +123,7 @@ class EngineClient:
                     raise SilenceError
             for line in _checked(connection.getresponse()):
                 if line.strip():
-                    yield json.loads(line)
+                    yield parse_json(line)
 
     @contextmanager
     def hijacked(self, path: str, query: Mapping[str, Any]) -> Iterator[RawStream]:
@@ -166,7 +167,7 @@ class PendingAnswer:
     def result(self) -> Any:
         """Wait for the JSON body; raises ``EngineError`` if the engine goes away first, ``ApiError`` if it refuses."""
         with _lost(self._endpoint):
-            return json.loads(self._response().read())
+            return parse_json(self._response().read())
 
 
 def ping(endpoint: Endpoint, timeout: float = 10.0) -> EngineClient:
@@ -234,5 +235,5 @@ def _message(body: bytes) -> str:
     """Take the message out of an error answer."""
     text = body.decode(errors="replace")
     with suppress(ValueError, AttributeError):
-        text = json.loads(text).get("message", text)
+        text = parse_json(text).get("message", text)
     return text.strip()

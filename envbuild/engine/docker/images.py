@@ -6,7 +6,6 @@ importing the SDK alone costs more time than a whole run may.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
@@ -15,6 +14,7 @@ import docker
 import docker.errors
 import requests.exceptions
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.engine.docker.endpoint import Endpoint
 from envbuild.engine.docker.http import engine_refused
 
@@ -71,7 +71,7 @@ def import_tar(client: docker.APIClient, tar: Any, repository: str, tag: str, la
         # One name: podman 4 has no ear for a tag that comes apart.
         answer = client.import_image(src=tar, repository=f"{repository}:{tag}", changes=changes)
     for line in str(answer).splitlines():
-        event = json.loads(line)
+        event = parse_json(line)
         if "error" in event:
             raise engine_refused("import a root file system", str(event["error"]))
 

@@ -9,7 +9,6 @@ nothing else. Source: OCI image specification 1.1 (image-layout.md, manifest.md,
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import shlex
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any
 
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_bytes
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file
 from envbuild.engine.protocol import Parcel, ParcelLayer
 from envbuild.errors import BuildError
@@ -166,7 +166,7 @@ def _documents(image: Image, tag: str) -> dict[str, bytes]:
         "io.containerd.image.name": _qualified(tag),
         "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
     }
-    platform = {key: value for key, value in json.loads(image.config).items() if key in _PLATFORM}
+    platform = {key: value for key, value in parse_json(image.config).items() if key in _PLATFORM}
     index = {
         "manifests": [{**manifest, "annotations": annotations, "platform": platform}],
         "mediaType": _INDEX,

@@ -7,7 +7,6 @@ by downloading the file: that is reported, since it costs time and the index is 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from envbuild.core.digest import SHA256, canonical_json, sha256_file
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, locked
 from envbuild.errors import IntegrityError
 from envbuild.resolve.python.wheels import Candidate
@@ -123,7 +123,7 @@ def _where(candidate: Candidate) -> str:
 def _load(cache_dir: Path) -> dict[str, int]:
     """Return the sizes kept; anything unreadable counts as nothing kept."""
     with suppress(OSError, ValueError):
-        table = json.loads((cache_dir / _FILE).read_bytes())
+        table = parse_json((cache_dir / _FILE).read_bytes())
         if isinstance(table, dict):
             return {key: size for key, size in table.items() if SHA256.fullmatch(key) and isinstance(size, int)}
     return {}

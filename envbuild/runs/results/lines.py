@@ -5,10 +5,10 @@ The capture receives bytes after they have been passed on, in whatever pieces th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.runs.results.series import Collected
 
 LINE = 1 << 14
@@ -56,7 +56,7 @@ class StdoutCapture:
             return
         self._left -= 1
         try:
-            table = json.loads(line)
+            table = parse_json(line)
         except (ValueError, RecursionError):
             return
         numbers = list(_numbers(table))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import read_foreign
 from envbuild.record.model import Output, Point
 from envbuild.runs.results import events
@@ -78,7 +78,7 @@ def _by_process(folder: Path) -> Iterator[tuple[str, Collected]]:
         process, metrics = "", Collected()
         for line in (read_foreign(path, _FILE, cut=True) or b"").splitlines():
             with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                table = json.loads(line)
+                table = parse_json(line)
                 process = str(table["process"])
                 _add(metrics, int(table["fit"]), table["epoch"], table["values"])
         yield process, metrics

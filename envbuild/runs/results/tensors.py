@@ -8,7 +8,6 @@ it has the environment's h5py and NumPy, no network, and the project read-only.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import read_foreign
 from envbuild.engine.protocol import ContainerRun, ContainerRunner, Mount
 from envbuild.errors import EngineError
@@ -91,7 +91,7 @@ def read(
         if code:
             why = f"its reader ended with exit code {int(code)}"
         elif (data := read_foreign(answer, _TOO_LARGE)) is not None:
-            found = dict(json.loads(data))
+            found = dict(parse_json(data))
             return found | {path: {"unread": f"only {FILES} files of a run are read"} for path in files[FILES:]}
     except EngineError as error:
         why = error.message
