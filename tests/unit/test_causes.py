@@ -8,7 +8,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs/explanation/causes.md").read_text(encoding="utf-8")
-NAMED = sorted(set(re.findall(r"`(\w+/test_\w+\.py::\w+)`", PAGE)))
+NAMED = sorted(set(re.findall(r"`([\w/]+/test_\w+\.py::\w+)`", PAGE)))
 
 
 def defined(path: Path) -> set[str]:

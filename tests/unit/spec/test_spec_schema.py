@@ -17,7 +17,7 @@ from envbuild.spec.keys import ROOT
 from envbuild.spec.model import Spec, json_schema, parse_spec
 from tools import spec_reference
 
-PAGE = Path(__file__).parents[2] / "docs/reference/spec.md"
+PAGE = Path(__file__).parents[3] / "docs/reference/spec.md"
 
 
 def test_the_schema_is_valid_and_closed() -> None:

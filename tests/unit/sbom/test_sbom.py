@@ -31,7 +31,7 @@ from tests.support.image_records import image_record
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = Path(__file__).parents[2] / "golden"
 RENDER = {"cyclonedx": cyclonedx.render, "spdx": spdx.render}
 COPYRIGHT = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/

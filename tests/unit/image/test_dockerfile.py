@@ -19,7 +19,7 @@ from tests.support.debs import deb_bytes, deb_control
 from tests.support.locks import small_lock
 from tests.support.wheels import wheel_bytes
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "Dockerfile"
+GOLDEN = Path(__file__).parents[2] / "golden" / "Dockerfile"
 DPKG = deb_bytes(deb_control("dpkg", fields={"Essential": "yes"}), {"/usr/bin/dpkg": "dpkg"})
 WHEELS = {"one-1.0-py3-none-any.whl": b"one", "two-2.0-py3-none-any.whl": b"two"}
 

@@ -325,7 +325,7 @@ def test_numpy_is_told_names_that_its_version_knows(version: str, last: str) -> 
 
 def test_the_document_is_the_one_of_the_table() -> None:
     """docs/reference/determinism.md is generated; after a change of the table it is generated again."""
-    path = Path(__file__).parents[2] / "docs/reference/determinism.md"
+    path = Path(__file__).parents[3] / "docs/reference/determinism.md"
     assert path.read_text() == document(), "run: python -m tools.determinism_reference > docs/reference/determinism.md"
 
 

@@ -25,8 +25,8 @@ from tests.support.locks import small_lock
 from tests.support.pages import Page
 from tests.support.records import A, B, other_results, parameters, record, sha, verdict
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "report.html"
-CSS = Path(__file__).parents[2] / "templates" / "report.css"
+GOLDEN = Path(__file__).parents[2] / "golden" / "report.html"
+CSS = Path(__file__).parents[3] / "templates" / "report.css"
 
 
 def page(*records: Record, distance: Distance | None = None, lock: bool = False) -> Page:

@@ -16,7 +16,7 @@ from envbuild.runtime.fingerprint import __main__ as program
 from envbuild.runtime.guard import fingerprint_check as check
 from tests.support.runtime import Tree, make_lock, make_tree
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 PACKAGE = "envbuild.runtime"
 LOCK = "pylock.digits.toml"
 LIBM = "glibc's maths library computes other bits here (CPU dispatch or GLIBC_TUNABLES)"

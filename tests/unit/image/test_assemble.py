@@ -243,7 +243,7 @@ def test_golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int) -
         "manifest_digest": built.image.manifest_digest,
         "layers": {layer.title: {"diff_id": layer.blob.digest, "size": layer.blob.size} for layer in built.layers},
     }
-    golden = Path(__file__).parents[1] / "golden" / f"image-layout-{version}.json"
+    golden = Path(__file__).parents[2] / "golden" / f"image-layout-{version}.json"
     if not golden.exists() and os.environ.get("ENVBUILD_GOLDEN") == "write":
         golden.write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
     assert found == json.loads(golden.read_text())

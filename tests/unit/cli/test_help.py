@@ -11,7 +11,7 @@ import typer
 
 from envbuild import cli
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "help.txt"
+GOLDEN = Path(__file__).parents[2] / "golden" / "help.txt"
 
 
 def _commands() -> Iterator[tuple[str, ...]]:
@@ -27,7 +27,7 @@ def _commands() -> Iterator[tuple[str, ...]]:
 def test_help_texts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands, options and their help stay as they are unless they are changed on purpose.
 
-    To change them: ``ENVBUILD_GOLDEN=write python -m pytest tests/unit/test_help.py``, and read the difference.
+    To change them: ``ENVBUILD_GOLDEN=write python -m pytest tests/unit/cli/test_help.py``, and read the difference.
     """
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("TERMINAL_WIDTH", "120")
