@@ -176,6 +176,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
         left_out: number of files read beyond the limits.
         entropy: unset unless the run was made to diagnose.
         listings: unset unless their order was varied.
+        missing_module: the module for want of which it ended; unset if it ended otherwise.
     """
 
     format: int = 1
@@ -195,6 +196,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
     refused_ops: tuple[RefusedOperation, ...] = ()
     entropy: tuple[EntropyDraw, ...] | UnsetType = UNSET
     listings: tuple[Listing, ...] | UnsetType = UNSET
+    missing_module: str | UnsetType = UNSET
     warnings: tuple[str, ...] = ()
 
 

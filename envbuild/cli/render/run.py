@@ -5,6 +5,7 @@ from __future__ import annotations
 from envbuild.core.text import plural
 from envbuild.record.model import Record
 from envbuild.record.summary import doubt
+from envbuild.spec.detect import DISTRIBUTIONS
 
 
 def summary(record: Record) -> str:
@@ -33,6 +34,24 @@ def summary(record: Record) -> str:
     elif record.differs_from:
         parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}")
     return " · ".join(parts)
+
+
+def missing_module(record: Record) -> str:
+    """Return what to do about a package that a failed program did not find; empty if it failed for another reason.
+
+    A module beside one that the program has loaded from the project is the project's own, and no package.
+    """
+    names = [each.missing_module for each in record.processes if isinstance(each.missing_module, str)]
+    if not record.exit_code or not names:
+        return ""
+    top = names[0].partition(".")[0]
+    if any(file.path.split("/")[0] == top for file in record.modules):
+        return ""
+    package = DISTRIBUTIONS.get(top, top)
+    return (
+        f"no module named {names[0]} in the image: if it is a package, add it to the spec (requirements: [{package}]), "
+        "then: envbuild lock"
+    )
 
 
 def _first(paths: tuple[str, ...]) -> str:

@@ -250,6 +250,7 @@ class Process:
             "refused_ops": self.refusals or [],
             **({"entropy": self.entropy()} if self.entropy else {}),
             **({"listings": self.listings()} if self.listings else {}),
+            **(_missing_module() if final else {}),
             "warnings": self.warnings,
         }
 
@@ -335,6 +336,13 @@ def _write(folder: str, record: dict[str, Any]) -> None:
         from ..fastjson import dumps
 
         gate.write_atomic(os.path.join(folder, f"process-{os.getpid()}.json"), dumps(record) + "\n")
+
+
+def _missing_module() -> dict[str, str]:
+    """Return the module for want of which the program ended: the interpreter keeps the exception it has printed."""
+    error = getattr(sys, "last_value", None)
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    return {"missing_module": name} if isinstance(name, str) else {}
 
 
 def _objects() -> dict[str, Any]:

@@ -10,9 +10,11 @@ import pytest
 import envbuild.cli.app  # noqa: F401 - registers the commands, whose options are asked for
 from envbuild import cli
 from envbuild.cli.commands.program import misplaced
+from envbuild.cli.render.run import missing_module
 from envbuild.cli.render.verify import _missing_module
 from envbuild.errors import EngineError, UsageError
 from envbuild.operations.run import RunOptions, prefer_guard_error
+from envbuild.record.processes import ProcessRecord, ReadFile
 from envbuild.verification import attestation
 from tests.support.records import record
 from tests.support.runtime import make_lock
@@ -103,3 +105,24 @@ def test_cpus_that_cannot_be_meant(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["run", "--cpus", "-1", "-c", "1"]) == UsageError.exit_code
     assert capsys.readouterr().err.startswith("envbuild: --cpus: expected a number above 0")
+
+
+@pytest.mark.parametrize(
+    ("missing", "modules", "exit_code", "hint"),
+    [
+        ("PIL.Image", (), 1, "no module named PIL.Image in the image: if it is a package, add it to the spec "
+         "(requirements: [pillow]), then: envbuild lock"),
+        ("accelerate", (), 1, "no module named accelerate in the image: if it is a package, add it to the spec "
+         "(requirements: [accelerate]), then: envbuild lock"),
+        ("nets.deep", ("nets/__init__.py",), 1, ""),
+        ("PIL", (), 0, ""),
+        (None, (), 1, ""),
+    ],
+)  # fmt: skip
+def test_a_run_without_a_package_names_the_requirement(
+    missing: str | None, modules: tuple[str, ...], exit_code: int, hint: str
+) -> None:
+    """By the name that it has in a spec; the project's own modules are no packages."""
+    process = ProcessRecord() if missing is None else ProcessRecord(missing_module=missing)
+    files = tuple(ReadFile(path=path, size=1, sha256=None) for path in modules)
+    assert missing_module(record(processes=(process,), modules=files, exit_code=exit_code)) == hint

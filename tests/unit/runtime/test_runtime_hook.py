@@ -92,6 +92,14 @@ def test_the_scripts_own_seed_wins(tree: Tree) -> None:
     assert float(tree.execute("-c", text).stdout) == random.Random(7).random()
 
 
+def test_a_module_that_is_not_there_is_recorded(tree: Tree) -> None:
+    """If the program ended for want of it; one that it can do without is not named."""
+    tree.execute(script(tree, "try:\n    import nowhere\nexcept ImportError:\n    pass"))
+    tree.execute(script(tree, "import somewhere.else_"), check=False)
+    found = [record.get("missing_module") for record in tree.records()]
+    assert sorted(found, key=str) == [None, "somewhere"]
+
+
 def test_nothing_is_imported_for_the_script(tree: Tree) -> None:
     """A program that imports no framework gets none, nor json, re or enum."""
     done = tree.execute(
