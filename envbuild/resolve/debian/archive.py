@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -90,14 +91,15 @@ def cache_errors(cache: Path) -> Iterator[None]:
         raise IntegrityError(f"the cache {cache} cannot be used: {reason}", ELSEWHERE) from error
 
 
-def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *, frozen: bool = False) -> Suite:
+def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *, snapshot: str = "") -> Suite:
     """Get and check a suite's InRelease file from the first base address that answers.
 
     Args:
         archive: ``debian`` or ``debian-security``.
         name: the suite, such as ``bookworm-updates``.
         bases: addresses of the archive, tried in order.
-        frozen: the addresses are those of a dated snapshot, which never changes and may have expired.
+        snapshot: UTC time such as ``20260115T000000Z`` if the addresses are those of a dated snapshot, which never
+            changes; it must have been valid then.
 
     Raises:
         IntegrityError: no mirror answers, or what it gives is not what it must be.
@@ -105,7 +107,7 @@ def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *,
     failure: IntegrityError | None = None
     for base in bases:
         try:
-            release = _load_release(f"{base}/dists/{name}/InRelease", name, access, frozen=frozen)
+            release = _load_release(f"{base}/dists/{name}/InRelease", name, access, snapshot=snapshot)
             return Suite(archive=archive, name=name, base=base, release=release)
         except _UnreachableError as error:
             failure = failure or error
@@ -171,22 +173,24 @@ class _UnreachableError(IntegrityError):
     """No answer, or no such file: another mirror may do."""
 
 
-def _load_release(url: str, suite: str, access: Access, *, frozen: bool) -> ReleaseFile:
+def _load_release(url: str, suite: str, access: Access, *, snapshot: str) -> ReleaseFile:
     """Return the cached file while it is fresh, else what the mirror has now."""
     path = access.cache / "release" / f"{sha256_bytes(url.encode())[:32]}.InRelease"
     cached = _cached_release(path, url, access)
-    if cached is not None and (access.offline or _fresh(path, access, frozen=frozen)):
+    if cached is not None and (access.offline or _fresh(path, access, frozen=bool(snapshot))):
         with suppress(IntegrityError):
-            return _checked(cached, suite, frozen=frozen or access.offline)
+            return _checked(cached, suite, snapshot, judge=not access.offline)
     if access.offline:
         raise _UnreachableError(
             f"{url}: expected it in the cache while offline, found nothing", "lock once with network"
         )
-    return _checked(_get_release(url, path, cached, access), suite, frozen=frozen)
+    return _checked(_get_release(url, path, cached, access), suite, snapshot)
 
 
-def _checked(release: ReleaseFile, suite: str, *, frozen: bool) -> ReleaseFile:
-    check_release(release, suite, now=utc_now(), frozen=frozen)
+def _checked(release: ReleaseFile, suite: str, snapshot: str, *, judge: bool = True) -> ReleaseFile:
+    now = utc_now()
+    moment = datetime.strptime(snapshot, "%Y%m%dT%H%M%S%z") if snapshot else now
+    check_release(release, suite, now=now, judged=moment if judge or snapshot else None)
     return release
 
 

@@ -134,7 +134,7 @@ def open_suites(
 
     def load(archive: str, name: str) -> tuple[Suite, list[Index]]:
         with cache_errors(access.cache):
-            suite = load_suite(archive, name, bases[archive], access, frozen=bool(request.snapshot))
+            suite = load_suite(archive, name, bases[archive], access, snapshot=request.snapshot)
             return suite, load_indexes(suite, request.architecture, access)
 
     trusted_certificates(access.keyrings)  # read once, not once in each thread

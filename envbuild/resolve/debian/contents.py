@@ -77,7 +77,7 @@ def _open(
     archive, name = release.suites[0]
     access = Access(cache=cache, keyrings=(*keyrings, *environment_keyrings()), progress=progress)
     bases = archive_bases(archive, mirror=request.mirror, snapshot=request.snapshot, apt=apt)
-    suite = load_suite(archive, name, bases, access, frozen=bool(request.snapshot))
+    suite = load_suite(archive, name, bases, access, snapshot=request.snapshot)
     # Contents-all is left out: packages for all architectures hold no shared libraries.
     member = f"main/Contents-{request.architecture}.gz"
     key, _ = suite.release.files(member).get(member, ("", 0))

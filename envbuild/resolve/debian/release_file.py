@@ -36,6 +36,7 @@ class ReleaseFile:
         sha256: of the whole file as it came, signature included.
         fields: the one-line fields.
         date: when the archive made it.
+        key_expires: when the last of the keys that signed it expires; None if one never does.
         text: the signed text, of which hashes are read.
     """
 
@@ -43,6 +44,7 @@ class ReleaseFile:
     sha256: str
     fields: Mapping[str, str]
     date: datetime
+    key_expires: datetime | None = None
     text: str = field(repr=False)
 
     def files(self, *names: str) -> dict[str, tuple[str, int]]:
@@ -95,20 +97,26 @@ def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> Rel
         raise _bad_signature(source, data, asked, error) from None
     fields = dict(_FIELD.findall(text))
     return ReleaseFile(
-        source=source, sha256=sha256_bytes(data), fields=fields, date=_time(fields, "Date", source), text=text
+        source=source,
+        sha256=sha256_bytes(data),
+        fields=fields,
+        date=_time(fields, "Date", source),
+        key_expires=_last_expiry(certificates, [signature.certificate for signature in signed.valid_sigs]),
+        text=text,
     )
 
 
-def check_release(release: ReleaseFile, suite: str, *, now: datetime, frozen: bool) -> None:
+def check_release(release: ReleaseFile, suite: str, *, now: datetime, judged: datetime | None) -> None:
     """Check that a release file is the one asked for and still valid.
 
     Args:
         suite: the codename asked for, such as ``bookworm-security``.
-        now: the time to judge by.
-        frozen: a dated snapshot was asked for, so that an expiry in the past is meant.
+        now: the present time.
+        judged: the time at which it, and the key that signed it, must have been valid: the present, or that of a dated
+            snapshot; None if neither is asked (offline, of what was valid when it came).
 
     Raises:
-        IntegrityError: another suite, expired, or from the future.
+        IntegrityError: another suite, expired, signed by a key that has expired, or from the future.
     """
     # Some private archives name only a Suite.
     found = release.fields.get("Codename") or release.fields.get("Suite", "")
@@ -116,18 +124,31 @@ def check_release(release: ReleaseFile, suite: str, *, now: datetime, frozen: bo
         raise IntegrityError(
             f"{release.source}: Codename: expected {suite}, found {found or 'none'}", "check the mirror's address"
         )
-    if release.date > now + _FUTURE:
+    latest = now if judged is None else min(now, judged)
+    if release.date > latest + _FUTURE:
         raise IntegrityError(
-            f"{release.source}: Date: expected a time before {now:%Y-%m-%d %H:%M} UTC, found {release.fields['Date']}",
-            "check this machine's clock",
+            f"{release.source}: Date: expected a time before {latest:%Y-%m-%d %H:%M} UTC, "
+            f"found {release.fields['Date']}",
+            "check this machine's clock" if latest == now else "the mirror has no such snapshot: use another one",
         )
-    if frozen or "Valid-Until" not in release.fields:
+    if judged is None:
         return
-    if (until := _time(release.fields, "Valid-Until", release.source)) < now:
+    if release.key_expires is not None and release.key_expires < judged:
         raise IntegrityError(
-            f"{release.source}: Valid-Until: expected a time after {now:%Y-%m-%d %H:%M} UTC, "
+            f"{release.source}: expected a signature by a key that is valid on {judged:%Y-%m-%d}, "
+            f"found one that expired on {release.key_expires:%Y-%m-%d}",
+            "use another mirror; if the archive has extended the key, a newer envbuild has it, "
+            f"or export {KEYS_VARIABLE}=KEYRING",
+        )
+    if "Valid-Until" not in release.fields:
+        return
+    if (until := _time(release.fields, "Valid-Until", release.source)) < judged:
+        raise IntegrityError(
+            f"{release.source}: Valid-Until: expected a time after {judged:%Y-%m-%d %H:%M} UTC, "
             f"found {until:%Y-%m-%d %H:%M} UTC",
-            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec",
+            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec"
+            if judged == now
+            else "the mirror gives an older state than asked for: use another one, or ask for a time before this",
         )
 
 
@@ -144,6 +165,14 @@ def _time(fields: Mapping[str, str], name: str, source: str) -> datetime:
     except (TypeError, ValueError):
         raise IntegrityError(f"{source}: {name}: expected a date, found {value!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+
+
+def _last_expiry(certificates: Sequence[Cert], signers: Sequence[str]) -> datetime | None:
+    """Return when the last of the certificates that signed expires; None if one never does."""
+    names = {name.lower() for name in signers}
+    found = [certificate.expiration for certificate in certificates if certificate.fingerprint.lower() in names]
+    moments = [moment for moment in found if moment is not None]
+    return max(moments) if moments and len(moments) == len(found) else None
 
 
 def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Exception) -> IntegrityError:

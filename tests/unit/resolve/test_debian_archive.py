@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+import pysequoia
 import pytest
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError
+from envbuild.resolve.debian import release_file
 from envbuild.resolve.debian.archive import FRESH, Access, load_indexes, load_suite
 from envbuild.resolve.debian.http import Reply, get
 from tests.support.archives import BASE, SuiteMaker, keyring, sign, stanza, write
@@ -63,9 +65,9 @@ def maker(root: Path, **changes: object) -> Path:
     return SuiteMaker(**values).write(root)  # type: ignore[arg-type]
 
 
-def load(access: Access, suite: str = "bookworm", *, frozen: bool = False) -> list[str]:
+def load(access: Access, suite: str = "bookworm", *, snapshot: str = "") -> list[str]:
     """Load the suite and return its package names."""
-    found = load_suite("debian", suite, ["http://mirror.invalid/debian"], access, frozen=frozen)
+    found = load_suite("debian", suite, ["http://mirror.invalid/debian"], access, snapshot=snapshot)
     return sorted(name for index in load_indexes(found, "amd64", access) for name in index.names())
 
 
@@ -250,7 +252,49 @@ def test_an_expired_release_file_is_refused_unless_a_snapshot_is_meant(access: A
     message = failure(access)
     assert message.startswith("…/bookworm/InRelease: Valid-Until: expected a time after 2")
     assert message.endswith(" UTC, found 2020-01-08 00:00 UTC")
-    assert load(access, frozen=True) == ["base-files", "libc6"]
+    assert load(access, snapshot="20200105T000000Z") == ["base-files", "libc6"]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "field"),
+    [("20200109T000000Z", "Valid-Until"), ("20191201T000000Z", "Date"), ("20210101T000000Z", "key")],
+)
+def test_a_dated_snapshot_is_of_its_date(
+    access: Access, server: Server, snapshot: str, field: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mirror cannot give an older state for a time, nor a later one; the key was valid at that time."""
+    until = {} if field == "key" else {"Valid-Until": "Wed, 08 Jan 2020 00:00:00 UTC"}
+    maker(server.root, date=LONG_AGO, fields=until)
+    assert load(access, snapshot="20200105T000000Z") == ["base-files", "libc6"]
+    if field == "key":
+        expiry = datetime(2020, 6, 1, tzinfo=timezone.utc)
+        monkeypatch.setattr(release_file, "_last_expiry", lambda certificates, signers: expiry)
+    with pytest.raises(IntegrityError, match=f"{field}.*(expected|expired on 2020-06-01)"):
+        load(access, snapshot=snapshot)
+
+
+def test_a_key_that_expired_after_it_signed_is_refused_as_by_apt(
+    access: Access, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever finds an old key cannot sign for it any more; offline, what was valid when it came is used."""
+    assert load(access)
+    monkeypatch.setattr(
+        release_file, "_last_expiry", lambda certificates, signers: datetime(2020, 1, 1, tzinfo=timezone.utc)
+    )
+    assert "found one that expired on 2020-01-01" in failure(access)
+
+
+def test_the_expiry_of_the_certificate_that_signed_counts(access: Access, server: Server) -> None:
+    """Of several the last; one that never expires is never too old."""
+    data = (server.root / "debian/dists/bookworm/InRelease").read_bytes()
+    assert release_file.read_release(data, "x", access.keyrings).key_expires is None
+    (own,) = pysequoia.Cert.split_bytes(access.keyrings[0].read_bytes())
+    signed = pysequoia.verify(bytes=data, store=lambda keys: [own])
+    assert [signature.certificate.lower() for signature in signed.valid_sigs] == [own.fingerprint.lower()]
+    debian = release_file.trusted_certificates(())
+    names = [certificate.fingerprint.upper() for certificate in debian]
+    assert release_file._last_expiry(debian, names[:2]) == max(c.expiration for c in debian[:2] if c.expiration)
+    assert release_file._last_expiry(debian, ["none"]) is None
 
 
 def test_a_release_file_from_the_future_is_refused(access: Access, server: Server) -> None:
