@@ -105,7 +105,7 @@ class Masks:
         """Replace what differs in every run."""
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
-        if _DIGIT.search(line) is None or len(line) >= _LONGEST:
+        if len(line) >= _LONGEST or _DIGIT.search(line) is None or _MAYBE.search(line) is None:
             return Masked(line, frozenset())
         kinds: set[str] = set()
         lower = line.lower()
@@ -252,6 +252,8 @@ _TABLE = (
 
 _SPACES = re.compile(r" {2,}")
 _DIGIT = re.compile(r"\d|\?")
+_MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
+"""Lines of plain numbers, as tables of data have them, hold nothing to mask."""
 _TOKENS = re.compile(r"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08")
 _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 

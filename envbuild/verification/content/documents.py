@@ -18,10 +18,11 @@ Nested = Callable[[Canonical, str, bytes], None]
 """Opens data in a text."""
 
 JSON = 8 << 20
-"""Bytes of the largest text that is parsed as JSON; a larger one is read by lines."""
-_TEXT = 32 << 20
+"""Bytes of the largest text that is parsed as JSON."""
+_TEXT = 8 << 20
+"""Bytes of the largest text that is read; a million lines take a minute of a CPU, so that more is not worth it."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
-_OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,4}[0-9a-f]{8,40})["']""")
+_OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
 
 
@@ -146,7 +147,7 @@ def _numbered(text: str) -> str:
     if not known:
         return text
     return re.sub(
-        r"(?<![0-9a-z])[a-z]{0,4}[0-9a-f]{8,40}(?![0-9a-z])", lambda found: known.get(found[0], found[0]), text
+        r"(?<![0-9a-z])[a-z]{0,8}[0-9a-f]{8,40}(?![0-9a-z])", lambda found: known.get(found[0], found[0]), text
     )
 
 

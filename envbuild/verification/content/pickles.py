@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from envbuild.record.measurements import kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
 
@@ -189,6 +190,9 @@ class _Walk:
         if node.kind == "list" and values.is_durations(key, node.parts):
             out.leave_out(path, repr(node.parts), "time")
             return
+        if key and kind_of(key) in ("time", "rate", "memory") and _is_scalar(node):
+            out.leave_out(path, repr(node.parts[1].parts[1:]), "time")
+            return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
             out.leave_out(path, repr(node.parts[1].parts[0]), "time")
@@ -219,6 +223,15 @@ def _text_of(value: float) -> str:
     if isinstance(value, int):
         return f"{value:x}"
     return f"{value!r} {struct.pack('>d', value).hex()}" if value != value else repr(value)
+
+
+def _is_scalar(node: Node) -> bool:
+    """Whether an object is one number of NumPy's."""
+    if node.kind != "object" or len(node.parts) != 2 or not all(isinstance(each, Node) for each in node.parts):
+        return False
+    name, arguments = node.parts
+    known = (["numpy.core.multiarray scalar"], ["numpy._core.multiarray scalar"])
+    return name.parts in known and len(arguments.parts) == 2 and isinstance(arguments.parts[1], bytes)
 
 
 def _moment(node: Node) -> float | None:

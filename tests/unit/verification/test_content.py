@@ -252,6 +252,17 @@ def test_sqlite_is_compared_by_its_rows(tmp_path: Path) -> None:
     assert (found.same, found.why.partition(":")[0]) == (False, "t.loss")
 
 
+def test_a_number_of_numpy_is_a_number() -> None:
+    """A time in NumPy's own type is one; any other value in it counts to the last bit."""
+    scalar = b"\x80\x04}\x8c%c%s\x8c\x15numpy.core.multiarray\x8c\x06scalar\x93\x8c\x02f8C\x08%s\x86Rs."
+
+    def pickled(name: bytes, value: float) -> bytes:
+        return scalar % (len(name), name, struct.pack("<d", value))
+
+    assert compared(pickled(b"elapsed", 1.5), pickled(b"elapsed", 2.5)).why == "elapsed differs"
+    assert not compared(pickled(b"loss", 1.5), pickled(b"loss", 2.5)).same
+
+
 def test_pickles_run_nothing(tmp_path: Path) -> None:
     """A pickle that would call a function is read as a structure, and the function is not called."""
 
