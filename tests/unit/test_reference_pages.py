@@ -64,3 +64,13 @@ def _anchors(page: Path) -> set[str]:
         plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
         found.add(re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower()))
     return found
+
+
+def test_the_walks_through_the_code_name_files_that_exist() -> None:
+    """CONTRIBUTING's walks are paths below ``envbuild/``."""
+    root = REFERENCE.parents[1]
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    walks = text.partition("### Five walks")[2].partition("<!--")[0]
+    named = re.findall(r"`([\w/]+\.py)`", walks)
+    assert len(named) > 50
+    assert [name for name in named if not (root / "envbuild" / name).is_file()] == []

@@ -17,7 +17,7 @@ from envbuild.operations.verify import Verification
 from envbuild.record import history
 from envbuild.runs import execute as stage
 from tests.support.traces import make_trace
-from tests.unit.test_verify_channels import Container, verified
+from tests.unit.operations.test_verify_channels import Container, verified
 
 
 @pytest.fixture(autouse=True)
