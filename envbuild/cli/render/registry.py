@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from envbuild.cli.render.events import Line
-from envbuild.core.digest import sha256_bytes
 from envbuild.core.text import human_bytes, plural
 from envbuild.lockfile import model as locks
 from envbuild.operations.inspect import InspectedImage
@@ -93,7 +92,7 @@ def inspected_json(result: InspectedImage) -> dict[str, Any]:
             {"title": layer.title, "size": layer.blob.size, "digest": layer.blob.digest, "diff_id": layer.diff_id}
             for layer in remote.layers
         ],
-        "lock": {"name": lock.name, "digest": sha256_bytes(result.lock_data), "toml": result.lock_data.decode()},
+        "lock": {"name": lock.name, "digest": locks.lock_digest(lock), "toml": result.lock_data.decode()},
         "attached": [
             {"kind": item.kind, "type": item.type, "digest": item.digest, "place": item.place}
             for item in result.attached
