@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envbuild.core.text import human_bytes
+from envbuild.record.compare_outputs import equal_content
 from envbuild.record.model import Output, Tensor
 from envbuild.reports.facts import ABSENT
 from envbuild.reports.values import LETTERS, Run
@@ -90,8 +91,9 @@ def _state(outputs: Sequence[Output | None]) -> tuple[State, str]:
         return "differs", f"only in {letters([letter for letter, _ in there])}"
     if len({output.sha256 for _, output in there}) == 1 and there[0][1].sha256:
         return "same", "equal bytes"
-    if len({output.content for _, output in there}) == 1 and there[0][1].content:
-        return "content", "equal tensors, other bytes" if there[0][1].tensors else "equal content, other bytes"
+    first = there[0][1]
+    if all((first.sha256 and output.sha256 == first.sha256) or equal_content(first, output) for _, output in there):
+        return "content", "equal tensors, other bytes" if first.tensors else "equal content, other bytes"
     return "differs", "differs"
 
 
