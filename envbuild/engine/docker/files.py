@@ -1,10 +1,17 @@
-"""The files of a container whose program has ended, as the engine lists and gives them."""
+"""The files of a container whose program has ended, as the engine lists and gives them.
+
+An engine's list of changes compares the whole image with the container and takes a tenth of a second and more. Where
+the engine keeps a container's own layer in a folder that this process may read, the folder is listed instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import BinaryIO
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.protocol import FileChange
@@ -28,6 +35,13 @@ class EndedFiles:
     def changes(self) -> Mapping[str, FileChange]:
         """List the container's own layer; see ``OwnFiles``."""
         try:
+            driver = self._client.call("GET", f"/containers/{self._identity}/json").get("GraphDriver") or {}
+            upper, lowers = _folders(driver)
+            if upper and self._client.endpoint.scheme == "unix" and Path(upper).is_dir():
+                try:
+                    return layer_changes(upper, lowers)
+                except OSError:  # not all of it is ours to read
+                    pass
             found = self._client.call("GET", f"/containers/{self._identity}/changes")
         except ApiError as error:
             raise engine_refused("list what the program wrote", error.message) from None
@@ -41,3 +55,35 @@ class EndedFiles:
                 yield stream
         except ApiError as error:
             raise engine_refused(f"read {path} in the container", error.message) from None
+
+
+def _folders(driver: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
+    """Return the folder of a container's own layer and those of the layers below; empty for other drivers."""
+    data = driver.get("Data") or {}
+    if driver.get("Name") not in ("overlay", "overlay2") or not data.get("UpperDir") or not data.get("LowerDir"):
+        return "", ()
+    return str(data["UpperDir"]), str(data["LowerDir"]).split(":")
+
+
+def layer_changes(upper: str, lowers: Sequence[str]) -> dict[str, FileChange]:
+    """Return what an overlay's upper folder has, by absolute path; raises ``OSError`` for what cannot be read.
+
+    Args:
+        upper: the container's own layer. A device 0:0 stands for what was removed.
+        lowers: folders of the layers below it.
+    """
+    found: dict[str, FileChange] = {}
+    left = [""]
+    while left:
+        folder = left.pop()
+        for entry in os.scandir(f"{upper}{folder}"):
+            path = f"{folder}/{entry.name}"
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+                found[path] = "deleted"
+                continue
+            below = any(os.path.lexists(f"{lower}{path}") for lower in lowers)
+            found[path] = "changed" if below else "created"
+            if entry.is_dir(follow_symlinks=False):
+                left.append(path)
+    return found

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import pytest
 
+from envbuild.engine.docker import files as layer
 from envbuild.engine.protocol import FileChange, Mount
 from envbuild.errors import EngineError
 from envbuild.runs import outside
@@ -50,11 +51,11 @@ class Files:
         yield data
 
 
-def found(files: Files, folder: Path, wanted: tuple[str, ...] = ()) -> dict[str, tuple[str, int, str | None]]:
+def found(own: Files, folder: Path, wanted: tuple[str, ...] = ()) -> dict[str, tuple[str, int, str | None]]:
     """What is found in a container's own layer."""
     around = Outside(mounts=(), wanted=wanted, kept=folder, targets=("/workspace", "/run/envbuild"))
     around.look_first()
-    around.look_inside(files)
+    around.look_inside(own)
     listed, left_out = around.look_last({})
     assert left_out == ()
     return {each.path: (each.change, each.size, each.sha256) for each in listed}
@@ -67,7 +68,7 @@ def sha(data: bytes) -> str:
 
 def test_files_of_the_container_are_digested(tmp_path: Path) -> None:
     """New and changed files and links, wherever they are; a new folder is read once, the project is not read."""
-    files = Files(
+    own = Files(
         {
             "/tmp/results": None,
             "/tmp/results/w.npy": b"weights",
@@ -80,14 +81,14 @@ def test_files_of_the_container_are_digested(tmp_path: Path) -> None:
         },
         changed=("/tmp", "/opt", "/etc", "/etc/passwd"),
     )
-    assert found(files, tmp_path) == {
+    assert found(own, tmp_path) == {
         "/tmp/results/w.npy": ("created", 7, sha(b"weights")),
         "/tmp/results/deep/x": ("created", 0, sha(b"")),
         "/tmp/last": ("created", 0, sha(b"results/w.npy")),
         "/opt/model.bin": ("created", 5, sha(b"model")),
         "/etc/passwd": ("changed", 7, sha(b"changed")),
     }
-    assert sorted(files.asked) == ["/etc/passwd", "/opt/model.bin", "/tmp/last", "/tmp/results"]
+    assert sorted(own.asked) == ["/etc/passwd", "/opt/model.bin", "/tmp/last", "/tmp/results"]
 
 
 def test_many_files_are_read_at_once_and_folders_of_the_image_are_not(tmp_path: Path) -> None:
@@ -131,9 +132,9 @@ def test_what_programs_leave_is(path: str) -> None:
 
 def test_wanted_outputs_count_and_are_kept(tmp_path: Path) -> None:
     """A path that is named counts though it looks like a cache, and is copied."""
-    files = Files({"/tmp/home": None, "/tmp/torchinductor_x": None, "/tmp/torchinductor_x/k.bin": b"kernel"})
-    assert found(files, tmp_path) == {}
-    assert found(files, tmp_path, wanted=("/tmp/torchinductor_x",)) == {
+    own = Files({"/tmp/home": None, "/tmp/torchinductor_x": None, "/tmp/torchinductor_x/k.bin": b"kernel"})
+    assert found(own, tmp_path) == {}
+    assert found(own, tmp_path, wanted=("/tmp/torchinductor_x",)) == {
         "/tmp/torchinductor_x/k.bin": ("created", 6, sha(b"kernel"))
     }
     assert (tmp_path / "tmp/torchinductor_x/k.bin").read_bytes() == b"kernel"
@@ -216,3 +217,19 @@ def test_the_hook_finds_what_lies_in_memory(tmp_path: Path) -> None:
     (home / "deep/w.bin").unlink()
     memory.keep(str(tmp_path), str(mounts))
     assert json.loads((tmp_path / "memory.json").read_text()) == {"files": [], "left_out": 0}
+
+
+def test_an_overlays_own_layer_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in a layer below is changed, all else is new; what stands for a removed file is no file."""
+    upper, low, lowest = tmp_path / "upper", tmp_path / "low", tmp_path / "lowest"
+    for folder in (upper / "tmp/new", upper / "etc", low / "etc", lowest / "tmp"):
+        folder.mkdir(parents=True)
+    for file in (upper / "tmp/new/w", upper / "etc/passwd", low / "etc/passwd", upper / "etc/issue"):
+        file.write_text("x")
+    (upper / "etc/link").symlink_to("/nowhere")
+    (upper / "etc/issue").chmod(0o604)  # only root may make a device
+    monkeypatch.setattr(layer.stat, "S_ISCHR", lambda mode: mode & 0o777 == 0o604)
+    assert layer.layer_changes(str(upper), [str(low), str(lowest)]) == {
+        "/tmp": "changed", "/tmp/new": "created", "/tmp/new/w": "created", "/etc": "changed",
+        "/etc/passwd": "changed", "/etc/issue": "deleted", "/etc/link": "created",
+    }  # fmt: skip
