@@ -151,10 +151,11 @@ def test_a_user_without_any(base: Path) -> None:
 
 
 def test_a_step_is_shut_in(base: Path, tmp_path: Path) -> None:
-    """No network, a constant name, no more processes than its own, no way to change the kernel's settings."""
+    """No network, a constant name, no more processes than its own, no way to further namespaces, mounts or settings."""
     script = (
         "cd /workspace; cat /proc/sys/kernel/hostname > name; tail -n +3 /proc/net/dev > net; "
         "echo /proc/[0-9]* > pids; "
+        "unshare --user true && exit 8; unshare --mount true && exit 7; mkdir m; mount -t cgroup2 none m && exit 6; "
         "echo core > /proc/sys/kernel/core_pattern && exit 9; env -u OLDPWD PWD=/ > env; ls /dev /sys > dev; true"
     )
     found = {}

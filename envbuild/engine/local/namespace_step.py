@@ -8,7 +8,8 @@ mapped. Descriptor 2 takes lines of JSON: ``{"map": true}`` asks for the mapping
 states that the kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
 whether it left no result. After code 0 the result follows on descriptor 1 as a tar stream. SIGKILL ends all of it.
 
-What the command may do is what Docker lets it by default: the same capabilities, ``/proc/sys`` and its like read-only,
+What the command may do is what Docker lets it by default: the same capabilities, a filter of system calls
+(``syscall_filter.py``; its bytes come with the request), ``/proc/sys`` and its like read-only,
 no network but a loopback device, no device but null, zero, full, random, urandom and tty. It sees no ``/sys``.
 Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7); moby, oci/caps/defaults.go and oci/defaults.go.
 """
@@ -41,6 +42,7 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8,
 _DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _DEATH_SIGNAL, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 24, 38
+_SECCOMP, _FILTER = 22, 2
 _KEPT = (0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 29, 31)
 """Docker's capabilities without CAP_MKNOD: ownership, modes, signals, identities, ports, raw sockets, chroot, audit."""
 _CAPABILITIES_3 = 0x20080522
@@ -90,7 +92,9 @@ def _run(request: dict[str, Any]) -> None:
         _mount(None, "/", None, _REC | _PRIVATE)
         _mount(request["root"], request["root"], None, _BIND)
         _mount(None, request["root"], None, _BIND | _REMOUNT | _NODEV)
-        command = _Command(request["root"], request["command"], request["environment"])
+        command = _Command(
+            request["root"], request["command"], request["environment"], bytes.fromhex(request["filter"])
+        )
         _enter(request["root"])
         for tar in tars:
             _unpack(tar, strict=request["owners"])
@@ -194,7 +198,7 @@ class _Command:
     It exists before the root changes: the kernel gives a user namespace a new ``/proc`` only where an old one is seen.
     """
 
-    def __init__(self, root: str, command: list[str], environment: dict[str, str]) -> None:
+    def __init__(self, root: str, command: list[str], environment: dict[str, str], calls: bytes) -> None:
         self._output, writer = os.pipe()
         self._fault, fault = os.pipe()
         waiting, self._go = os.pipe()
@@ -205,7 +209,7 @@ class _Command:
                 _mount_proc(f"{root}/proc")
                 os.write(fault, b"\n")
                 if os.read(waiting, 1):
-                    _become(writer)
+                    _become(writer, calls)
                     os.execve(command[0], command, environment)  # noqa: S606 - the step's command
             except _RefusedError as refused:
                 os.write(fault, json.dumps(refused.args).encode() + b"\n")
@@ -246,8 +250,8 @@ def _mount_proc(place: str) -> None:
             _mount("/dev/null", path, None, _BIND)
 
 
-def _become(writer: int) -> None:
-    """Turn the child into what the command may be."""
+def _become(writer: int, calls: bytes) -> None:
+    """Turn the child into what the command may be; ``calls`` is the filter of its system calls."""
     _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     os.setsid()
     null = os.open("/dev/null", os.O_RDONLY)
@@ -265,6 +269,9 @@ def _become(writer: int) -> None:
     for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
         signal.signal(signal_number, signal.SIG_DFL)
     os.chdir("/")
+    code = ctypes.create_string_buffer(calls, len(calls))
+    filtered = struct.pack("@HP", len(calls) // 8, ctypes.addressof(code))
+    _call("filter system calls", _LIBC.prctl, _SECCOMP, _FILTER, filtered, 0, 0)
 
 
 def _pack(result: str, stream: Any) -> None:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from envbuild.engine.cancel import ended_early
+from envbuild.engine.local import syscall_filter
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
 
@@ -69,6 +70,7 @@ class NamespaceSteps:
                 "tars": [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None],
                 "root": str(root),
                 "command": step.command,
+                "filter": syscall_filter.program(os.uname().machine).hex(),
                 "environment": {**_ENVIRONMENT, **step.environment},
                 "result": step.result,
                 "owners": step.result == "/",
