@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
+_COMMANDS = frozenset(
+    ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
+)
+"""Programs whose output is another one each time, by their first words."""
+_SHELL_RANDOM = "$RANDOM"
+_STARTING = frozenset(("run", "Popen", "call", "check_call", "check_output", "system", "popen", "getoutput"))
+_PATHS = re.compile(
+    r"/dev/u?random|/proc/sys/kernel/random/\w+|/proc/(?:self|\d+)/(?:stat|status|statm|maps|sched|io)\b"
+    r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
+)
+"""Files that have another content in each run."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
@@ -25,6 +37,7 @@ class Call:
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
         use: what becomes of its value.
+        made: the line that made the set which is gone through; 0 if that is the same one.
     """
 
     name: str
@@ -32,17 +45,23 @@ class Call:
     bare: bool = False
     ordered: bool = False
     use: Use = ""
+    made: int = 0
 
 
 def calls(source: str) -> tuple[Call, ...]:
-    """Return all calls of a source in the order of their lines; none if it is no Python of this version."""
+    """Return all calls of a source in the order of their lines; none if it is no Python of this version.
+
+    Beside calls: attributes of files' status (``.st_ino``), files of the kernel that a text names (``/dev/urandom``),
+    programs that a shell or a list starts (``$ date``), and the calls of programs given as a text to ``python -c``.
+    """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
     names = _imported(tree)
     try:
-        found = [*_calls(tree, names, Uses(tree), ordered=False), *_sets_in_order(tree)]
+        uses = Uses(tree)
+        found = [*_calls(tree, names, uses, ordered=False), *_sets_in_order(tree), *_beside(tree, uses)]
         return tuple(sorted(found, key=lambda call: call.line))
     except RecursionError:
         return ()
@@ -72,6 +91,51 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
         yield from _calls(child, names, uses, ordered=ordered)
 
 
+def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
+    """Yield what gives other values in each run and is no call of Python."""
+    documented = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("st_") and isinstance(node.ctx, ast.Load):
+            yield Call(name=f".{node.attr}", line=node.lineno, use=uses.of(node))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
+            for path in _PATHS.findall(node.value):
+                yield Call(name=re.sub(r"/proc/\d+/", "/proc/self/", path), line=node.lineno, use=uses.of(node))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            if name in _STARTING:
+                yield from (Call(name=f"$ {each}", line=node.lineno) for each in _started(node.args[0]))
+            yield from _given_as_text(node, name)
+
+
+def _started(argument: ast.expr) -> Iterator[str]:
+    """Yield the known programs in a command line, which is a text for a shell or a list of words."""
+    words = [
+        node.value for node in ast.walk(argument) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    lists = isinstance(argument, ast.List | ast.Tuple)
+    shell = not lists or words[:1] in (["sh"], ["bash"], ["/bin/sh"], ["/bin/bash"])
+    lines = words if shell else [" ".join(words)]
+    for line in lines:
+        parts = re.split(r"[|;&`()]|\$\(", line) if shell else [line]
+        for part in parts:
+            command = part.strip().rpartition("/")[2] if not part.strip().count(" ") else part.strip()
+            yield from (each for each in sorted(_COMMANDS) if f"{command} ".startswith(f"{each} "))
+        if shell and _SHELL_RANDOM in line:
+            yield _SHELL_RANDOM
+
+
+def _given_as_text(node: ast.Call, name: str) -> Iterator[Call]:
+    """Yield the calls of a program that stands in the source as a text: ``python -c``, ``exec``."""
+    texts = [node.args[0]] if name in ("exec", "eval") else []
+    for each in ast.walk(node) if name in _STARTING else ():
+        if isinstance(each, ast.List | ast.Tuple):
+            pairs = zip(each.elts, each.elts[1:], strict=False)
+            texts += [b for a, b in pairs if isinstance(a, ast.Constant) and a.value == "-c"]
+    for text in texts:
+        if isinstance(text, ast.Constant) and isinstance(text.value, str):
+            yield from (replace(call, line=text.lineno + call.line - 1) for call in calls(text.value))
+
+
 def _maintains_order(call: ast.Call) -> bool:
     return any(
         word.arg == "maintain_order" and isinstance(word.value, ast.Constant) and word.value.value is True
@@ -82,9 +146,9 @@ def _maintains_order(call: ast.Call) -> bool:
 def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
     """Yield where a program goes through a set, as far as one file shows that it is one."""
     named = {
-        target.id
+        target.id: node.value.lineno
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_set(node.value, set())
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and _is_set(node.value, ())
         for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
         if isinstance(target, ast.Name)
     }
@@ -95,7 +159,10 @@ def _sets_in_order(tree: ast.Module) -> Iterator[Call]:
             sources = [node.iter]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _IN_ORDER:
             sources = node.args
-        yield from (Call(name=SET, line=source.lineno) for source in sources if _is_set(source, named))
+        for source in sources:
+            if _is_set(source, named):
+                made = named.get(source.id, 0) if isinstance(source, ast.Name) else 0
+                yield Call(name=SET, line=source.lineno, made=made)
 
 
 def _without_order(node: ast.AST) -> Iterator[ast.comprehension]:
@@ -108,7 +175,7 @@ def _without_order(node: ast.AST) -> Iterator[ast.comprehension]:
                 yield from given.generators
 
 
-def _is_set(node: ast.expr, named: set[str]) -> bool:
+def _is_set(node: ast.expr, named: Collection[str]) -> bool:
     if isinstance(node, ast.Set | ast.SetComp):
         return True
     if isinstance(node, ast.Name):

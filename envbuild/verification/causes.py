@@ -14,6 +14,7 @@ from functools import cache
 from shlex import quote
 from typing import Any
 
+import msgspec
 from msgspec import UNSET
 
 from envbuild.core import package_data
@@ -36,6 +37,8 @@ _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && env
 _SHOWN = 3
 """Lines that are named of one call."""
 
+_CONSEQUENCE = 24
+"""Weight of what follows from another cause, in case that no other is found."""
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
@@ -102,7 +105,13 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *_of_operations(evidence),
         *_of_the_lock(evidence),
     ]
-    return tuple(sorted(causes, key=lambda cause: -cause.weight))
+    return tuple(sorted(map(_demoted, causes), key=lambda cause: -cause.weight))
+
+
+def _demoted(cause: Finding) -> Finding:
+    """Lower what is known to follow from another cause: runs that began alike have other seeds at their end."""
+    follows = cause.area in ("seeds", "switches") and "(at exit)" in cause.what
+    return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
 
 
 def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
@@ -183,16 +192,20 @@ def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:
 def _of_sources(evidence: Evidence) -> Iterator[Finding]:
     """Yield calls whose outcome no seed and no switch decides."""
     found: dict[tuple[str, Use], list[str]] = {}
+    alone = len(evidence.sources or {}) == 1
     rows: dict[tuple[str, Use], Mapping[str, Any]] = {}
     for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            # What is printed and nothing else makes no parameter another one.
-            if row is not None and not (call.use == "printed" and evidence.divergence is not None):
+            # What is printed and nothing else makes no parameter another one; a name may be read by another module.
+            idle = call.use == "waited" or (call.use == "unused" and alone)
+            if row is not None and not idle and not (call.use == "printed" and evidence.divergence is not None):
                 key = (call.name, call.use if row["kind"] in ("time", "identity") else "")
                 rows[key] = row
-                found.setdefault(key, []).append(f"{path}:{call.line}")
-    facts = list(_facts(evidence))
+                found.setdefault(key, []).append(
+                    f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
+                )
+    facts, causes, names = list(_facts(evidence)), list[Finding](), list[str]()
     for (name, use), row in rows.items():
         where = ", ".join(found[name, use][:_SHOWN]) + (" …" if len(found[name, use]) > _SHOWN else "")
         called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
@@ -201,7 +214,23 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
             weight = _sharpened(row["kind"], weight, facts)
-        yield Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+        causes.append(
+            Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+        )
+        names.append(called)
+    yield from _merged(causes, names)
+
+
+def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding]:
+    """Yield causes, those on the same lines as one: which of them it is, nobody can tell from the lines."""
+    by_place: dict[str, list[int]] = {}
+    for number in sorted(range(len(causes)), key=lambda number: -causes[number].weight):
+        by_place.setdefault(causes[number].where, []).append(number)
+    for first, *others in by_place.values():
+        cause = causes[first]
+        beside = [names[number] for number in others if names[number] != names[first]]
+        what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
+        yield msgspec.structs.replace(cause, what=what)
 
 
 def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
@@ -282,7 +311,7 @@ def _row(call: Call) -> Mapping[str, Any] | None:
     """Return what is known of a call that seeds do not reach."""
     for row in _rows():
         name = row["call"]
-        named = call.name.startswith(name) if name.endswith(".") else call.name == name
+        named = call.name.startswith(name) if name.endswith(".") or row.get("prefix") else call.name == name
         if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
             return row
     return None

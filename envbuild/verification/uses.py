@@ -9,7 +9,7 @@ import ast
 from collections.abc import Mapping
 from typing import Literal
 
-Use = Literal["", "printed", "seed"]
+Use = Literal["", "printed", "seed", "waited", "unused"]
 
 _SEEDING = frozenset(
     [
@@ -23,7 +23,9 @@ _PRINTING = frozenset(
     ["print", "debug", "info", "warning", "error", "log", "write", "set_postfix", "set_description", "strftime"]
 )
 """Functions, by the last part of their name, whose arguments are shown to somebody."""
-_THROUGH = frozenset(("round", "int", "float", "str", "abs", "max", "min", "format", "repr", "timedelta"))
+_WAITING = frozenset(("sleep",))
+"""Functions, by the last part of their name, that wait as long as their argument says."""
+_THROUGH = frozenset(("round", "int", "float", "str", "abs", "max", "min", "format", "repr", "timedelta", "from_bytes"))
 """Functions that give what they got in another form."""
 _SAME = (
     ast.BinOp, ast.UnaryOp, ast.FormattedValue, ast.Tuple, ast.List, ast.Dict, ast.keyword, ast.Attribute,
@@ -43,11 +45,25 @@ class Uses:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self._loads.setdefault(node.id, []).append(node)
 
-    def of(self, call: ast.Call) -> Use:
-        """Return what becomes of the value of a call: empty unless it is printed only or a seed."""
-        if self._seeds(call, set()):
+    def of(self, value: ast.expr) -> Use:
+        """Return what becomes of a value: empty for anything that is not one of these alone."""
+        if self._seeds(value, set()):
             return "seed"
-        return "printed" if self._only_printed(call, set()) else ""
+        if self._goes_to(_PRINTING, value, set(), texts=True):
+            return "printed"
+        if self._goes_to(_WAITING, value, set(), texts=False):
+            return "waited"
+        return "unused" if self._unused(value) else ""
+
+    def _unused(self, value: ast.expr) -> bool:
+        """Whether a value is bound to a local name that nothing reads, and made by calls on the way."""
+        parent: ast.AST | None = value
+        while parent is not None and not isinstance(parent, ast.stmt):
+            if isinstance(parent, ast.NamedExpr | ast.Lambda | ast.comprehension):
+                return False
+            parent = self._parents.get(parent)
+        names = _bound(parent, set()) if isinstance(parent, ast.Assign) else []
+        return bool(names) and not any(self._loads_of(name) for name in names)
 
     def _seeds(self, node: ast.AST, seen: set[str]) -> bool:
         """Whether a value reaches a seed, through names of the file too."""
@@ -58,16 +74,16 @@ class Uses:
             child, parent = parent, self._parents.get(parent)
         return any(self._seeds(load, seen | {name}) for name in _bound(parent, seen) for load in self._loads_of(name))
 
-    def _only_printed(self, node: ast.AST, seen: set[str]) -> bool:
-        """Whether a value is reported and does nothing else."""
+    def _goes_to(self, functions: frozenset[str], node: ast.AST, seen: set[str], *, texts: bool) -> bool:
+        """Whether a value is given to functions, or becomes part of a text where ``texts`` says so, and no more."""
         child, parent = node, self._parents.get(node)
         while parent is not None and not isinstance(parent, ast.stmt):
             if isinstance(parent, ast.JoinedStr):
-                return True
+                return texts
             if isinstance(parent, ast.Call):
                 if child is parent.func:
                     pass  # a method of it: (a - b).total_seconds()
-                elif _last(parent) in _PRINTING:
+                elif _last(parent) in functions:
                     return True
                 elif _last(parent) not in _THROUGH:
                     return False
@@ -75,7 +91,7 @@ class Uses:
                 return False
             child, parent = parent, self._parents.get(parent)
         loads = [(load, name) for name in _bound(parent, seen) for load in self._loads_of(name)]
-        return bool(loads) and all(self._only_printed(load, seen | {name}) for load, name in loads)
+        return bool(loads) and all(self._goes_to(functions, load, seen | {name}, texts=texts) for load, name in loads)
 
     def _loads_of(self, name: str) -> list[ast.Name]:
         return self._loads.get(name, [])
