@@ -275,7 +275,10 @@ def _refute(
     kept = divergence.keep_outputs(session, verdict)
     ended_well = all(session.runs[index].ended_well for index in verdict.pair)
     if options.diagnose and ended_well and not options.in_place and session.plan.request.controls:
-        evidence, more = divergence.with_values(session, evidence, options.values, engine, events)
+        evidence, tried = divergence.with_experiments(session, evidence, engine, events)
+        notes = [*notes, *tried]
+        values = 0 if "listings" in evidence.proven else options.values  # runs of one order are equal
+        evidence, more = divergence.with_values(session, evidence, values, engine, events)
         evidence, others = divergence.with_diagnosis(session, evidence, engine, events)
         notes = [*notes, *more, *others]
     return replace(

@@ -19,6 +19,7 @@ from msgspec import UNSET
 
 from envbuild.core import package_data
 from envbuild.difference.finding import Finding
+from envbuild.lockfile.layout import WORKSPACE
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
 from envbuild.record.processes import ProcessRecord
@@ -37,8 +38,19 @@ _LEVEL = "set determinism: {level: ops} in spec.yaml, then: envbuild lock && env
 _SHOWN = 3
 """Lines that are named of one call."""
 
+_LIKELY_USED = 30
+"""A proven cause below this weight stands after others of its suspect: it is a weak one, such as a printed time."""
+_SUSPICIOUS = 40
+"""A cause of this weight makes experiments needless that no call in the sources suggests."""
 _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
+_PROVEN, _BESIDE_PROVEN, _REFUTED = 97, 30, 18
+"""Weights of a cause whose fixing made runs equal, and at most of all others then; of one whose fixing did not."""
+_FIXED = {
+    "listings": "folders are listed in the same order",
+    "entropy": "the system's entropy is fixed",
+    "clock": "the clock is fixed",
+}
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
@@ -80,6 +92,8 @@ class Evidence:
         found: causes that others found, such as differences between the records.
         operations: the table of operations that differ from run to run.
         in_place: the runs shared the project's folder.
+        proven: suspects whose fixing made runs equal: ``listings``, ``entropy``, ``clock``.
+        refuted: suspects whose fixing left runs different.
     """
 
     a: Record
@@ -92,6 +106,8 @@ class Evidence:
     found: Sequence[Finding] = ()
     operations: Sequence[Operation] = ()
     in_place: bool = False
+    proven: Sequence[str] = ()
+    refuted: Sequence[str] = ()
 
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
@@ -105,13 +121,79 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *_of_operations(evidence),
         *_of_the_lock(evidence),
     ]
-    return tuple(sorted(map(_demoted, causes), key=lambda cause: -cause.weight))
+    causes = [*_of_experiments(evidence, causes), *map(_demoted, causes)]
+    if evidence.proven:
+        causes = [
+            each
+            if each.weight >= _PROVEN - 1 or each.weight <= _BESIDE_PROVEN
+            else msgspec.structs.replace(each, weight=_BESIDE_PROVEN)
+            for each in causes
+        ]
+    return tuple(sorted(causes, key=lambda cause: -cause.weight))
+
+
+def _of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what was proven and has no line of the project's among the causes."""
+    if "listings" in evidence.proven:
+        yield from _of_listings(evidence)
+    elif evidence.proven and not any(each.weight >= _PROVEN - 1 for each in causes):
+        things = {
+            "entropy": "the system's entropy, which no seed reaches",
+            "clock": "the time, which is never the same",
+        }
+        what = " and ".join(things[name] for name in evidence.proven)
+        yield Finding(
+            area="entropy",
+            weight=_PROVEN,
+            what=f"the program, or a package that it uses, takes values from {what}; {_proof(evidence.proven)}",
+            attempt="look for a seed among the options of the packages",
+        )
+
+
+def _of_listings(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the lines that listed folders in a varied order, those that sort what they get left out."""
+    harmless = {
+        f"{path}:{call.line}"
+        for path, source in (evidence.sources or {}).items()
+        for call in calls(source)
+        if call.ordered
+    }
+    said = set()
+    for process in (*evidence.a.processes, *evidence.b.processes):
+        for listing in process.listings or ():
+            place = f"{listing.file.removeprefix(WORKSPACE + '/')}:{listing.line}"
+            if place in said or place in harmless or listing.module == "shutil":
+                continue
+            said.add(place)
+            by = f" (by {listing.module})" if "." in listing.module else ""
+            yield Finding(
+                area="sources",
+                weight=_PROVEN,
+                what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
+                f"and the result depends on it; {_proof(('listings',))}",
+                where=place,
+                attempt=f"sorted({listing.call}(…))",
+            )
 
 
 def _demoted(cause: Finding) -> Finding:
     """Lower what is known to follow from another cause: runs that began alike have other seeds at their end."""
     follows = cause.area in ("seeds", "switches") and "(at exit)" in cause.what
     return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
+
+
+def suspects(evidence: Evidence, causes: Sequence[Finding]) -> tuple[str, ...]:
+    """Return what experiments may prove, the likeliest first: suspects that the sources call, else all."""
+    found: dict[str, int] = {}
+    for source in (evidence.sources or {}).values():
+        for call in calls(source):
+            row = _row(call)
+            if row is not None and "fixed" in row and call.use not in ("waited", "unused"):
+                weight = _WEIGHTS["numbers"] if call.use == "seed" else _WEIGHTS[row["kind"]]
+                found[row["fixed"]] = max(found.get(row["fixed"], 0), weight - 20 * (call.use == "printed"))
+    if not found and not (causes and causes[0].weight >= _SUSPICIOUS):
+        return ("entropy", "clock")
+    return tuple(sorted(found, key=lambda name: -found[name]))
 
 
 def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
@@ -214,6 +296,7 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
             weight = _sharpened(row["kind"], weight, facts)
+        weight, why = _tried(evidence, row, weight, why)
         causes.append(
             Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
         )
@@ -231,6 +314,21 @@ def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding
         beside = [names[number] for number in others if names[number] != names[first]]
         what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
         yield msgspec.structs.replace(cause, what=what)
+
+
+def _tried(evidence: Evidence, row: Mapping[str, Any], weight: int, why: str) -> tuple[int, str]:
+    """Return weight and sentence of a cause in the light of the experiments that were made."""
+    suspect = row.get("fixed")
+    if suspect in evidence.proven:
+        return _PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
+    # A file may be read by a program that is no Python, which no experiment reaches.
+    if suspect in evidence.refuted and not row["call"].startswith("/"):
+        return min(weight, _REFUTED), why
+    return weight, why
+
+
+def _proof(proven: Sequence[str]) -> str:
+    return f"proven: runs are equal when {' and '.join(_FIXED[name] for name in proven)}"
 
 
 def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:

@@ -46,6 +46,10 @@ def start() -> None:
         from .frameworks import for_libc
 
         process.guarded("libc", lambda: for_libc.set_up(process))
+    if os.environ.get("ENVBUILD_FIX"):
+        from . import fix
+
+        process.guarded("fix", lambda: fix.begin(process), vital=False)
     if variation:
         process.guarded("vary", lambda: vary.begin(process, variation), vital=False)
     if os.environ.get("ENVBUILD_DIAGNOSE") == "1":

@@ -46,7 +46,11 @@ def evidence(**changes: Any) -> Evidence:
         ("start = time.time()\nwhile True:\n    if clock() - start > 5: break", ""),
         ("start = time.time()\nprint(start)\nrate = start", ""),
         ("time.time()", ""),
-        ("x = time.time()", ""),
+        ("x = time.time()", "unused"),
+        ("x = f([time.time()]).clone()\ndel x", "unused"),
+        ("x = time.time()\ny = x", ""),
+        ("time.sleep(time.time() % 1 / 5)", "waited"),
+        ("x = int.from_bytes(time.time())\nsleep(x)", "waited"),
         ("x.y = time.time()", ""),
         ("random.seed(time.time())", "seed"),
         ("np.random.default_rng(int(time.time()) if a else 1)", "seed"),
@@ -55,7 +59,7 @@ def evidence(**changes: Any) -> Evidence:
     ],
 )
 def test_what_becomes_of_a_value(source: str, use: str) -> None:
-    """Printed and nothing else, a seed whatever else, or anything."""
+    """Printed, slept or bound and nothing else, a seed whatever else, or anything."""
     tree = ast.parse(source)
     call, *_ = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and ast.unparse(n) == "time.time()")
     assert Uses(tree).of(call) == use
