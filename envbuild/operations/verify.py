@@ -43,6 +43,7 @@ class VerifyOptions:
         sign: an SSH key to sign the attestation with.
         diagnose: where runs differ, run again to find out more.
         cost: measure switches instead.
+        attest: write an attestation where something is proved.
         strict: vary between runs all that no result may depend on, also what costs time.
     """
 
@@ -55,6 +56,7 @@ class VerifyOptions:
     diagnose: bool = True
     cost: bool = False
     strict: bool = False
+    attest: bool = True
 
     def check(self) -> None:
         """Raise ``UsageError`` if options are out of range or exclude each other; nothing need be ready for that."""
@@ -244,7 +246,7 @@ def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verifi
     from envbuild.runs.repeat import forget_values
 
     request, path = session.plan.request, None
-    if verdict.compared and request.controls:
+    if verdict.compared and request.controls and options.attest:
         path = attest(request, session.runs, verdict, options.sign, variations(session.plan))
     forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     signed = path is not None and options.sign is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.operations.self_test import CHANNELS
 from tests.support.cli import Done, Project, finish
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -54,6 +55,16 @@ threads = [threading.Thread(target=work, args=(number,)) for number in range(32)
 for thread in threads: thread.start()
 for thread in threads: thread.join()
 open("order.txt", "w").write(str(found))
+"""
+UNSORTED = """\
+import glob, os
+os.makedirs('shards')
+for n in range(9):
+    open(f'shards/{n}', 'w').write(str(n / 7))
+total = 0.0
+for path in glob.glob('shards/*'):
+    total = total * 1.5 + float(open(path).read())
+open('sum', 'w').write(repr(total))
 """
 STAMP = """\
 import datetime
@@ -304,3 +315,37 @@ def test_it_is_signed(project: Project, tmp_path: Path) -> None:
     signature = project.folder / "pylock.clitest.verified.json.sig"
     assert subprocess.run([*command, signature], input=data, capture_output=True, check=False).returncode == 0
     assert "signed    Good" in project.must("verify", "--check", "--signers", "signers").out
+
+
+def test_the_checker_is_checked(project: Project) -> None:
+    """A bit in each channel is seen, and nothing else; no proof and no record stays."""
+    done = project.must("verify", "--self-test", "--json")
+    assert {each["name"]: each["seen"] for each in done.json["channels"]} == dict.fromkeys(CHANNELS, True)
+    assert records(project) == []
+    assert not (project.folder / "pylock.clitest.verified.json").exists()
+
+
+def test_an_order_of_listings_is_no_luck(project: Project) -> None:
+    """A sum over an unsorted listing differs between runs; the line is proven to be the cause."""
+    project.write("t.py", UNSORTED)
+    done = project("verify", "--json", "t.py")
+    assert done.code == 16, done.err
+    first = done.json["causes"][0]
+    assert first["where"] == "t.py:6"
+    assert "glob.glob() lists shards" in first["what"]
+    assert "proven: runs are equal when folders are listed in the same order" in first["what"]
+    project.write("t.py", UNSORTED.replace("glob.glob('shards/*')", "sorted(glob.glob('shards/*'))"))
+    proof = project.must("verify", "--json", "t.py").json
+    assert proof["varied"][0] == "order of directory listings"
+
+
+def test_a_cause_is_proven(project: Project) -> None:
+    """The clock, not the entropy that is only slept, decides; fixing it makes runs equal."""
+    project.write(
+        "t.py",
+        "import os, time\ntime.sleep(os.urandom(1)[0] / 2550)\nbegin = time.monotonic()\n"
+        "open('w', 'w').write(repr(0.5 ** (time.monotonic() - begin)))\n",
+    )
+    first = project("verify", "--json", "-n", "2", "t.py").json["causes"][0]
+    assert first["what"].startswith("time.monotonic()")
+    assert first["what"].endswith("proven: runs are equal when the clock is fixed")

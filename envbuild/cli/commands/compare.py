@@ -70,6 +70,10 @@ def verify(
     sign: Annotated[
         Path | None, typer.Option("--sign", metavar="KEY", help="Sign the attestation with an SSH key.")
     ] = None,
+    self_test: Annotated[
+        bool,
+        typer.Option("--self-test", help="Plant a difference of one bit in each channel, and see whether it is seen."),
+    ] = False,
     check: Annotated[bool, typer.Option("--check", help="Ask whether the last attestation still holds.")] = False,
     signers: Annotated[
         Path | None,
@@ -104,6 +108,10 @@ def verify(
         if cost or sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
         return _check_attestation(tuple(command or ()), lock, signers, strict, console)
+    if self_test and (command or cost or sign):
+        raise UsageError(
+            "--self-test has a program of its own and proves nothing about yours", "envbuild verify --self-test"
+        )
     if signers is not None:
         raise UsageError("--signers goes with --check", "sign with: --sign KEY")
     from envbuild.cli.commands.program import run_options
@@ -120,10 +128,14 @@ def verify(
         strict=strict,
     )
     options.check()
+    if self_test:
+        command = ["python"]
     shared = run_options(
         "verify", command, lock=lock, environment=environment, mounts=mount, network=network, memory=memory,
         controls=controls, gpus=gpus, allow=allow, offline=offline, outputs=output, timeout=timeout,
     )  # fmt: skip
+    if self_test:
+        return _self_test(shared, console)
     return _measure(shared, options, console) if cost else _verify(shared, options, console)
 
 
@@ -144,6 +156,23 @@ def _check_attestation(
         console.line(label, *columns)
     console.result({"fresh": True, "signer": found.signer, "attestation": found.path.name, "reasons": []})
     return 0
+
+
+def _self_test(shared: RunOptions, console: Console) -> int:
+    """Check the checker; returns 0 if every plant was seen, else 16."""
+    from envbuild.operations.run import prefer_guard_error, prepare
+    from envbuild.operations.self_test import self_test
+
+    prepared = prepare(shared, Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True))
+    with prefer_guard_error(prepared.request.lock, shared, prepared.engine):
+        found = self_test(prepared.request, prepared.engine, console)
+    for each in found:
+        console.line(each.name, "seen" if each.seen else "NOT SEEN", each.said)
+    console.result(
+        {"channels": [{"name": each.name, "seen": each.seen, "said": each.said} for each in found]}
+        | {"seen": all(each.seen for each in found)}
+    )
+    return 0 if all(each.seen for each in found) else NotReproducibleError.exit_code
 
 
 def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int:

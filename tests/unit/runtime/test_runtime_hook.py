@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import random
 from pathlib import Path
@@ -649,3 +650,39 @@ def test_controls_off(tree: Tree) -> None:
     assert json.loads((tree.run / "verdict.json").read_text())["controls"] is False
     wrong = tree.execute("-c", text, variables={**off, "OMP_NUM_THREADS": "8"}, marked=False, check=False)
     assert wrong.returncode == 78
+
+
+FIXED = """
+import datetime, os, random, secrets, threading, time, uuid
+open("x", "w").close()
+found = [os.urandom(3).hex(), secrets.token_hex(3), str(uuid.uuid4()), random.SystemRandom().random(), random.Random()
+         .random(), open("/dev/urandom", "rb").read(2).hex(), open("/proc/sys/kernel/random/uuid").read()]
+random.seed(); found.append(random.random())
+thread = threading.Thread(target=lambda: found.append(os.urandom(2).hex())); thread.start(); thread.join()
+times = [time.time(), time.monotonic(), time.perf_counter_ns(), time.process_time(), time.strftime("%c"),
+         str(datetime.datetime.now()), str(datetime.datetime.now(datetime.timezone.utc)), 
+         time.ctime(), uuid.uuid1().time]
+threading.Event().wait(0.02)
+begin = time.time(); time.sleep(0.25); took = time.time() - begin
+assert isinstance(datetime.datetime.now(), datetime.datetime), took
+print([found, times, took])
+"""
+
+
+def test_a_suspect_is_fixed(tree: Tree) -> None:
+    """Entropy or the clock, each alone, give the same in all runs; only both make all the same."""
+    path = script(tree, FIXED)
+
+    def outputs(fixed: str) -> list[list[object]]:
+        runs = [tree.execute(path, variables={"ENVBUILD_FIX": fixed}).stdout for _ in range(2)]
+        return [ast.literal_eval(text) for text in runs]
+
+    first, second = outputs("entropy@60")
+    assert first[0] == second[0]
+    assert first[1] != second[1]
+    first, second = outputs("clock")
+    assert first[0] != second[0]
+    assert first[1:] == second[1:]
+    assert 0.25 <= first[2] < 0.26  # type: ignore[operator]
+    first, second = outputs("entropy,clock@60")
+    assert first == second
