@@ -660,7 +660,7 @@ found = [os.urandom(3).hex(), secrets.token_hex(3), str(uuid.uuid4()), random.Sy
 random.seed(); found.append(random.random())
 thread = threading.Thread(target=lambda: found.append(os.urandom(2).hex())); thread.start(); thread.join()
 times = [time.time(), time.monotonic(), time.perf_counter_ns(), time.process_time(), time.strftime("%c"),
-         str(datetime.datetime.now()), str(datetime.datetime.now(datetime.timezone.utc)), 
+         str(datetime.datetime.now()), str(datetime.datetime.now(datetime.timezone.utc)),
          time.ctime(), uuid.uuid1().time]
 threading.Event().wait(0.02)
 begin = time.time(); time.sleep(0.25); took = time.time() - begin
