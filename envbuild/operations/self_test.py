@@ -1,6 +1,6 @@
 """The checker checked: a difference of one bit is planted in each channel, and ``verify`` must see each.
 
-The program is envbuild's own (``data/self_test.py``); the image, the engine and all of ``verify`` are those of the
+The program is envbuild's own (``self_test_program``); the image, the engine and all of ``verify`` are those of the
 project. Nothing is attested, and the records of these runs are removed.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.core import package_data
 from envbuild.errors import UsageError
+from envbuild.operations import self_test_program
 from envbuild.operations.events import Silent
 from envbuild.operations.verify import Verification, VerifyOptions, verify
 
@@ -65,7 +66,7 @@ def self_test(request: RunRequest, engine: RunEngine, events: Events) -> tuple[C
             "the self-test writes files in copies of the project, and run: {workspace: ro} makes them read-only",
             "test with another project on this machine",
         )
-    source = package_data.data("self_test.py").decode()
+    source = Path(self_test_program.__file__).read_text(encoding="utf-8")
     found = []
     with events.phase("self-test", total=len(CHANNELS), unit="channels") as advance:
         for name in CHANNELS:

@@ -63,10 +63,16 @@ def trace() -> None:
     writer.frame(b"E")
 
 
-Path("self-test.bin").write_bytes(flipped("file"))
-tensors(Path("self-test.safetensors"))
-Path("/tmp/self-test.bin").write_bytes(flipped("outside"))  # noqa: S108 - in a container of its own
-trace()
-subprocess.run([sys.executable, "-c", CHILD, str(planted("worker"))], check=True)
-print(f"accuracy {7062 ^ planted('stdout')}")
-print(f"loss {3118 ^ planted('stderr')}", file=sys.stderr)
+def main() -> None:
+    """Leave a result in each channel."""
+    Path("self-test.bin").write_bytes(flipped("file"))
+    tensors(Path("self-test.safetensors"))
+    Path("/tmp/self-test.bin").write_bytes(flipped("outside"))  # noqa: S108 - in a container of its own
+    trace()
+    subprocess.run([sys.executable, "-c", CHILD, str(planted("worker"))], check=True)
+    print(f"accuracy {7062 ^ planted('stdout')}")
+    print(f"loss {3118 ^ planted('stderr')}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
