@@ -1,6 +1,6 @@
 """The checker checked: a difference of one bit is planted in each channel, and ``verify`` must see each.
 
-The program is envbuild's own (``self_test_program``); the image, the engine and all of ``verify`` are those of the
+The program is envbuild's own (``runs.self_test_program``); the image, the engine and all of ``verify`` are those of the
 project. Nothing is attested, and the records of these runs are removed.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbuild.errors import UsageError
-from envbuild.operations import self_test_program
 from envbuild.operations.events import Silent
 from envbuild.operations.verify import Verification, VerifyOptions, verify
+from envbuild.runs import self_test_program
 
 if TYPE_CHECKING:
     from envbuild.operations.events import Events

@@ -250,7 +250,7 @@ def test_rounding_is_told_from_other_numbers(ulps: int | None, distance: float |
         ("import numpy as np\nnp.random.seed()", Call(name="numpy.random.seed", line=2, bare=True)),
         ("import numpy as np\nnp.random.seed(None)", Call(name="numpy.random.seed", line=2, bare=True)),
         ("import numpy as np\nnp.random.seed(1)", Call(name="numpy.random.seed", line=2)),
-        ("from os import urandom as u\nx = [u(3)]", Call(name="os.urandom", line=2)),
+        ("from os import urandom as u\nx = [u(3)]\nf(x)", Call(name="os.urandom", line=2)),
         ("import os.path\nos.urandom(3)", Call(name="os.urandom", line=2)),
         ("pool.imap_unordered(f, x)", Call(name=".imap_unordered", line=1)),
         ("f().g()", Call(name=".g", line=1, bare=True)),
@@ -360,7 +360,7 @@ def test_a_moved_seed_is_no_changed_switch() -> None:
     assert rank_causes(evidence(a=record(processes=(process(switches=[switch]),)))) == ()
 
 
-ENTROPY = "import os, time\n\nx = os.urandom(4)\ny = os.urandom(4)\n"
+ENTROPY = "import os, time\n\nx = os.urandom(4)\ny = os.urandom(4)\nsave(x, y)\n"
 
 
 def test_calls_that_no_seed_reaches_are_named_with_their_lines() -> None:
