@@ -24,7 +24,7 @@ FIGURES: dict[str, Any] = {}
 
 @pytest.fixture(scope="session", name="facts")
 def _facts() -> dict[str, Any]:
-    """What the probe says of this machine; without a GPU the tests that want it are skipped."""
+    """What the probe states of this machine; without a GPU the tests that want it are skipped."""
     found = probe.gpus()
     if not found["devices"]:
         problem = found["problem"]

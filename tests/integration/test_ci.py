@@ -32,7 +32,7 @@ def _registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 
 def documented() -> list[list[str]]:
-    """Return the commands of docs/how-to/ci.md that it says are tested, block by block, without their comments."""
+    """Return the commands of docs/how-to/ci.md that are marked as tested, block by block, without their comments."""
     page = (ROOT / "docs/how-to/ci.md").read_text()
     blocks = re.findall(r"<!-- tested -->\n(.*?)<!-- /tested -->", page, re.S)
     return [[line.split("  #")[0].strip() for line in block.strip().splitlines() if line.strip()] for block in blocks]

@@ -70,7 +70,7 @@ def _leftovers(project: Project) -> list[str]:
 
 
 def test_lock_fetch_build(made: Project) -> None:
-    """The main path: each command states what it did, all files lie vendored, and the engine has the image."""
+    """The main path: each command states what it did, all files are vendored, and the engine has the image."""
     wrote = (made.folder / "build.out").read_text().splitlines()
     identity = _identity(made)
     names = ["config", "layers", "layout", "lock", "manifest", "recipe", "reference", "sizes"]

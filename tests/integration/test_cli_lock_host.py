@@ -96,7 +96,7 @@ def test_a_lock_for_a_host_that_is_not_here(project: Project) -> None:
 
 
 def test_a_lock_for_this_machine(project: Project) -> None:
-    """``detect`` in the spec describes the machine that locks, whatever it is, and a probed file says the same."""
+    """``detect`` in the spec describes the machine that locks, whatever it is, and a probed file states the same."""
     spec = (project.folder / "spec.yaml").read_text()
     project.write("spec.yaml", spec.replace("hardware: {gpu: {driver: same branch}}", "hardware: detect"))
     project.must("lock")

@@ -135,7 +135,7 @@ def test_what_the_engine_pushed_is_pulled_too(second: Project, registry: Registr
 
 
 def test_without_a_record_only_a_digest_is_trusted(second: Project, pushed: dict[str, Any]) -> None:
-    """A lock alone does not tell its image: a tag is refused, a digest is the user's word for it."""
+    """A lock alone does not name its image: a tag is refused, a digest is the user's word for it."""
     forget_images(f"envbuild/{NAME}")
     lock_file(second, "image.json").unlink()
     assert (

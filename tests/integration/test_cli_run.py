@@ -174,7 +174,7 @@ def test_a_locked_variable_is_not_changed(project: Project) -> None:
 
 
 def test_a_kernel_that_does_not_match(project: Project) -> None:
-    """``hardware.kernel`` out of range: exit 78 with a table, the same as a JSON verdict; ``check`` says the same."""
+    """``hardware.kernel`` out of range: exit 78 with a table, the same as a JSON verdict; ``check`` states the same."""
     _relock(project, "hardware: {kernel: '>=99'}\n")
     project.write("t.py", MARK)
     done = project("run", "t.py")

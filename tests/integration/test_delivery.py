@@ -294,7 +294,7 @@ def test_an_engine_without_room(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_never_comes_to_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that says it cannot gets a load at once, one that answers nothing after a while."""
+    """One that states it cannot gets a load at once, one that answers nothing after a while."""
     loaded = threading.Event()
 
     def refuse(handler: Any, registry: http.client.HTTPConnection, path: str) -> None:

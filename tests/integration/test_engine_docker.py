@@ -115,7 +115,7 @@ def test_a_whole_file_system_comes_back_once_imported(engine: DockerEngine, base
 
 @pytest.mark.engine
 def test_a_failing_step_shows_the_end_of_its_output(engine: DockerEngine, base: Path, key: str) -> None:
-    """The message holds the exit code and what the command said last."""
+    """The message holds the exit code and what the command reported last."""
     with (
         pytest.raises(BuildError) as caught,
         engine.run_step(a_step(base, key, "exec >&2; echo one; echo two; exit 3")),

@@ -1,6 +1,6 @@
 """A repository whose files make git run programs: envbuild reads its version, and nothing of it is run.
 
-What writes such files: the program of an earlier run, a package that it imported, or whoever sent the project.
+What writes such files: the program of an earlier run, a package that it imported, or the sender of the project.
 """
 
 from __future__ import annotations

@@ -304,7 +304,7 @@ def test_marker_of_an_overridden_run(machine: Machine) -> None:
 
 @pytest.mark.parametrize("guard", [True, False])
 def test_deliberate_bypass(machine: Machine, guard: bool) -> None:
-    """``ENVBUILD_GUARD=off``: the program starts, one loud line for the whole tree, and a verdict that says no."""
+    """``ENVBUILD_GUARD=off``: the program starts, one loud line for the whole tree, and a verdict that states no."""
     machine.become(MISMATCHES["NVML 18"])
     program = f"import subprocess, sys; {SCRIPT}; subprocess.run([sys.executable, '-c', 'pass'])"
     code, sentence = machine.start(ENV_PYTHON, "-c", program, guard=guard, ENVBUILD_GUARD="off")

@@ -414,7 +414,7 @@ def test_inside_a_container(libraries: Path, tmp_path: Path, in_container: Calla
 def test_a_mismatch_inside_a_container(
     libraries: Path, tmp_path: Path, in_container: Callable[[gpus.Standin], GpuFacts]
 ) -> None:
-    """A driver upgraded under a running module: NVML says 18, and the module's file still states what is loaded."""
+    """A driver upgraded under a running module: NVML returns 18, and the module's file still states what is loaded."""
     scenario = gpus.SCENARIOS["h200"].but(returns={"nvmlInitWithFlags": 18, "cuInit": 803})
     facts = in_container(gpus.install(libraries, tmp_path / "machine", scenario, kernel="570.86.15"))
     assert facts.problem is not None

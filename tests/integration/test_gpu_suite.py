@@ -51,7 +51,7 @@ def write_smi(folder: Path, scenario: gpus.Scenario) -> None:
 def run_suite(
     libraries: Path, folder: Path, scenario: gpus.Scenario, sentence: gpus.Scenario
 ) -> tuple[dict[str, int], str]:
-    """Run tests/gpu/test_host.py on a machine whose nvidia-smi says this; return outcomes, and what was printed."""
+    """Run tests/gpu/test_host.py on a machine whose nvidia-smi states this; return outcomes, and what was printed."""
     standin = gpus.install(libraries, folder / "machine", scenario)
     write_smi(folder / "bin", sentence)
     environment = {**os.environ, **standin.environment, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
@@ -74,7 +74,7 @@ def test_it_passes(libraries: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_it_fails(libraries: Path, tmp_path: Path) -> None:
-    """A probe that says something else than nvidia-smi is reported, and nothing else."""
+    """A probe whose values differ from nvidia-smi's is reported, and nothing else."""
     scenario = gpus.SCENARIOS["h200"]
     other = scenario.but(devices=(scenario.devices[0].but(vbios="96.00.D0.00.04"),))
     counts, printed = run_suite(libraries, tmp_path, scenario, other)

@@ -52,7 +52,7 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", name="whole")
 def _whole(folder: Path) -> str:
-    """What the whole pipeline says."""
+    """What the whole pipeline states."""
     done = pipeline("run", folder, "--work", folder.parent / "work")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
@@ -111,7 +111,7 @@ def test_a_stale_lock_stops_it(folder: Path, tmp_path: Path) -> None:
 
 
 def test_credentials_are_kept_for_their_owner_alone(tmp_path: Path) -> None:
-    """``login`` writes a docker configuration that only its owner reads, and does not say the password."""
+    """``login`` writes a docker configuration that only its owner reads, and never prints the password."""
     user = {"REGISTRY_USER": "me", "REGISTRY_PASSWORD": "open sesame", "RUNNER_TEMP": str(tmp_path)}
     done = pipeline("login", "--registry", "registry.example.invalid/Me/Project", **user)
     assert (done.returncode, done.stdout) == (0, "login     registry.example.invalid as me\n")

@@ -257,7 +257,7 @@ def test_a_download_goes_on(proxy: Proxy, tmp_path: Path) -> None:
 
 def test_plain_http_is_for_loopback(plain: Registry) -> None:
     """A registry that is not on loopback by its name must speak TLS: nothing is sent to it in the clear."""
-    host = f"2130706433:{plain.host.rpartition(':')[2]}"  # 127.0.0.1 under a name that does not tell
+    host = f"2130706433:{plain.host.rpartition(':')[2]}"  # 127.0.0.1 under a name that hides it
     with repository(host, "team/far") as target, pytest.raises(RegistryError) as caught:
         pushed(target, random_blobs(10))
     assert caught.value.message == (f"{host} speaks plain HTTP; only a registry on loopback (localhost, 127.0.0.1) may")

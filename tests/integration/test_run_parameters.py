@@ -1,4 +1,4 @@
-"""What a record says of a run's parameters and files, in a real image."""
+"""What a record states of a run's parameters and files, in a real image."""
 
 from __future__ import annotations
 

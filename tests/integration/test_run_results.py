@@ -1,4 +1,4 @@
-"""What a record says of saved models and metrics, in a real image: the reader's container, and what it costs."""
+"""What a record states of saved models and metrics, in a real image: the reader's container, and what it costs."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ print(json.dumps([said, {}]))
 
 
 def saved(folder: Path, name: str, script: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run a script that saves files and states what is in them; return that, and one more thing it says."""
+    """Run a script that saves files and states what is in them; return that, and one more thing it states."""
     command = [sys.executable, "-c", script, str(environment(name))]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -43,7 +43,7 @@ def prepare(folder: Path, name: str, clock_ahead: int) -> Subject:
     """Lock for real, fetch once, copy the code, compile the libraries.
 
     Args:
-        folder: empty; whoever runs the cells must be able to read it.
+        folder: empty; the user who runs the cells must be able to read it.
         name: the lock's; also part of the images' tags.
         clock_ahead: seconds.
     """

@@ -19,7 +19,7 @@ class Variation:
         prefix: command that runs the command.
         words: what ``inside.py`` changes.
         library: the library of ``elsewhere.c`` that the command and the programs in build containers are given.
-        folder: where the cell's project lies, below its own folder.
+        folder: where the cell's project is, below its own folder.
         umask: of the command.
         store: ``empty``, ``half`` or ``full``: what it holds of an earlier build, downloads and layers.
         root: needs root to be tried.

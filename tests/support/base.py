@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Mapping
 
 GLIBC = b"\x7fELF\0GNU C Library (Debian GLIBC 2.36-9+deb12u13) stable release version 2.36.\n\0"
-"""What glibc's shared library says of itself."""
+"""What glibc's shared library reports about itself."""
 
 
 def base_tar(files: Mapping[str, bytes | str], links: Mapping[str, str] | None = None) -> bytes:

@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def deliver(layers: list[str], tag: str, counts: list[int], hang: bool, alter: bool) -> int:
-    """Deliver an image, and print how, or what the engine said against it."""
+    """Deliver an image, and print how, or what the engine reported against it."""
     ready = list(parts([Path(layer) for layer in layers], tag, counts))
     if alter:
         data = bytearray(Path(layers[0]).read_bytes())

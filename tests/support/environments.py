@@ -1,7 +1,7 @@
 """Real frameworks for tests: folders of packages, installed once with uv outside the clone and shared by all tests.
 
 The pins are requirement files next to this module (``pins/NAME.txt``). PyTorch's wheel comes from where the machine's
-own configuration of pip and uv leads, so that one without CUDA serves where there is one; its file says no digests.
+own configuration of pip and uv leads, so that one without CUDA serves where there is one; its file states no digests.
 """
 
 from __future__ import annotations

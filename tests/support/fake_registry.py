@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
     registry: FakeRegistry
 
     def log_message(self, *args: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
     def _say(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)

@@ -74,7 +74,7 @@ class Case:
         variables: set for this start.
         kernel, libcuda, compat: of ``gpus.install``.
         fields: hard fields that fail, in the order of the verdict; empty if the machine is accepted.
-        says: a piece of the first field's meaning or of what was found.
+        states: a piece of the first field's meaning or of what was found.
     """
 
     machine: Scenario

@@ -19,7 +19,7 @@ class Plant:
 
     Attributes:
         edits: what is planted.
-        step: where the runs part; 0 for before the first step.
+        step: where the runs diverge; 0 for before the first step.
         tensor: the first that differs.
         cause: how the sentence about the likeliest cause begins.
         at: a text in the line that is named; empty if none is.
@@ -219,7 +219,7 @@ class Change:
         prepare: changes the project for the second run; called with the first one's too.
         edits: changes in the script.
         options: of ``envbuild run``.
-        step, tensor: where the runs part.
+        step, tensor: where the runs diverge.
         because: what ``diff`` names, all of it and in this order.
     """
 

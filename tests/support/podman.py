@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts/podman-service.sh"
 def podman_service() -> AbstractContextManager[str]:
     """Start it and give its address for DOCKER_HOST; see ``shared`` for when it is stopped.
 
-    Where it cannot run, the test that wants it fails with what the script said.
+    Where it cannot run, the test that wants it fails with what the script reported.
     """
     folder = Path("/run/envbuild-podman" if os.geteuid() == 0 else f"/tmp/envbuild-podman-{os.getuid()}")
     return shared("podman", (folder / "podman.sock").exists, _start, _stop)

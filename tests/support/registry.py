@@ -102,7 +102,7 @@ def running_registry(folder: Path, *, secure: bool = False, size: int = 0) -> It
     disk = folder / "disk" if size else folder
     disk.mkdir(exist_ok=True)
     document: dict[str, Any] = {"version": 0.1, "storage": {"filesystem": {"rootdirectory": str(disk)}}}
-    document["log"] = {"level": "info"}  # which says the port
+    document["log"] = {"level": "info"}  # which states the port
     document["http"] = {"addr": "127.0.0.1:0", "secret": "tests"}
     certificate = None
     if secure:

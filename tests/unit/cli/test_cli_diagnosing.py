@@ -1,4 +1,4 @@
-"""The further runs of ``verify``: values from the step on where runs part, and the run that diagnoses."""
+"""The further runs of ``verify``: values from the step on where runs diverge, and the run that diagnoses."""
 
 from __future__ import annotations
 

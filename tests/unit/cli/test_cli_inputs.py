@@ -144,7 +144,7 @@ def test_what_is_asked_after_the_run(project: Path) -> None:
 
 
 def test_check_compares_inputs_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``envbuild check`` states whether a run would start: data included, in words, as JSON and as exit code."""
+    """``envbuild check`` states whether a run would start: data included, as text, as JSON and as exit code."""
     assert cli.main(["check"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("this host matches pylock.t.toml\n")

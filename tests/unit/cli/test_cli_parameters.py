@@ -1,4 +1,4 @@
-"""What ``envbuild show`` says of parameters and files."""
+"""What ``envbuild show`` states of parameters and files."""
 
 from __future__ import annotations
 

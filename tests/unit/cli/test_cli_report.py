@@ -87,7 +87,7 @@ def test_one_run_alone_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_traces_become_strips() -> None:
-    """Where both runs were traced, the first difference is reported in words and each tensor has a strip."""
+    """Where both runs were traced, the first difference is reported as text and each tensor has a strip."""
     traced(A, 0, 0, 0, 0)
     assert cli.main(["report"]) == 0
     assert "Distance of" not in read().text

@@ -48,7 +48,7 @@ def _write_lock(project: Path) -> Lock:
 
 
 def test_a_fresh_lock_passes_the_check(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``lock --check`` is exit 0 for what the spec asks for, in words and as JSON."""
+    """``lock --check`` is exit 0 for what the spec asks for, as text and as JSON."""
     assert cli.main(["lock", "--check"]) == 0
     assert capsys.readouterr() == ("fresh     pylock.t.toml is what spec.yaml asks for\n", "")
     assert cli.main(["lock", "--check", "--json"]) == 0

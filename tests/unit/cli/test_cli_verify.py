@@ -136,7 +136,7 @@ def test_what_still_holds_is_said(proved: LoadedLock, capsys: pytest.CaptureFixt
 
 
 def test_a_strict_check_asks_for_a_strict_proof(proved: LoadedLock) -> None:
-    """What was not varied between the runs is named; an attestation says what was."""
+    """What was not varied between the runs is named; an attestation states what was."""
     with pytest.raises(LockError) as error:
         check_attestation(proved, (), None, strict=True)
     assert "not varied between its runs: process ids of children, host name" in error.value.message

@@ -181,7 +181,7 @@ def test_no_lines_where_nobody_asked(
 
 
 class _Clock:
-    """Stands for the module ``time``."""
+    """Represents the module ``time``."""
 
     def __init__(self) -> None:
         self.now = 1000.0

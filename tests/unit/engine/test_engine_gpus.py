@@ -107,7 +107,7 @@ def test_only_a_run_with_gpus_asks_for_any() -> None:
 
 
 def test_the_engine_is_asked_once() -> None:
-    """/info costs a round trip: one per engine, whoever wants to know."""
+    """/info costs a round trip: one per engine, however many ask."""
     calls: list[str] = []
 
     class Client:

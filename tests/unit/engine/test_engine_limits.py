@@ -1,4 +1,4 @@
-"""What engines cannot do, in words that lead on."""
+"""What engines cannot do, with the next command."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_free_space_is_that_of_the_engines_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["bind source path does not exist: /home/me/p", "statfs /home/me/p: no such file"])
 def test_an_engine_elsewhere_mounts_nothing_of_here(words: str) -> None:
-    """What a remote engine says of a missing folder, Docker's words or podman's, is about where it is."""
+    """What a remote engine states of a missing folder, Docker's words or podman's, is about where it is."""
     found = explained(f"invalid mount config: {words}", REMOTE)
     assert found is not None
     assert found.message == (
@@ -93,7 +93,7 @@ def test_over_ssh_nothing_is_tried() -> None:
 
 
 def test_another_architecture() -> None:
-    """What a kernel says of foreign programs is reported as what it is."""
+    """What a kernel states of foreign programs is reported as what it is."""
     found = explained("exec /bin/sh: exec format error", LOCAL)
     assert found is not None
     assert found.message == "the engine cannot start programs of another architecture than its own"

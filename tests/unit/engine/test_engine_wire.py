@@ -23,7 +23,7 @@ Answering = Callable[..., socket.socket]
 def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
     """Let the next connection find an engine that has said ``data`` already; returns the engine's side.
 
-    It stays open unless ``ends``, so that whoever waits for more than was promised runs into the time limit.
+    It stays open unless ``ends``, so that a reader that waits for more than was promised runs into the time limit.
     """
     sockets: list[socket.socket] = []
 

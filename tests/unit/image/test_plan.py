@@ -60,7 +60,7 @@ def test_layers_of_layout_1_are_in_order_of_stability() -> None:
 
 
 def test_layers_of_layout_2_are_in_order_of_size_class() -> None:
-    """Wheels lie lowest, class by class with their bytecode; the OS and what is small and changes are above."""
+    """Wheels are lowest, class by class with their bytecode; the OS and what is small and changes are above."""
     packages = (
         package("small", (1 << 20) - 1),
         package("medium2", 1 << 20),
@@ -200,7 +200,7 @@ def test_labels() -> None:
 
 
 def test_installation_order_ends_with_small_wheels() -> None:
-    """Where two wheels ship one path, the order says who wins: as the layers lie."""
+    """Where two wheels ship one path, the order decides which wins: as the layers are."""
     assert [wheel.name.split("-")[0] for wheel in plan(lock()).wheels] == ["big", "bigger", "a", "b"]
 
 

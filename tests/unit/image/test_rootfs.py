@@ -224,7 +224,7 @@ def test_a_missing_file_is_refused(archive: Archive, tmp_path: Path) -> None:
 
 
 def test_another_package_under_a_locked_name_is_refused(archive: Archive, tmp_path: Path) -> None:
-    """What the control file says must be what the lock has."""
+    """What the control file states must be what the lock has."""
     archive.packages[2] = msgspec.structs.replace(archive.packages[2], version="2.0")
     with pytest.raises(IntegrityError) as caught:
         build(archive, FakeEngine(), tmp_path)

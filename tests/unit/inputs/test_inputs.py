@@ -215,7 +215,7 @@ def test_a_link_out_of_all_inputs_is_refused(base: Path) -> None:
 
 
 def test_many_problems_are_counted(base: Path) -> None:
-    """Ten are reported in words, the others as a number: a message must stay readable."""
+    """Ten are reported as text, the others as a number: a message must stay readable."""
     for number in range(15):
         (base / "data" / f"away{number:02}").symlink_to("/")
     found = refused(base, "data")

@@ -112,7 +112,7 @@ def test_gpus_that_are_not_locked_are_told(here: HostFacts) -> None:
 
 
 def test_a_lock_that_refuses_its_own_host(here: HostFacts) -> None:
-    """What the spec says by hand stays, so where the host has something else, that is reported when it is locked."""
+    """What the spec states by hand stays, so where the host has something else, that is reported when it is locked."""
     seen = found('{kernel: ">=6.99", gpu: {driver: "570.86.15", sms: 144}}', "detect")
     assert seen.notes(holding(seen)) == (
         "the host described does not match this lock: kernel: ≥ 6.99, not 6.8.0-45-generic",

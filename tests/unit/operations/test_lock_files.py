@@ -139,7 +139,7 @@ def test_a_dockerfile_of_ones_own_is_left_alone(folder: Path, capsys: pytest.Cap
 
 
 def test_two_specs_of_one_name_do_not_share_a_lock(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The second is refused, and ``--check`` says whose the lock is; a spec that was renamed as a file is none."""
+    """The second is refused, and ``--check`` states whose the lock is; a spec that was renamed as a file is none."""
     _write()
     _write(file="c.yaml")
     assert cli.main(["lock", "c.yaml", "--quiet"]) == 0

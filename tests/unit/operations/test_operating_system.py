@@ -150,7 +150,7 @@ def test_another_architecture_is_refused(store: Store) -> None:
 
 
 def test_the_registrys_refusal_is_passed_on(store: Store) -> None:
-    """What the engine says, and what to check."""
+    """What the engine states, and what to check."""
     engine = FakeEngine()
     engine.refuses = "manifest unknown"
     assert refusal(store, engine, spec()) == (

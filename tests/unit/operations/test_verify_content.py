@@ -68,7 +68,7 @@ def test_diff_opens_files_that_are_still_there(tmp_path: Path) -> None:
 
 
 def test_folders_named_by_the_time_match(tmp_path: Path) -> None:
-    """Equal files under names of the moment are equal, and the verdict says under which name they were compared."""
+    """Equal files under names of the moment are equal, and the verdict states under which name they were compared."""
     first = verified(tmp_path, lambda run, number: 0)
 
     def program(run: Container, number: int) -> int:
@@ -161,7 +161,7 @@ def test_what_is_ignored_is_not_compared(
 
 @pytest.mark.parametrize("channel", ["file", "stdout", "stderr"])
 def test_the_hint_works_when_followed(channel: str, tmp_path: Path) -> None:
-    """What a hint says to ignore, ignored, makes the runs equal."""
+    """What a hint states to ignore, ignored, makes the runs equal."""
     # Dates that are not about when the run was: nothing masks them.
     moments = ["at 2019-03-01 10:00 started", "at 2019-03-02 11:00 started"]
 

@@ -105,7 +105,7 @@ def test_ranks_with_equal_parameters_are_told_once() -> None:
 
 
 def test_one_value_for_each_name() -> None:
-    """The last parser of the main process has the last word; another process's value shows if it differs."""
+    """The last parser of the main process decides; another process's value shows if it differs."""
 
     def of(process: str, **values: Any) -> ParameterSet:
         table = {name: Parameter(value=value, source="default") for name, value in values.items()}

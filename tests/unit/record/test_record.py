@@ -166,7 +166,7 @@ def test_a_recipe_from_before_an_option_stays() -> None:
 
 
 def test_which_gpus_are_named_is_no_choice() -> None:
-    """The guard sees to it that GPUs are alike, so their identities are not in the recipe, but their number is."""
+    """The guard ensures that GPUs are alike, so their identities are not in the recipe, but their number is."""
     by_name = [
         a_record(options=Options(network="none", workspace="rw", gpus=names))
         for names in ("GPU-1,GPU-2", "GPU-2,GPU-3", "2", "GPU-1")

@@ -1,4 +1,4 @@
-"""Where records lie, and finding them again."""
+"""Where records are, and finding them again."""
 
 from __future__ import annotations
 

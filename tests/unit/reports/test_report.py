@@ -221,7 +221,7 @@ def test_a_page_about_much_stays_small() -> None:
     assert "60 that part later are not shown" in read.text
 
 
-# What it says
+# What it states
 
 
 def headline(*records: Record) -> str:
@@ -257,7 +257,7 @@ def test_the_reason_stands_below_the_headline() -> None:
 
 
 def test_curves_lie_over_each_other_and_the_first_difference_is_marked() -> None:
-    """A metric is one drawing of all runs, with a line where they part, words for it and a table of the values."""
+    """A metric is one drawing of all runs, with a line where they diverge, words for it and a table of the values."""
     read = page(record(), changed())
     drawing = read.all("svg", role="img")[0]
     assert drawing["aria-label"] == (
@@ -281,7 +281,7 @@ def test_epochs_of_keras_are_counted_as_keras_prints_them() -> None:
 
 
 def test_curves_that_end_apart_or_break_say_so() -> None:
-    """Shorter runs, values that are no number and metrics without a value are reported in words."""
+    """Shorter runs, values that are no number and metrics without a value are reported as text."""
     one = record(metrics={"loss": ((0, 1.0), (1, "nan"), (2, 0.5)), "empty": ()})
     two = record(B, metrics={"loss": ((0, 1.0), (1, "nan"), (2, 0.5), (3, "inf")), "empty": ((0, 1.0),)})
     text = page(one, two).text

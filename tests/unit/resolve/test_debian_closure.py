@@ -131,7 +131,7 @@ def test_a_package_of_that_name_is_preferred_to_its_providers(make: Make) -> Non
 
 
 def test_any_architecture_is_satisfied_by_multi_arch_allowed_only(make: Make) -> None:
-    """``name:any`` takes a package that says Multi-Arch: allowed; ``name:amd64`` takes the native one."""
+    """``name:any`` takes a package that states Multi-Arch: allowed; ``name:amd64`` takes the native one."""
     universe = make(
         [
             stanza("a", depends="python:any, libc:amd64"),
@@ -216,7 +216,7 @@ def test_apt_s_way_says_when_it_is_not_enough(make: Make) -> None:
 
 
 def test_two_packages_that_conflict_are_named(make: Make) -> None:
-    """An impossible request says who conflicts with whom, and how each comes in."""
+    """An impossible request names the conflicting packages, and why each is needed."""
     universe = make(
         [
             stanza("a", depends="exim"),

@@ -71,7 +71,7 @@ def test_cuda_needs_a_gpu_whose_driver_loads_it() -> None:
 
 
 def test_values_by_hand() -> None:
-    """What the spec says is locked, with its policy if that is not the default; one GPU unless it reports more."""
+    """What the spec states is locked, with its policy if that is not the default; one GPU unless it reports more."""
     section = (
         "{kernel: '>=6.1', cpu: {value: v3, policy: exact}, cpu-flags: [fma, avx2], fingerprint: true,"
         " gpu: {model: NVIDIA H200, driver: {value: 580.10, policy: same branch}, sms: {value: 132, policy: exact},"

@@ -602,7 +602,7 @@ def test_the_program_does_not_see_records_but_of_a_copy_or_where_the_caller_moun
 def test_a_state_folder_that_is_a_link_is_refused(
     project: Path, name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """A program, or whoever sent the project, may have made it: nothing is written where it leads."""
+    """A program, or the sender of the project, may have made it: nothing is written where it leads."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     request = a_request(project, "train.py")
     (project / name).parent.mkdir(exist_ok=True)

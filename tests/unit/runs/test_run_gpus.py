@@ -30,7 +30,7 @@ BUSY = (GpuProcess(pid=7),)
 
 
 def hardware(*devices: GpuDevice, exclusive: bool = False, **policy: str) -> Hardware:
-    """What a lock says."""
+    """What a lock states."""
     policies = {f"gpu.{field}": word for field, word in policy.items()}
     return Hardware(gpu=Gpu(devices=devices, exclusive=exclusive), policy=policies)
 

@@ -1,4 +1,4 @@
-"""Results outside the project: what is found there, what is left out as no result, and what is said of the rest."""
+"""Results outside the project: what is found there, what is left out as no result, and what is reported of the rest."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def gate(tree: Tree, *command: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.subprocess
 def test_a_framework_that_does_not_load(tree: Tree) -> None:
-    """A framework whose import fails is refused before the program, with what it said."""
+    """A framework whose import fails is refused before the program, with what it reported."""
     done = gate(tree, "echo", "ran")
     assert (done.returncode, done.stdout) == (78, "")
     assert "  fingerprint.torch   computed   failed   OSError: libcudart: no\n" in done.stderr

@@ -86,7 +86,7 @@ def test_the_drivers_library_is_only_recorded() -> None:
 
 
 class Number:
-    """Stands for a C function that puts a number behind a pointer, or returns one."""
+    """Represents a C function that puts a number behind a pointer, or returns one."""
 
     def __init__(self, *numbers: int, code: int = 0) -> None:
         self.numbers, self.code, self.restype = numbers, code, None

@@ -56,7 +56,7 @@ def test_examples_for_ranks() -> None:
 
 
 class Process:
-    """Stands for the process: keeps what it is reported."""
+    """Represents the process: keeps what is reported to it."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []

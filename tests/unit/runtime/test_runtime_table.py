@@ -53,6 +53,6 @@ def test_many_rows() -> None:
 
 
 def test_warnings() -> None:
-    """A passed verdict says its soft differences in a line each, and is silent otherwise."""
+    """A passed verdict states its soft differences in a line each, and is silent otherwise."""
     assert warnings([GOOD, LEVEL]) == ""
     assert warnings([QUOTA]) == "envbuild: warning: cpus: locked 2 threads, found 2 CPUs, time for 1: slower\n"

@@ -186,7 +186,7 @@ def overlapping() -> bytes:
 
 
 def bomb() -> bytes:
-    """A member that says it has four gigabytes."""
+    """A member that states it has four gigabytes."""
     data = bytearray(zipped({"a.npy": npy("<f4", (2, 3), SIX)}, zipfile.ZIP_DEFLATED))
     place = data.index(b"PK\x01\x02")
     data[place + 24 : place + 28] = b"\xf0\xff\xff\xff"

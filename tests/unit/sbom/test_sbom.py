@@ -52,7 +52,7 @@ License: Artistic
 
 
 def _wheel(name: str, **fields: Any) -> bytes:
-    """Return a wheel whose bytes no compressor has a part in."""
+    """Return a wheel whose bytes no compressor takes part in."""
     return wheel_bytes(name, compression=ZIP_STORED, **fields)
 
 

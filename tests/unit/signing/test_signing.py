@@ -27,7 +27,7 @@ ISSUER = "https://token.actions.githubusercontent.com"
 
 @dataclass
 class Fake:
-    """Stands for cosign: gives prepared answers (exit code, standard output, standard error), keeps the calls."""
+    """Represents cosign: gives prepared answers (exit code, standard output, standard error), keeps the calls."""
 
     answers: list[tuple[int, str, str]]
     calls: list[list[str]] = field(default_factory=list)

@@ -191,7 +191,7 @@ def test_a_thing_is_derived_once_and_whole(store: Store) -> None:
 
 
 def test_a_maker_that_fails_leaves_nothing(store: Store) -> None:
-    """After a failure the key is absent and can be made again; a full disk is reported in words."""
+    """After a failure the key is absent and can be made again; a full disk is reported as text."""
 
     def fail(folder: Path) -> None:
         (folder / "half").write_bytes(b"x")

@@ -1,4 +1,4 @@
-"""Several runs judged: equal or not, what was compared, where they part, what may be behind it, and how it reads."""
+"""Several runs judged: equal or not, what was compared, where they diverge, what may be behind it, and how it reads."""
 
 from __future__ import annotations
 
