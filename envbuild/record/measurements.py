@@ -21,7 +21,8 @@ def _words(text: str) -> frozenset[str]:
 
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TIME = _words("time times timestamp timestamps elapsed duration durations runtime walltime latency datetime")
-_UNITS = _words("s sec secs second seconds ms msec us ns milliseconds min minutes hours")
+_UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minutes hours")
+"""Without ``min``, which is more often a minimum."""
 _RATES = _words("fps sps throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
@@ -66,7 +67,8 @@ def kind_of(name: str) -> Kind | None:
         return None
     if last in ("time", "times"):
         return "time" if not before or (_WORK | _POINTS) & {*words[:-1]} else None
-    if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and before in _POINTS and _TIME & {*words}):
+    timed = before in _WORK or (before in _POINTS and _TIME & {*words})
+    if last in _TIME or last in ("seconds", "secs") or (last in _UNITS and timed):
         return "time"
     if before in _TIME and last in ("start", "end", "total", "elapsed", "complete", "utc", *_UNITS):
         return "time"
