@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from envbuild.core.text import quote
 from envbuild.errors import Problem, SpecError
 from envbuild.spec.validators import requirement
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - exercised by the 3.10 job
+    import tomli as tomllib
 
 _INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*?)\s*")
 _LONG = re.compile(r"--(?:requirement|constraint)s?[A-Za-z-]")
@@ -45,7 +51,9 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
             message = f"{origin}cannot read {quote(path)}: {reason}"
             problems.append(Problem(path="requirements", message=message))
             continue
-        if not path.endswith(".toml"):  # a project's metadata: no lines
+        if path.endswith(".toml"):  # a project's metadata: no lines
+            problems += [Problem(path="requirements", message=f"{path}: {why}") for why in _metadata_refusals(text)]
+        else:
             problems += [
                 Problem(path="requirements", message=f"{path} line {number}: {why}")
                 for number, line in _lines(text)
@@ -76,6 +84,37 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
             if text and not text.startswith("-"):
                 found.append(text)
     return tuple(found)
+
+
+def _metadata_refusals(text: str) -> Iterator[str]:
+    """Yield why metadata is refused: a resolver would run its build backend, or get what no list may hold."""
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        yield f"not a TOML file: {error}"
+        return
+    project = document.get("project")
+    if not isinstance(project, dict):
+        yield "no [project] table; its build backend would have to run on this host to tell the requirements"
+        return
+    dynamic = project.get("dynamic")
+    for name in ("dependencies", "optional-dependencies"):
+        if isinstance(dynamic, list) and name in dynamic:
+            yield (
+                f"project.dynamic: {name}: its build backend would have to run on this host; write them into {name}, "
+                "or into requirements.txt"
+            )
+    tool = document.get("tool")
+    uv = tool.get("uv") if isinstance(tool, dict) else None
+    if isinstance(uv, dict) and uv.get("sources"):
+        yield "tool.uv.sources: packages come from indexes only; remove it"
+    extras = project.get("optional-dependencies")
+    groups = [project.get("dependencies"), *(extras.values() if isinstance(extras, dict) else ())]
+    for item in (item for group in groups if isinstance(group, list) for item in group):
+        try:
+            requirement(str(item))
+        except ValueError as error:
+            yield str(error)
 
 
 def _refusal(line: str) -> str:

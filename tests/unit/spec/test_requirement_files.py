@@ -123,3 +123,30 @@ def test_a_file_may_hold_what_the_list_may(tmp_path: Path, line: str, why: str) 
     (problem,) = caught.value.problems
     assert problem.message.startswith("b line 2: ")
     assert why in problem.message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[build-system]\nrequires = []", "no [project] table; its build backend would have to run on this host"),
+        ('[project]\nname = "x"\ndynamic = ["version", "dependencies"]', "project.dynamic: dependencies: its build"),
+        ('[project]\ndynamic = ["optional-dependencies"]', "project.dynamic: optional-dependencies: its build"),
+        ('[project]\ndependencies = ["x @ git+https://h.invalid/x"]', "x @ git+https"),
+        ('[project]\n[project.optional-dependencies]\na = ["-e ./x"]', "-e ./x"),
+        ('[project]\n[tool.uv.sources]\nx = {path = "x"}', "tool.uv.sources: packages come from indexes only"),
+        ("[project", "not a TOML file"),
+    ],
+)
+def test_metadata_that_needs_a_build_backend_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    """A build backend is a program of the project, which locking must not run; the list has the same rules."""
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, ["pyproject.toml"])
+    assert message in str(caught.value)
+
+
+def test_static_metadata_is_read(tmp_path: Path) -> None:
+    """A dynamic version alone does not matter."""
+    text = '[project]\nname = "x"\ndynamic = ["version"]\ndependencies = ["numpy>=2"]\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert included(tmp_path, ["pyproject.toml"]) == ("pyproject.toml",)
