@@ -135,6 +135,46 @@ def test_equal_runs_are_proved(project: Project) -> None:
     assert (stale.code, "  code: t.py has changed\n" in stale.err) == (11, True)
 
 
+OUTSIDE = """\
+import os, sys
+os.makedirs("/tmp/results")
+for path in ("/tmp/results/w.bin", "/var/tmp/w.bin", "/dev/shm/w.bin", os.path.expanduser("~/w.bin"), "/results/w.bin"):
+    open(path, "wb").write(os.urandom(32) if path.startswith(sys.argv[1]) else bytes(32))
+"""
+HANG = """\
+import multiprocessing, threading
+def stuck():
+    threading.Event().wait()
+if __name__ == "__main__":
+    child = multiprocessing.Process(target=stuck)
+    child.start()
+    child.join()
+"""
+
+
+def test_results_outside_the_project_count(project: Project, tmp_path: Path) -> None:
+    """In the container, in memory, in a mounted folder: one that differs is named; a path that is asked for is kept."""
+    project.write("t.py", OUTSIDE)
+    mount = ("--mount", f"{tmp_path}:/results", "-n", "2", "--no-diagnose")
+    done = project.must("verify", *mount, "--output", "/tmp/results", "t.py", "none")
+    assert "result    bit-identical 2/2: 5 files outside the project\n" in done.out
+    kept = project.folder / ".envbuild/runs" / str(records(project)[0]["id"]) / "outside/tmp/results/w.bin"
+    assert kept.read_bytes() == bytes(32)
+    for place in ("/tmp/results", "/dev/shm", "/results"):
+        found = rows(project("verify", *mount, "t.py", place))
+        assert found["differs"] == f"outside the project: {place}/w.bin"
+
+
+def test_a_run_that_hangs_is_ended(project: Project) -> None:
+    """After the time that was given; its stacks and those of its children are shown."""
+    project.write("t.py", HANG)
+    done = project("verify", "--timeout", "3s", "-n", "2", "t.py")
+    assert done.code == 143
+    assert "was ended after 3 s, its time limit (--timeout)" in done.err
+    assert " in stuck\n" in done.err
+    assert 't.py", line 7 in <module>\n' in done.err
+
+
 @pytest.mark.parametrize(
     ("script", "differs", "cause"),
     [
