@@ -71,7 +71,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def script_in(folder: Path) -> str:
-    """Name a script that a message can tell people to run: one that is there, else one that all understand."""
+    """Name a script that a message can name for people to run: one that is there, else one that all understand."""
     scripts = [name for name in names_in(folder) if name.endswith(".py")]
     return scripts[0] if scripts and "train.py" not in scripts else "train.py"
 

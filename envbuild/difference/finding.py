@@ -143,7 +143,7 @@ def changed(
     follows: str = "",
     details: tuple[str, ...] = (),
 ) -> Finding:
-    """Make the finding that a value differs; ``why`` says in a few words what that does."""
+    """Make the finding that a value differs; ``why`` is its effect in a few words."""
     change = f"{before} → {after}" + (f" ({why})" if why else "")
     return Finding(
         area=area, what=what, before=before, after=after, change=change, weight=weight, details=details, follows=follows

@@ -1,6 +1,6 @@
 """The file of a host description: ``host.toml``, written by ``envbuild probe -o``, read by ``envbuild lock --host``.
 
-TOML, so that a person can read it, compare two of them and correct a fact. What is unknown is left out; units stand in
+TOML, so that a person can read it, compare two of them and correct a fact. What is unknown is left out; units are in
 comments. Keys that this version does not know are ignored, so that it can read what a later one wrote.
 """
 

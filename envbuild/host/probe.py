@@ -28,7 +28,7 @@ _ENGINES = ("docker", "podman")
 _FIRST_WITH_CDI = {"docker": 25, "podman": 4}
 """Docker 25 learned CDI (https://docs.docker.com/build/building/cdi/), podman 4 earlier."""
 _PATIENCE = 1.0
-"""Seconds that an engine or a command gets to say its version."""
+"""Seconds that an engine or a command gets to report its version."""
 _SOCKETS = (("docker", "run/docker.sock"), ("docker", "var/run/docker.sock"), ("podman", "run/podman/podman.sock"))
 _HIDES = "CUDA_VISIBLE_DEVICES"
 
@@ -106,7 +106,7 @@ def libc() -> str:
 
 
 def containers(root: Path, versions: dict[str, str]) -> Containers:
-    """Return how containers get GPUs here, as far as files and commands tell; the engine itself is not asked.
+    """Return how containers get GPUs here, as far as files and commands show; the engine itself is not asked.
 
     Args:
         root: represents ``/`` in tests.
@@ -170,7 +170,7 @@ def _version_commands(*, toolkit_only: bool) -> list[tuple[str, str]]:
 
 
 class _Version:
-    """A command that is saying its version while other things are done."""
+    """A command that prints its version while other things are done."""
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name

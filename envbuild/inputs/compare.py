@@ -44,7 +44,7 @@ class Comparison:
     seal: str = ""
 
     def lines(self) -> list[str]:
-        """Return all there is to say, indented by two columns under each input."""
+        """Return all lines, indented by two columns under each input."""
         found = []
         for difference in self.differences:
             found.append(difference.message)

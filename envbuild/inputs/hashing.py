@@ -48,7 +48,7 @@ def complete(root: Root, draft: Draft, remember: Remember, advance: Advance) -> 
     Args:
         root: the input that the draft was made of.
         draft: its manifest.
-        remember: told what was read.
+        remember: receives what was read.
         advance: receives the bytes read.
 
     Raises:

@@ -89,7 +89,7 @@ def walk(root: Root, wrong: Callable[[str], None]) -> Iterator[list[Found]]:
 
     Args:
         root: the input.
-        wrong: told what is neither file, folder nor link, cannot be read, or leads out; that is left out.
+        wrong: receives what is neither file, folder nor link, cannot be read, or leads out; that is left out.
     """
     try:
         status = root.real.lstat()

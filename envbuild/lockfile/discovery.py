@@ -1,4 +1,4 @@
-"""A project is the folder that holds a lock; its lock is found upward from where one stands."""
+"""A project is the folder that holds a lock; its lock is found upward from the working directory."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class NetworkConfig:
         no_proxy: comma-separated hosts reached directly.
         credentials: user name and password by origin, taken from index URLs.
         netrc: file with further credentials, or None.
-        connect_timeout: seconds until a connection stands.
+        connect_timeout: seconds until a connection is established.
         read_timeout: seconds without a single byte.
         attempts: tries of one source without getting any further.
         backoff: seconds before the second try; doubled each time.

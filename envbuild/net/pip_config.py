@@ -1,4 +1,4 @@
-"""What the user told pip, read without starting pip (which takes longer than the whole resolution).
+"""The user's configuration of pip, read without starting pip (which takes longer than the whole resolution).
 
 Files and their order: pip documentation, Topic guides, Configuration,
 https://pip.pypa.io/en/stable/topics/configuration/

@@ -156,7 +156,7 @@ def check_attestation(
     unvaried = [name for name in STRICT if name not in statement.predicate.varied] if strict else []
     if unvaried:
         raise LockError(
-            f"{path.name} says less than asked for\n  not varied between its runs: {', '.join(unvaried)}",
+            f"{path.name} proves less than was asked for\n  not varied between its runs: {', '.join(unvaried)}",
             f"verify again: envbuild verify --strict {' '.join(statement.predicate.command[1:])}",
         )
     return AttestationCheck(

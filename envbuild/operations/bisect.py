@@ -54,7 +54,7 @@ def bisect(
         connect: returns the engine; called once it is needed.
         build: for locks whose image the engine lacks.
         events: receives a ``BisectStep`` for each run.
-        mounts: what may be mounted from outside the project if a record says so.
+        mounts: what may be mounted from outside the project if a record names it.
 
     Raises:
         UsageError: the runs have no results that differ, or A cannot be run again.
@@ -269,7 +269,7 @@ def recorded_mounts(texts: Sequence[str], project: Path, allowed: Sequence[Mount
     Args:
         texts: ``options.mounts`` of the record.
         project: what is inside it may be mounted, but for envbuild's own folder, and ``.git`` only read-only.
-        allowed: what the caller allows beside it; a record may be anybody's, and ``/`` is a path too.
+        allowed: what the caller allows in addition; a record may be anybody's, and ``/`` is a path too.
 
     Raises:
         UsageError: another mount, or a source that does not exist.

@@ -52,7 +52,7 @@ def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -
     published = read_published(path, lock)
     if not published:
         raise UsageError(
-            f"{verb} which image? nothing says where that of {path.name} was pushed",
+            f"{verb} which image? nothing records where that of {path.name} was pushed",
             f"name it: envbuild {verb} REFERENCE; envbuild push --write keeps it next to the lock",
         )
     return published[0]

@@ -75,7 +75,7 @@ def check_host(lock: Lock) -> Verdict:
 
 
 def judge_described(lock: Lock, host: HostFacts) -> list[Check]:
-    """Compare a host description with a lock, as ``check_host`` would there, as far as the description tells.
+    """Compare a host description with a lock, as ``check_host`` would there, as far as the description goes.
 
     What may be otherwise tomorrow (programs, free memory) or depends on how the description was made (NVML, libcuda)
     is left out.

@@ -77,7 +77,7 @@ def keep_outputs(session: Session, verdict: Verdict) -> list[str]:
 
 
 def _last_words(*pair: Repeated) -> Iterator[str]:
-    """Yield what runs that ended badly said last."""
+    """Yield the last output of runs that failed."""
     for each in pair:
         text = each.output.tail.decode("utf-8", "replace").strip().splitlines()
         if each.record.exit_code != 0 and text:
@@ -208,7 +208,7 @@ def with_values(
 def with_diagnosis(
     session: Session, evidence: Evidence, engine: RunEngine, events: Events
 ) -> tuple[Evidence, list[str]]:
-    """Run once more, memory filled and draws of entropy watched, where that may tell more than is known already."""
+    """Run once more, memory filled and draws of entropy watched, where that may show more than is known."""
     from envbuild.errors import EnvbuildError
     from envbuild.record import history
     from envbuild.verification.causes import rank_causes

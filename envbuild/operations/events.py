@@ -1,4 +1,4 @@
-"""What use cases report while they work: values, rendered by whoever listens.
+"""What use cases report while they work: values, rendered by the listener.
 
 A use case takes an ``Events``. The command line renders events as lines (``cli/render/events.py``), a program that uses
 the Python interface may pass its own listener, and ``Silent`` drops everything. Events carry facts, never finished

@@ -1,6 +1,6 @@
 """``build --output``: an image as files, for whatever reads images without a container engine.
 
-A folder is an OCI image layout. A file is an OCI archive and a docker archive at once: it holds the layout and, beside
+A folder is an OCI image layout. A file is an OCI archive and a docker archive at once: it holds the layout and, next to
 it, the ``manifest.json`` of ``docker save``. Both names are taken, since those who read it have two names for it.
 """
 

@@ -1,4 +1,4 @@
-"""Fetch a lock's files into the store, from wherever they are now, and heal what is corrupt there."""
+"""Fetch a lock's files into the store, from their current locations, and heal what is corrupt there."""
 
 from __future__ import annotations
 

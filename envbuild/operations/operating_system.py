@@ -178,7 +178,7 @@ def _choose_python(spec: Spec, facts: Facts) -> str:
     first, *others = facts.pythons
     if not spec.python and not others:
         return first
-    wanted = f"not {spec.python}" if spec.python else "and the spec does not say which"
+    wanted = f"not {spec.python}" if spec.python else "and the spec does not name one"
     has = ", ".join(facts.pythons)
     raise ResolveError(f"python: {spec.os.image} has Python {has}, {wanted}", f'write in the spec: python: "{first}"')
 

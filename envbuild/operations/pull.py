@@ -179,7 +179,7 @@ def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock
         )
     if recorded is None and not remote.plain:
         raise NotReproducibleError(
-            f"{reference} was not pushed by envbuild, and {name} is missing: no digest says what it must be",
+            f"{reference} was not pushed by envbuild, and {name} is missing: no digest of it is recorded",
             f"commit {name} next to the lock, or name what envbuild push has made",
         )
     return recorded or ImageRecord(
@@ -198,7 +198,7 @@ def check_lock_inside(repository: Repository, remote: RemoteImage, reference: Re
     found = read_lock(repository, remote)
     if found != locks.dumps(lock):
         raise NotReproducibleError(
-            f"the lock inside {reference} is not {lock.file_name}, though its label says so — nothing was pulled",
+            f"the lock inside {reference} is not {lock.file_name}, although its label names it — nothing was pulled",
             "find out who pushed it, or build your own: envbuild build",
         )
 

@@ -86,7 +86,7 @@ def published_reference(loaded: LoadedLock) -> Reference:
     if not found:
         raise IntegrityError(
             f"nobody has signed the image of {loaded.path.name} as far as is known: what is signed is an image in a "
-            "registry, and nothing says that this one was ever pushed — nothing was run",
+            "registry, and no file records that this one was pushed — nothing was run",
             "name it: --image REFERENCE@sha256:…; or push and sign: envbuild push REFERENCE --write && envbuild sign",
         )
     return found[0]

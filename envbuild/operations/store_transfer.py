@@ -245,7 +245,7 @@ def pull_store(request: TransferRequest, events: Events) -> tuple[PulledLock, ..
     """Copy what locks need into the user's store; every byte is checked.
 
     Raises:
-        IntegrityError: the remote lacks files, or has other bytes than its names say.
+        IntegrityError: the remote lacks files, or has other bytes than its names promise.
         RegistryError: the registry does not answer or refuses.
     """
     store = Store()
@@ -382,7 +382,7 @@ def _vouched(
     recorded = read_image_record(loaded.path, loaded.lock)
     name = image_record_path(loaded.path).name
     if recorded is None:
-        events.report(Note(text=f"no layers taken: there is no {name} that says which bytes they must have"))
+        events.report(Note(text=f"no layers taken: there is no {name} that records which bytes they must have"))
         return {}
     if recorded.recipe != recipe_of(loaded.lock, planned):
         events.report(Note(text=f"no layers taken: {name} is by another version of envbuild"))

@@ -61,7 +61,9 @@ class VerifyOptions:
     def check(self) -> None:
         """Raise ``UsageError`` if options are out of range or exclude each other; nothing need be ready for that."""
         if not 2 <= self.count <= _MOST:
-            raise UsageError(f"-n {self.count}: expected 2 to {_MOST} runs", "three are the default; five say more")
+            raise UsageError(
+                f"-n {self.count}: expected 2 to {_MOST} runs", "three are the default; five are stronger evidence"
+            )
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(f"--jobs {self.jobs}: expected at least one run at once")
         if self.in_place and (self.jobs or 1) > 1:

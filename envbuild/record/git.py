@@ -1,7 +1,7 @@
 """The project's version in git, read without running anything that the repository names.
 
 A repository's files can make git run programs: ``core.fsmonitor``, filters, hooks, ``diff`` drivers, included files, a
-partial clone's remote, the settings of submodules. Whoever sent the project may have written them, or a program of an
+partial clone's remote, the settings of submodules. The sender of the project may have written them, or a program of an
 earlier run. So git is asked in two steps (docs/security.md):
 
 1. Where the repository is, its commit, and its settings as text. None of these reads the index, the working tree or an

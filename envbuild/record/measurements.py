@@ -42,7 +42,7 @@ _WORK = _words(
 """What programs take the time of: a ``…_time`` of anything else, such as survival, is a result."""
 _POINTS = _words("start end begin finish started ended real unix epoch total mean avg average per time times")
 _DATA = _words("predicted pred predictions survival target label true event arrival lap travel")
-"""What programs learn to tell the time of."""
+"""Quantities that programs measure in time."""
 _RESULT = re.compile(
     r"(?:^|[^a-z])(?:loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
     r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed)\W*$",

@@ -176,7 +176,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
         left_out: number of files read beyond the limits.
         entropy: unset unless the run was made to diagnose.
         listings: unset unless their order was varied.
-        missing_module: the module for want of which it ended; unset if it ended otherwise.
+        missing_module: the module whose absence ended it; unset if it ended otherwise.
     """
 
     format: int = 1

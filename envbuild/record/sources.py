@@ -64,7 +64,7 @@ def source(project: Path, sha256: str) -> bytes | None:
 
 
 def _keep_source(folder: Path, path: str, project: Path, digest: str, *, names_count: bool) -> None:
-    """Keep a file that a program says it has read; without following links, which the program may have made."""
+    """Keep a file that a program reports to have read; without following links, which the program may have made."""
     *above, name = path.split("/")
     with suppress(OSError, ValueError), folder_below(folder, *above) as place:
         data = read_regular(place / name, LIMIT, follow=False)

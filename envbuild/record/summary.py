@@ -1,4 +1,4 @@
-"""What a record says in a few words: what was allowed, and what became of the run."""
+"""Summary of a record in a few words: what was allowed, and what became of the run."""
 
 from __future__ import annotations
 

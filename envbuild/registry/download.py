@@ -21,7 +21,7 @@ def pull_blobs(repository: Repository, blobs: Sequence[Blob], destination: Desti
 
     Raises:
         RegistryError: the registry does not answer or refuses.
-        IntegrityError: it gave other bytes than the digests say, or the destination takes no more. What had come in
+        IntegrityError: it gave other bytes than the digests name, or the destination takes no more. What had come in
             stays, and the next call continues with it.
     """
     wanted = list({blob.digest: blob for blob in blobs if not destination.has(blob.digest, blob.size)}.values())

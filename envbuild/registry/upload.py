@@ -196,7 +196,7 @@ class _Upload:
             return "", 0
         match = _RANGE.fullmatch(answer.headers.get("range", ""))
         arrived = int(match[1]) + 1 if match else 0
-        # "0-0" is also what some say of an empty upload, so that one byte counts as none.
+        # "0-0" is also what some registries answer for an empty upload, so that one byte counts as none.
         if not 1 < arrived <= self._blob.size:
             return "", 0
         return self._location(answer.headers.get("location", "") or location), arrived

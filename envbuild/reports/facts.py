@@ -24,7 +24,7 @@ _WIDTH = 300
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One fact: what it is, and a cell for each run; ``same`` if all say the same. ``code``: digests and file names."""
+    """One fact: what it is, and a cell for each run; ``same`` if all are equal. ``code``: digests and file names."""
 
     label: str
     cells: tuple[str, ...]
@@ -32,7 +32,7 @@ class Row:
 
     @property
     def same(self) -> bool:
-        """Whether all runs say the same."""
+        """Whether all runs are equal in it."""
         return len(set(self.cells)) == 1
 
 

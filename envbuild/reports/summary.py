@@ -56,7 +56,7 @@ _OUTCOMES = ("equal", "different", "unknown")
 
 
 def _reason(place: int, difference: Difference, alone: bool) -> Reason:
-    """Name the likeliest causes; of equal results there is none to name, and the headline has said that they are."""
+    """Name the likeliest causes; equal results have none, and the headline reports that they are equal."""
     different = difference.outcome == "different"
     causes = difference.causes[:_REASONS] if different else ()
     return Reason(

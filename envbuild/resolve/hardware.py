@@ -187,7 +187,7 @@ class _Join:
         )
         count = self.take("gpu.count", 0, sum(kind.count for kind in meant))
         if self.known is not None and self.known.closed and "gpu.count" not in printed:
-            # It has no facts; whether it counts, only a person can say.
+            # It has no facts; whether it counts, only a person can decide.
             them = ", ".join(self.known.closed)
             self.problem("gpu.count", f"is left to the host, but a GPU there cannot be opened: {them}")
         if count in (0, sum(kind.count for kind in kinds)):

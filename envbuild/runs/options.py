@@ -13,7 +13,7 @@ from envbuild.errors import UsageError
 from envbuild.lockfile import layout
 
 OWN_OPTIONS = {"ENVBUILD_ALLOW": "--allow", "ENVBUILD_GUARD": "--no-guard", "ENVBUILD_CONTROLS": "--no-controls"}
-"""Variables that tell guard and hook about one run, with the option that sets each and puts it into the record."""
+"""Variables that configure guard and hook for one run, with the option that sets each and puts it into the record."""
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}

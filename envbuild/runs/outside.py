@@ -1,6 +1,6 @@
 """What a program wrote outside its project: in the container's own layer, in memory, and in mounted folders.
 
-Files that tools leave there for themselves are no results, and are told by their places and names. What is looked at
+Files that tools leave there for themselves are no results, recognised by place and name. What is looked at
 has limits; what is beyond is reported in a sentence.
 """
 
@@ -118,7 +118,7 @@ class Outside:
         """Add what is in mounted folders and what was in memory.
 
         Args:
-            memory: what the hook found there (``memory.json``); empty if it said nothing.
+            memory: what the hook found there (``memory.json``); empty if it found nothing.
 
         Returns:
             All files by path, and what was not looked at, a sentence each.
@@ -153,9 +153,9 @@ class Outside:
             if self._wanted(path) or not is_noise(f"/{each.path}"):
                 self.files[path] = Output(path=path, change=each.change, size=each.size, sha256=each.sha256)
 
-    def _in_memory(self, told: Mapping[str, Any]) -> None:
+    def _in_memory(self, listing: Mapping[str, Any]) -> None:
         """Take what the process that ended last found in memory file systems; a program could have damaged it."""
-        files = told.get("files")
+        files = listing.get("files")
         for each in files if isinstance(files, list) else ():
             with suppress(KeyError, TypeError, ValueError):
                 path, size, digest = str(each["path"]), int(each["size"]), each["sha256"]
@@ -165,8 +165,8 @@ class Outside:
                 self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)
                 if sha256 is None:
                     self.left_out.append(f"{path} lay in memory and was too large to be compared")
-        if told.get("left_out"):
-            self.left_out.append(f"{told['left_out']} more files lay in memory and were not looked at")
+        if listing.get("left_out"):
+            self.left_out.append(f"{listing['left_out']} more files were in memory and were not looked at")
 
     def _read(self, container: OwnFiles, paths: Sequence[str], changes: Mapping[str, FileChange]) -> None:
         """Read files by the topmost folders that hold nothing else than new files."""
@@ -246,8 +246,8 @@ def _tops(paths: Sequence[str], changes: Mapping[str, FileChange]) -> Iterator[s
         while changes.get(str(top.parent)) == "created":
             top = top.parent
         tops[str(top)] = None
-    beside: dict[str, list[str]] = {}
+    siblings: dict[str, list[str]] = {}
     for each in tops:
-        beside.setdefault(str(PurePosixPath(each).parent), []).append(each)
-    for folder, found in beside.items():
+        siblings.setdefault(str(PurePosixPath(each).parent), []).append(each)
+    for folder, found in siblings.items():
         yield from [folder] if len(found) > _SINGLE and folder in _SMALL else found

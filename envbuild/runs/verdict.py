@@ -1,12 +1,12 @@
 """How the guard's verdict reaches this process: through a pipe that the program cannot open.
 
-``verdict.json`` lies in a folder that the program writes to, so it would be the program's word. Before the start a FIFO
+``verdict.json`` lies in a folder that the program writes to, so the program could forge it. Before the start a FIFO
 is made next to it and opened for reading. The guard opens it for writing, removes its name, writes one line with the
 verdict and one with the numeric fingerprint if there is one, and closes it, all before the program exists: nobody can
 open it any more, and what was written waits here in the kernel. What the program does to files later changes nothing.
 
 Where a folder cannot hold a FIFO that works (an engine in a virtual machine, some network file systems) the guard
-finds no reader; the files are read then, and the record says so (``verdict_source``).
+finds no reader; the files are read then, and the record states it (``verdict_source``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LARGEST = 16 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """What the guard said.
+    """The guard's messages.
 
     Attributes:
         verdict: None if there is none.
@@ -82,7 +82,7 @@ class VerdictPipe:
             (self._folder / PIPE).unlink()
 
     def read(self) -> Heard:
-        """Return what the guard said; called once, when the program has ended.
+        """Return the guard's messages; called once, when the program has ended.
 
         The files that the guard has written are then as the guard wrote them, whatever the program made of them.
         """

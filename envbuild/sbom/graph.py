@@ -1,4 +1,4 @@
-"""Which locked package needs which: Requires-Dist and Depends, as far as files available say."""
+"""Which locked package needs which: Requires-Dist and Depends, as far as available files state it."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def _call(command: Sequence[str], environ: Mapping[str, str], shown: bool) -> Do
 
 
 def _by(who: Trust) -> list[str]:
-    """Return the flags that say whose signature counts. With a key alone, no transparency log is asked."""
+    """Return the flags that select whose signature counts. With a key alone, no transparency log is asked."""
     if who.key:
         return ["--key", who.key, "--insecure-ignore-tlog=true"]
     return ["--certificate-identity", who.identity, "--certificate-oidc-issuer", who.issuer]

@@ -1,4 +1,4 @@
-"""What a project folder tells about the environment it needs: read, never run."""
+"""What a project folder shows about the environment it needs: read, never run."""
 
 from __future__ import annotations
 

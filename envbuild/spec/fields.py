@@ -240,7 +240,7 @@ class Table:
         fields: the keys.
         elsewhere: words that people write here and the key that they mean.
         alone: the key that a plain text represents, if any.
-        words: texts that may stand instead of the mapping, with what each means; they are the value then.
+        words: texts that may be given instead of the mapping, with what each means; they are the value then.
         check: reports what no single key shows; given the valid values and the field path.
     """
 

@@ -26,7 +26,7 @@ class FilePath:
     """Reads the path of a requirements file as ``File``; it must exist.
 
     Attributes:
-        alone: it stands where a list may, so that it may be meant as a package.
+        alone: it may be given in place of a list, so that it may be meant as a package.
     """
 
     alone: bool = False

@@ -137,7 +137,7 @@ def _notes(store: Store) -> Iterator[StoreEntry]:
 
 
 def _indexes(store: Store) -> Iterator[StoreEntry]:
-    """What package indexes said; the latest of reading and writing counts as use."""
+    """Answers of package indexes; the latest of reading and writing counts as use."""
     for place in _INDEXES:
         for file in _files(store.root / "derived" / place):
             name = str(Path(file.path).relative_to(store.root / "derived"))

@@ -109,7 +109,7 @@ class Store:
         return self.inspect(sha256) == "sound"
 
     def inspect(self, sha256: str, advance: Callable[[int], None] = lambda amount: None) -> Condition:
-        """Read the object and tell in which condition it was found; a damaged one is removed.
+        """Read the object and return the condition in which it was found; a damaged one is removed.
 
         Args:
             advance: receives the number of bytes read.

@@ -336,7 +336,7 @@ def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
 
 
 def _of_operations(evidence: Evidence) -> Iterator[Finding]:
-    """Yield operations of the loaded frameworks that have no deterministic kernel here, by what the sources say.
+    """Yield operations of the loaded frameworks that have no deterministic kernel here, by the sources.
 
     One that is refused at level ``ops``, or repeats there, cannot be it.
     """

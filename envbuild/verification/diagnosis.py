@@ -26,7 +26,7 @@ _FRAMEWORKS = frozenset(
 
 
 def worthwhile(evidence: Evidence, causes: Sequence[Finding]) -> bool:
-    """Return whether a diagnosing run may say more than what was found already."""
+    """Return whether a diagnosing run may show more than was found already."""
     likely = causes[0].weight if causes else 0
     return likely < SURE or bool(_unwritten(evidence) and _torch(evidence))
 

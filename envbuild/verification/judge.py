@@ -106,7 +106,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         runs: how many runs were compared; ``asked``: how many there should have been.
         groups: indexes of runs with equal results, in the order in which each result was first seen.
         channels: what was compared, and what differs between the first two results.
-        volatile: files of equal content in other bytes; ``same_content`` says why.
+        volatile: files of equal content in other bytes; ``same_content`` explains why.
         renamed: files that were compared under a common name, since their own hold the time or were drawn.
         training_equal: the runs differ, but the step trace, the metrics and all saved tensors agree.
         ignored: files that were not compared, as asked.
@@ -468,7 +468,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _same_content(files: FileTable) -> tuple[SameContent, ...]:
-    """Name the files whose bytes differ while what they hold is equal, and say why."""
+    """Name the files whose bytes differ while their content is equal, and explain why."""
     found = []
     for name, places in files.in_other_bytes():
         runs = [files.runs[at] for at in places]

@@ -228,10 +228,10 @@ def test_an_image_that_was_never_pushed(builder: Project, registry: Registry, ke
     refused(
         project("run", *demand, "train.py"),
         f"envbuild: nobody has signed the image of {lock} as far as is known: what is signed is an image in a "
-        "registry, and nothing says that this one was ever pushed — nothing was run\n",
+        "registry, and no file records that this one was pushed — nothing was run\n",
     )
     assert (
-        f"envbuild: sign which image? nothing says where that of {lock} was pushed\n"
+        f"envbuild: sign which image? nothing records where that of {lock} was pushed\n"
         in project("sign", "--key", keys.private).err
     )
     project.must("push", f"{registry.host}/team/found", "--write")

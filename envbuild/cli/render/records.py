@@ -50,7 +50,7 @@ def _row(record: Record) -> tuple[str, ...]:
 
 
 def lines(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield label and columns of each line that tells a person about a run."""
+    """Yield label and columns of each line that describes a run."""
     yield "run", record.id, _result(record)
     yield "command", _command(record), f"in {record.directory}"
     yield "started", _local(record.start), f"took {_took(record)}" if record.duration is not None else ""
@@ -106,8 +106,8 @@ def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
         yield "guard", "left no verdict", doubt(record)
         return
     host = doubt(record) or ("the host matches the lock" if verdict.ok else "refused")
-    told = ("as the program left it in a file",) if record.verdict_source == "file" else ()
-    yield "guard", host, plural(len(verdict.checks), "check"), f"{verdict.duration_ms:.0f} ms", *told
+    origin = ("as the program left it in a file",) if record.verdict_source == "file" else ()
+    yield "guard", host, plural(len(verdict.checks), "check"), f"{verdict.duration_ms:.0f} ms", *origin
     for check in verdict.checks:
         if not check.ok:
             allowed = "allowed: " if check.allowed else ""

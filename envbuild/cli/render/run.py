@@ -39,7 +39,7 @@ def summary(record: Record) -> str:
 def missing_module(record: Record) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason.
 
-    A module beside one that the program has loaded from the project is the project's own, and no package.
+    A module next to one that the program has loaded from the project is the project's own, and no package.
     """
     names = [each.missing_module for each in record.processes if isinstance(each.missing_module, str)]
     if not record.exit_code or not names:

@@ -32,7 +32,7 @@ _SHORT = 10
 _LAST_LINES = 12
 """Lines of a failed program's standard error that are shown."""
 _STACKS = 60
-"""Likewise of one that hung: the stacks of its threads."""
+"""The same for one that hung: the stacks of its threads."""
 _SHORT_RUN = 5.0
 """Seconds below which the container's start is a good part of a run."""
 _HOST_WORDS = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}

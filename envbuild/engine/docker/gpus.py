@@ -167,4 +167,4 @@ _ANSWERS = (
         GENERATE,
     ),
 )
-"""What engines and NVIDIA's tools say, the most telling first: pattern, sentence, next command."""
+"""Messages of engines and NVIDIA's tools, the most specific first: pattern, sentence, next command."""

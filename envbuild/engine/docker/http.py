@@ -113,7 +113,7 @@ class EngineClient:
             patient: asked ten times a second until the answer begins, whether to continue waiting.
 
         Raises:
-            SilenceError: it said no.
+            SilenceError: it refused.
             ApiError, EngineError: as ``call`` does.
         """
         with _opened(self.endpoint) as connection, _lost(self.endpoint):

@@ -19,7 +19,7 @@ from envbuild.engine.docker.endpoint import Endpoint
 from envbuild.engine.docker.http import engine_refused
 
 _SILENCE = 6 * 3600
-"""Seconds the engine may take to say anything."""
+"""Seconds the engine may take to answer."""
 
 
 def sdk_client(endpoint: Endpoint) -> docker.APIClient:

@@ -1,4 +1,4 @@
-"""Where podman's Docker-compatible API is not Docker's. What an engine calls itself (``Libpod/4.3.1``) tells.
+"""Where podman's Docker-compatible API is not Docker's. Its name (``Libpod/4.3.1``) shows it.
 
 - A container that removes itself answers the wait for its removal with exit code 0, whatever the program's was.
   Podman's own API is asked for the code; the request is sent before the start, since a removed container has none.

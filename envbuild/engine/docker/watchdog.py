@@ -1,4 +1,4 @@
-"""Ends a container whose time is up: its processes print their stacks first, then they are told, then killed."""
+"""Ends a container whose time is up: its processes print their stacks first, then they get SIGTERM, then SIGKILL."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterat
         skip: layers (diff IDs, hexadecimal) left out because the engine holds them.
 
     Raises:
-        BuildError: the tag is not one, or a layer's file is not as it was made (said at its end, since it is hashed
+        BuildError: the tag is not one, or a layer's file is not as it was made (reported at its end, since it is hashed
             while it is sent).
     """
     yield _directory("blobs")

@@ -173,7 +173,7 @@ def parse_control(text: str, label: str) -> dict[str, str]:
 
 
 def _parts(stream: BinaryIO, label: str) -> Iterator[Part]:
-    """Yield the members of an ar archive; leaves the stream wherever it likes."""
+    """Yield the members of an ar archive; leaves the stream at any position."""
     end = stream.seek(0, io.SEEK_END)
     stream.seek(0)
     if stream.read(len(_MAGIC)) != _MAGIC:

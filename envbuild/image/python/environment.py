@@ -29,7 +29,7 @@ _VERIFIED: set[tuple[str, int, int, int, int, int]] = set()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WheelFile:
-    """A wheel on this machine: the file, the name to tell the user, and the digest it must have (empty: any)."""
+    """A wheel on this machine: the file, the name for messages, and the digest it must have (empty: any)."""
 
     name: str
     path: Path

@@ -259,7 +259,7 @@ def _check_numbers(entry: Entry, where: str) -> None:
 
 
 def _records(entry: Entry, name: bytes, link: bytes, *, fits: bool) -> dict[bytes, bytes]:
-    """PAX records for what ustar cannot say."""
+    """PAX records for what does not fit into ustar."""
     records = {b"SCHILY.xattr." + key.encode(): value for key, value in entry.xattrs.items()}
     if not fits or not name.isascii():
         records[b"path"] = name

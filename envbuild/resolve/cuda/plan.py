@@ -101,7 +101,7 @@ class _Plan:
         if self.cudnn:
             lines.append(f"nvidia-cudnn-cu{self.major}=={self.cudnn}.*")
         if len(numbers(self.cuda)) > 1:
-            # PyTorch pins its CUDA wheels exactly, not always to those of one toolkit: they stand as they are.
+            # PyTorch pins its CUDA wheels exactly, not always to those of one toolkit: they are kept.
             ranges = {} if "torch" in self.asked else tables.toolkit_wheels(self.cuda)
             names = [f"nvidia-{name}{suffix}" for name in (_FOLLOW[:1] if "torch" in self.asked else _FOLLOW)]
             lines += [f"{name}{ranges[name]}" for name in ranges] or [f"{name}=={self.cuda}.*" for name in names]

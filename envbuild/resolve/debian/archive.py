@@ -75,7 +75,7 @@ class Suite:
 
 
 class _Validators(msgspec.Struct):
-    """What a mirror said to recognise its file by."""
+    """Headers by which a mirror's file is recognised."""
 
     etag: str = ""
     modified: str = ""

@@ -76,7 +76,7 @@ class _Marks:
         return complete
 
     def consistent(self, roots: Iterable[str]) -> bool:
-        """Return whether every root is chosen and every chosen package has what it needs and nothing it cannot bear."""
+        """Return whether every root is chosen and every chosen package has what it needs and no conflict."""
         return all(name in self.chosen for name in roots) and not any(map(self._broken, self.chosen.values()))
 
     def _install_all(self, wanted: Iterable[Group], *, protected: bool, careful: bool) -> bool:

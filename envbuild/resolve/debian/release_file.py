@@ -1,4 +1,4 @@
-"""InRelease files: who signed them, what they say, and whether they may still say it.
+"""InRelease files: who signed them, what they contain, and whether they are still valid.
 
 Source: https://wiki.debian.org/DebianRepository/Format and apt-secure(8).
 """

@@ -106,7 +106,7 @@ def added_os_packages(
     Args:
         packages: the wheels of a lock; none at all: what any wheel with compiled code would need.
         release: such as ``debian-12``.
-        libraries: what is known of the wheels' objects. It adds packages, but changes no reason that stands without
+        libraries: what is known of the wheels' objects. It adds packages, but changes no reason that exists without
             it, since a lock must not depend on which wheels happen to be available.
     """
     compiled = {p.name: p.version for p in packages if not p.wheel.name.endswith("-any.whl")}

@@ -157,7 +157,7 @@ def _environment(environ: Mapping[str, str], indexes: Indexes) -> dict[str, str]
 
 
 def _preferences(packages: Sequence[PythonPackage], target: Target) -> str:
-    """Render the least PEP 751 file that tells uv which versions to prefer; names and versions are safe as they are."""
+    """Render the least PEP 751 file that gives uv the versions to prefer; names and versions are safe as they are."""
     head = f'lock-version = "1.0"\ncreated-by = "envbuild"\nrequires-python = ">={target.feature}"\n'
     return head + "".join(f'[[packages]]\nname = "{p.name}"\nversion = "{p.version}"\n' for p in packages)
 

@@ -1,4 +1,4 @@
-"""A run's metrics: what Keras' History, event files of TensorBoard and the program's own lines say."""
+"""A run's metrics: what Keras' History, event files of TensorBoard and the program's own lines contain."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Nested = Callable[[Canonical, str, bytes], None]
 _MEMBERS = 100_000
 _STRUCTURE = "/data.pkl"
 _OF_WRITING = (".data/serialization_id",)
-"""Members of PyTorch's files that say how they were written."""
+"""Members of PyTorch's files that describe how they were written."""
 
 
 def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:

@@ -66,7 +66,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(one: Content, other: Content) -> Difference:
-    """Say how the contents of two files with other bytes compare."""
+    """Describe how the contents of two files with other bytes compare."""
     both = {**one.left_out, **other.left_out}
     names = tuple(name for name in both if one.left_out.get(name) != other.left_out.get(name))
     if one.digest == other.digest:
@@ -78,7 +78,7 @@ def compare(one: Content, other: Content) -> Difference:
 
 
 def _first(mine: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str:
-    """Say which entry differs first."""
+    """Name the entry that differs first."""
     for one, other in zip(mine, theirs, strict=False):
         if one != other:
             if one[0] != other[0]:

@@ -1,4 +1,4 @@
-"""Named values, as JSON, pickles, databases and CSV files hold them: measurements are told from results."""
+"""Named values, as JSON, pickles, databases and CSV files hold them: measurements are distinguished from results."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TIMES = re.compile(r"(?i)(?:time|date|stamp|created|started|modified|saved|(?:^
 
 
 def number(out: Canonical, path: str, key: str, value: float, text: str, siblings: Iterable[str] = ()) -> None:
-    """Count a number, or leave it out if its key says that it is a measurement.
+    """Count a number, or leave it out if its key shows that it is a measurement.
 
     Args:
         out: what collects.
         path: where it is.
         key: its own name; empty for one in a list.
         value: as a number; ``text``: as it is written.
-        siblings: the keys beside it.
+        siblings: the keys next to it.
     """
     kind = kind_of(key) if key else None
     if kind == "identity" and key.lower() not in _NUMBERED:

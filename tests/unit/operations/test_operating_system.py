@@ -128,7 +128,7 @@ def test_what_the_image_exports_is_the_locks_but_for_what_is_ours(store: Store) 
 @pytest.mark.parametrize(
     ("has", "wants", "message", "hint"),
     [
-        (["3.9", "3.12"], "", "has Python 3.9, 3.12, and the spec does not say which", 'python: "3.9"'),
+        (["3.9", "3.12"], "", "has Python 3.9, 3.12, and the spec does not name one", 'python: "3.9"'),
         (["3.12"], "3.11", "has Python 3.12, not 3.11", 'python: "3.12"'),
         ([], "3.11", "has no Python in /usr/local/bin, /usr/bin, /bin or /opt/*/bin", "os: debian-12"),
     ],

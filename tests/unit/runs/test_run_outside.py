@@ -180,7 +180,7 @@ def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "/tmp/a was not looked at: more than 4 B were written",
         "/tmp/b was not looked at: more than 4 B were written",
         "/dev/shm/x lay in memory and was too large to be compared",
-        "3 more files lay in memory and were not looked at",
+        "3 more files were in memory and were not looked at",
     )
 
     class Refusing(Files):
