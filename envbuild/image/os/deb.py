@@ -26,6 +26,8 @@ _HEADER = 60
 _CHUNK = 64 << 10
 """Packed bytes per step: what one step unpacks to stays small even for a package of zeros."""
 _CONTROL_LIMIT = 16 << 20
+_SMALL_CHUNK = 512
+"""Compressed bytes that are unpacked at once where the result is limited: a byte becomes 32 KiB at most (zstd)."""
 """Bytes of an unpacked control archive; the largest in Debian 13 is below 2 MiB."""
 _FIELD = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*):[ \t]*(.*)")
 _ESCAPES = ("..", ".", "")
@@ -78,7 +80,7 @@ class Deb:
         """Return the control paragraph's fields; raises ``BuildError`` if there is none or it is malformed."""
         with _reading(self), self.path.open("rb") as stream:
             packed = io.BytesIO()
-            for chunk in _unpacked(stream, self.control, self.label):
+            for chunk in _unpacked(stream, self.control, self.label, _SMALL_CHUNK):
                 packed.write(chunk)
                 if packed.tell() > _CONTROL_LIMIT:
                     raise _bad(self.label, f"control archive is larger than {_CONTROL_LIMIT} bytes")
@@ -86,6 +88,8 @@ class Deb:
             with tarfile.open(fileobj=packed, mode="r:") as archive:
                 for member in archive:
                     if member.name in ("control", "./control") and member.isreg():
+                        if member.issparse() or member.size > _CONTROL_LIMIT:
+                            raise _bad(self.label, "its control file is larger than its control archive")
                         content = cast(IO[bytes], archive.extractfile(member)).read()
                         return parse_control(content.decode("utf-8", "replace"), self.label)
         raise _bad(self.label, "there is no control file in its control archive")
@@ -193,8 +197,8 @@ def _parts(stream: BinaryIO, label: str) -> Iterator[Part]:
         offset = part.offset + part.size + part.size % 2
 
 
-def _unpacked(stream: BinaryIO, part: Part, label: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of one part in chunks."""
+def _unpacked(stream: BinaryIO, part: Part, label: str, size: int | None = None) -> Iterator[bytes]:
+    """Yield the decompressed bytes of one part, of ``size`` compressed bytes at a time."""
     suffix = part.name.partition(".tar")[2]
     make = _DECOMPRESSORS.get(suffix)
     if make is None:
@@ -203,7 +207,7 @@ def _unpacked(stream: BinaryIO, part: Part, label: str) -> Iterator[bytes]:
     stream.seek(part.offset)
     left = part.size
     while left:
-        chunk = stream.read(min(_CHUNK, left))
+        chunk = stream.read(min(size or _CHUNK, left))
         left -= len(chunk)
         yield decompressor.decompress(chunk)
     if not getattr(decompressor, "eof", True):

@@ -40,6 +40,11 @@ _PART = re.compile(r"[^/\\\x00-\x1f\x7f]+")
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SCRIPT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _OBJECT = re.compile(r"(?P<module>[\w.]+)\s*:\s*(?P<attribute>[\w.]+)\s*(\[[^\]]*\]\s*)?")
+_GUARD = "00-envbuild.pth"
+"""``STARTUP`` of ``image/runtime/files.py``; Python reads such files in the order of their names."""
+_LIBRARY = re.compile(r"\.data/(?:pure|plat)lib\Z")
+_TEXT_LIMIT = 64 << 20
+"""Bytes of a metadata file that is read whole; the largest RECORD known has 3 MB."""
 _ALGORITHMS = ("sha256", "sha384", "sha512")
 
 
@@ -158,6 +163,9 @@ class Wheel:
                 raise self.wrong(name, "expected a file or a directory, found a link or a device")
             if member.flag_bits & 1:
                 raise self.wrong(name, "the member is encrypted")
+            place, _, base = name.rpartition("/")
+            if base.endswith(".pth") and base < _GUARD and (not place or _LIBRARY.search(place)):
+                raise self.wrong(name, f"it would run before {_GUARD}, the guard's start")
             if name.endswith("/"):
                 continue
             if name in found:
@@ -186,7 +194,10 @@ class Wheel:
 
     def _text(self, name: str) -> str:
         with self.faults(name), self._zip.open(self._members[name]) as stream:
-            return stream.read().decode("utf-8", "surrogateescape")
+            data = stream.read(_TEXT_LIMIT + 1)
+        if len(data) > _TEXT_LIMIT:
+            raise self.wrong(name, f"it is larger than {_TEXT_LIMIT} bytes")
+        return data.decode("utf-8", "surrogateescape")
 
     def _read_record(self) -> dict[str, str]:
         """Digests by member name; those too weak or absent are left out."""

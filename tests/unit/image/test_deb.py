@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import lzma
 import sys
+import tarfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -208,3 +211,32 @@ def test_bytes_of_a_package_do_not_matter_for_its_members(tmp_path: Path) -> Non
     (tmp_path / "b").mkdir()
     two = open_deb(written(tmp_path / "b", deb_bytes(deb_control("x"), files, compression="gz")))
     assert read(one) == read(two)
+
+
+def test_a_control_archive_that_unpacks_to_gigabytes_takes_no_memory(tmp_path: Path) -> None:
+    """A few kilobytes of xz hold a hundred megabytes of zeros: unpacking stops at the limit."""
+    path = tmp_path / "bomb.deb"
+    bomb = lzma.compress(bytes(128 << 20), preset=0)
+    path.write_bytes(ar_bytes({"debian-binary": b"2.0\n", "control.tar.xz": bomb, "data.tar": tar_bytes([])}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BuildError, match="control archive is larger than 16777216 bytes"):
+            open_deb(path).fields()
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_control_file_that_claims_to_be_sparse_is_refused(tmp_path: Path) -> None:
+    """GNU's sparse files may have any size in a few bytes."""
+    member = tarfile.TarInfo("control")
+    member.size = 512
+    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": str(1 << 40)}
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(member, io.BytesIO(b"0\n".ljust(512, b"\0")))
+    path = tmp_path / "sparse.deb"
+    members = {"debian-binary": b"2.0\n", "control.tar": packed.getvalue(), "data.tar": tar_bytes([])}
+    path.write_bytes(ar_bytes(members))
+    with pytest.raises(BuildError, match="its control file is larger than its control archive"):
+        open_deb(path).fields()

@@ -19,6 +19,7 @@ import pytest
 from envbuild.image.bytecode import compile as compiler
 from envbuild.image.python import wheel as module
 from envbuild.image.python.wheel import Wheel, WheelError, main, skeleton
+from envbuild.image.runtime.files import STARTUP
 from envbuild.lockfile import layout
 from tests.support.wheels import Member, make_wheel, wheel_bytes
 
@@ -318,3 +319,18 @@ def test_the_script_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFix
     path = make_wheel(tmp_path, "a", members=[Member(name="../x")])
     assert main(["--python", "3.11", "--executable", "/p", "--root", str(tmp_path / "r"), str(path)]) == 1
     assert capsys.readouterr().err == "a-1.0-py3-none-any.whl: '../x': the name is not a plain relative path\n"
+
+
+@pytest.mark.parametrize("name", ["0.pth", "!.pth", "a-1.0.data/purelib/-x.pth"])
+def test_nothing_starts_before_the_guard(tmp_path: Path, name: str) -> None:
+    """Python runs start-up files in the order of their names; later ones are the packages' own affair."""
+    assert STARTUP == module._GUARD
+    reason = "it would run before 00-envbuild.pth, the guard's start"
+    assert refused(make_wheel(tmp_path, "a", files={name: "import x"})) == f"a-1.0-py3-none-any.whl: {name!r}: {reason}"
+
+
+def test_metadata_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes of a wheel unpack to gigabytes."""
+    monkeypatch.setattr(module, "_TEXT_LIMIT", 4096)
+    path = make_wheel(tmp_path, "a", entry_points={"console_scripts": {"x" * 5000: "a:b"}})
+    assert refused(path).endswith("it is larger than 4096 bytes")
