@@ -107,6 +107,8 @@ def _ends(a: Record, b: Record) -> Iterator[Finding]:
 def _end(record: Record) -> str:
     if record.out_of_memory:
         return "out of memory"
+    if record.timed_out is not None:
+        return f"ended after {record.timed_out:g} s, its time limit"
     return "ok" if record.exit_code == 0 else f"exit {record.exit_code}"
 
 

@@ -332,7 +332,7 @@ def test_what_both_lack_is_not_equal() -> None:
     )
 
 
-RESULTS = {"outputs", "outside", "deleted", "metrics", "exit_code", "out_of_memory", "state", "problem"}
+RESULTS = {"outputs", "outside", "deleted", "metrics", "exit_code", "out_of_memory", "timed_out", "state", "problem"}
 CHANGED: dict[str, Any] = {
     "lock": LockFacts(file="pylock.digits.toml", sha256=sha("e")),
     "image": sha("e"),
@@ -382,7 +382,7 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 TABLE = msgspec.to_builtins(record())
-QUIET = {*NOT_COMPARED, "outputs", "verdict", "problem", "state", "out_of_memory", "exit_code"}
+QUIET = {*NOT_COMPARED, "outputs", "verdict", "problem", "state", "out_of_memory", "timed_out", "exit_code"}
 UNSEEN = {
     "free", "pid", "parent", "arguments", "left_out", "format", "wanted", "ok", "locked", "size", "parser", "program",
     "containers", "process", "verification",
@@ -517,3 +517,9 @@ def test_a_checkpoint_that_one_run_found() -> None:
     )
     changed = other_results(outputs=found, parameters=parameters(learning_rate=0.01, epochs=3))
     assert sentences(record(), changed) == ["learning_rate: 0.1 (default) → 0.01 (default)"]
+
+
+def test_a_run_that_reached_its_time_limit_ends_otherwise() -> None:
+    """The limit is named; the exit code of a program that was killed explains nothing."""
+    late = compare(record(exit_code=1), record(B, exit_code=137, timed_out=60.0))
+    assert "exit 1 → ended after 60 s, its time limit" in [each.change for each in (*late.results, *late.causes)]
