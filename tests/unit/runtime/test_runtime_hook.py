@@ -534,6 +534,7 @@ def test_volatile_arguments_change_no_seed(tree: Tree) -> None:
 
 TEMPORARY = """
 import json, os, sys, tempfile, threading
+tempfile.tempdir = sys.argv[1]  # not /tmp: what others left there would be skipped
 def names():
     with tempfile.NamedTemporaryFile() as one, tempfile.TemporaryDirectory() as two:
         return [one.name, two, tempfile.mkdtemp(dir=sys.argv[1]), tempfile.mkstemp(dir=os.fsencode(sys.argv[1]))[1]]
