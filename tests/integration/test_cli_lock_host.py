@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +60,8 @@ def _bytes(project: Project) -> bytes:
 
 
 def _rest(data: bytes) -> list[bytes]:
-    """Return a lock's tables without those of the hardware."""
+    """Return a lock's tables without those of the hardware, and without the digest of all."""
+    data = re.sub(rb'\ndigest = "\w{64}"\n', b"\n", data, count=1)
     return [table for table in data.split(b"\n[") if b"tool.envbuild.hardware" not in table.partition(b"\n")[0]]
 
 

@@ -66,7 +66,7 @@ def test_added_images_are_named_refused_and_accepted(trained: Project) -> None:
     done = trained.must("lock", "--update-inputs", **unreachable)
     assert "data: 8 files added (64 bytes), 1 file changed" in done.out
     changed = [line for line in _locked(trained).splitlines() if line not in before.splitlines()]
-    assert sorted(line.split(" = ")[0] for line in changed) == ["blake3", "bytes", "files"]
+    assert sorted(line.split(" = ")[0] for line in changed) == ["blake3", "bytes", "digest", "files"]
     trained.must("lock", "--check")
     assert trained.must("run", "-q", "t.py").out == "20\n"
     second = _record(trained)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,7 +60,8 @@ def patched(clone: Path, name: str) -> Path:
     folder = clone.parent / "refresh"
     folder.mkdir()
     path = clone / name
-    path.write_text(path.read_text() + "# moved\n")
+    moved = re.sub(r'^digest = "\w{64}"$', f'digest = "{"0" * 64}"', path.read_text(), flags=re.MULTILINE)
+    path.write_text(moved + "# moved\n")
     diff = subprocess.run(["git", "diff", "--binary", name], cwd=clone, check=True, capture_output=True).stdout
     subprocess.run(["git", "checkout", "--quiet", name], cwd=clone, check=True)
     (folder / "locks.patch").write_bytes(diff)
