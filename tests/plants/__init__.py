@@ -5,7 +5,7 @@ must say (a regular expression, matched against the sentence) and a text in the 
 ``equal.toml``: the results are equal, though bytes of files, names of folders or printed times are not.
 Programs use the standard library, or PyTorch and NumPy where they say ``needs = "torch"``.
 
-The programs were written before the detectors, by somebody who did not write those. The authors of the detectors did not
+The programs were written before the detectors, by somebody who did not write those. Authors of the detectors did not
 see the ``_kept_aside`` files before the first evaluation: no wrong verdict, 19 of 23 first causes right.
 """
 
