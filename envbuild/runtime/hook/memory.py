@@ -61,6 +61,8 @@ def look(folders: list[str]) -> dict[str, Any]:
             try:
                 with open(path, "rb", buffering=0) as stream:
                     digest = sha256(stream.readall())
+            except FileNotFoundError:
+                continue
             except OSError:
                 pass
         files.append({"path": path, "size": size, "sha256": digest})
@@ -79,4 +81,8 @@ def _walk(folders: list[str]) -> Iterator[tuple[str, int]]:
                 if entry.name not in _SKIPPED:
                     left.append(entry.path)
             elif entry.is_file(follow_symlinks=False):
-                yield entry.path, entry.stat(follow_symlinks=False).st_size
+                try:
+                    size = entry.stat(follow_symlinks=False).st_size
+                except OSError:  # another process has removed it
+                    continue
+                yield entry.path, size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -233,3 +234,26 @@ def test_an_overlays_own_layer_is_listed(tmp_path: Path, monkeypatch: pytest.Mon
         "/tmp": "changed", "/tmp/new": "created", "/tmp/new/w": "created", "/etc": "changed",
         "/etc/passwd": "changed", "/etc/issue": "deleted", "/etc/link": "created",
     }  # fmt: skip
+
+
+def test_a_file_that_vanishes_while_memory_is_looked_at_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other processes remove their semaphores at any moment: such a file is left out, and nothing fails."""
+    for name in ("early", "kept", "late"):
+        (tmp_path / name).write_text(name)
+    scandir = os.scandir
+
+    def remove_early(folder: str) -> list[os.DirEntry[str]]:
+        entries = sorted(scandir(folder), key=lambda entry: entry.name)
+        (tmp_path / "early").unlink()
+        return entries
+
+    def remove_late(data: bytes) -> str:
+        (tmp_path / "late").unlink(missing_ok=True)
+        return data.decode()
+
+    monkeypatch.setattr(memory.os, "scandir", remove_early)
+    monkeypatch.setattr(memory, "sha256", remove_late)
+    found = memory.look([str(tmp_path)])
+    assert [(file["path"], file["sha256"]) for file in found["files"]] == [(str(tmp_path / "kept"), "kept")]
