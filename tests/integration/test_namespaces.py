@@ -177,6 +177,72 @@ def test_a_step_is_shut_in(base: Path, tmp_path: Path) -> None:
     assert {"sda", "vda", "mem", "kmsg"}.isdisjoint(found["workspace/dev"].split())
 
 
+def _status(base: Path, scratch: Path, *prefix: str) -> dict[str, str]:
+    """What a step of this machine's root sees of its user namespace; ``prefix`` starts it elsewhere."""
+    script = "cat /proc/self/uid_map > /workspace/map; cat /proc/sys/user/max_user_namespaces > /workspace/limit"
+    step = a_step(base, script, "/workspace")
+    fields = {"base": str(base), "base_key": "x", "environment": dict(step.environment)}
+    fields |= {"command": list(step.command), "result": step.result}
+    command = [*prefix, sys.executable, "-c", PROGRAM, str(scratch), json.dumps(fields)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
+        return {member.name: tar.extractfile(member).read().decode().strip() for member in tar if member.isreg()}
+
+
+OUTER = """\
+import ctypes, os, sys
+ready, go = os.pipe(), os.pipe()
+child = os.fork()
+if child == 0:
+    assert ctypes.CDLL(None).unshare(0x10000000) == 0
+    os.write(ready[1], b".")
+    os.read(go[0], 1)
+    with open("/proc/sys/user/max_user_namespaces", "w") as limit:
+        limit.write(sys.argv[2])
+    os.execvp(sys.argv[3], sys.argv[3:])
+os.read(ready[0], 1)
+for name in ("uid_map", "gid_map"):
+    with open(f"/proc/{child}/{name}", "w") as table:
+        table.write(f"0 0 {sys.argv[1]}")
+os.write(go[1], b".")
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+"""Runs a command in a user namespace with as many identities, in which so many further ones may be made."""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="what root's steps are")
+
+
+@needs_root
+def test_root_inside_is_nobody_on_the_host(base: Path, tmp_path: Path) -> None:
+    """Root's step has a range of identities that the host gives nobody, and no way to a further user namespace."""
+    before = Path("/proc/sys/user/max_user_namespaces").read_text()
+    found = _status(base, tmp_path / "steps")
+    inside, outside, count = map(int, found["workspace/map"].split())
+    assert (inside, count) == (0, 65_536)
+    assert outside >= 65_536
+    assert found["workspace/limit"] == "0"
+    assert Path("/proc/sys/user/max_user_namespaces").read_text() == before
+    assert list((tmp_path / "steps").iterdir()) == []
+
+
+@needs_root
+def test_root_uses_the_range_that_is_lent_to_it(base: Path, tmp_path: Path) -> None:
+    """A range for root in /etc/subuid is the one that the administrator wants."""
+    lent = base.with_name("lent-to-root")
+    lent.write_text("root:300000:65536\n")
+    found = _status(base, tmp_path / "steps", "unshare", "--mount", "sh", "-c", LENT, str(lent))
+    assert found["workspace/map"].split() == ["0", "300000", "65536"]
+
+
+@needs_root
+@pytest.mark.parametrize("forbidden", ["no identities", "no namespaces"])
+def test_root_where_there_is_no_user_namespace_to_have(forbidden: str, base: Path, tmp_path: Path) -> None:
+    """In a rootless container, or where the kernel makes no user namespaces, root's step runs without one."""
+    limit, mapped = ("0", "4294967295") if forbidden == "no namespaces" else ("9", "65536")
+    found = _status(base, tmp_path / "steps", sys.executable, "-c", OUTER, mapped, limit)
+    assert found["workspace/map"].split() == ["0", "0", mapped]
+
+
 def test_a_failing_step(base: Path, tmp_path: Path) -> None:
     """The message is that of any engine: exit code and the end of the output, or the result that is missing."""
     runner = NamespaceSteps(tmp_path)

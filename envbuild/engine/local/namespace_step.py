@@ -3,9 +3,10 @@
 Standard library only: it runs as a script (``python -I -S -B namespace_step.py``) under envbuild's own interpreter,
 which it has left behind once it has gone into the step's root file system.
 
-Descriptor 0 gives one line of JSON, the request; with ``unshare`` then a line as soon as this process's identities are
-mapped. Descriptor 2 takes lines of JSON: ``{"map": true}`` asks for the mapping; ``{"failed": what, "reason": errno}``
-states that the kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
+Descriptor 0 gives one line of JSON, the request; with ``user`` "needed" or "wanted" then a line as soon as this
+process's identities are mapped: "wanted" goes on without a user namespace where the kernel refuses one. Descriptor 2
+takes lines of JSON: ``{"map": true}`` asks for the mapping; ``{"failed": what, "reason": errno}`` states that the
+kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
 whether it left no result. After code 0 the result follows on descriptor 1 as a tar stream. SIGKILL ends all of it.
 
 What the command may do is what Docker lets it by default: the same capabilities, a filter of system calls
@@ -69,35 +70,56 @@ def main() -> None:
     request = json.loads(sys.stdin.buffer.readline())
     os.umask(0o022)
     try:
-        if request["unshare"]:
-            _call("make a user namespace", _LIBC.unshare, _CLONE_NEWUSER)
-            _send(map=True)
-            sys.stdin.buffer.readline()
-        _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        if remove := request.get("remove"):
-            shutil.rmtree(remove)
-            return
-        _run(request)
+        with ExitStack() as stack:
+            tars = [stack.enter_context(open(path, "rb")) for path in request.get("tars", ())]
+            if folder := request.get("folder"):
+                os.chdir(folder)  # root of a user namespace may not pass the folders above it
+            own = _become_root(request["user"])
+            _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+            if remove := request.get("remove"):
+                shutil.rmtree(remove)
+            else:
+                _run(request, tars, own_user_namespace=own)
     except _RefusedError as refused:
         _send(failed=refused.args[0], reason=refused.args[1])
     except OSError as error:
         _send(failed=error.strerror or str(error), reason=error.errno or 0)
 
 
-def _run(request: dict[str, Any]) -> None:
-    """Enter, unpack, run, give the result, clean up."""
+def _become_root(user: str) -> bool:
+    """Become root of a user namespace of this process's own; returns whether it has one.
+
+    Args:
+        user: "needed", "wanted" or "none".
+    """
+    if user == "none":
+        return False
+    if _LIBC.unshare(_CLONE_NEWUSER) != 0:
+        if user == "wanted":
+            return False
+        raise _RefusedError("make a user namespace", ctypes.get_errno())
+    _send(map=True)
+    sys.stdin.buffer.readline()
+    if user == "wanted":  # the host's root is nobody here; a user is root already
+        os.setgroups([])
+        os.setresgid(0, 0, 0)
+        os.setresuid(0, 0, 0)
+    return True
+
+
+def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) -> None:
+    """Enter, unpack, run, give the result, clean up. The step's root is ``root`` in the working directory."""
     _call("make namespaces", _LIBC.unshare, _CLONE)
-    with ExitStack() as stack:
-        tars = [stack.enter_context(open(path, "rb")) for path in request["tars"]]
-        _mount(None, "/", None, _REC | _PRIVATE)
-        _mount(request["root"], request["root"], None, _BIND)
-        _mount(None, request["root"], None, _BIND | _REMOUNT | _NODEV)
-        command = _Command(
-            request["root"], request["command"], request["environment"], bytes.fromhex(request["filter"])
-        )
-        _enter(request["root"])
-        for tar in tars:
-            _unpack(tar, strict=request["owners"])
+    if own_user_namespace:
+        _forbid_user_namespaces()
+    _mount(None, "/", None, _REC | _PRIVATE)
+    _mount("root", "root", None, _BIND)
+    _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
+    os.chdir("root")
+    command = _Command(request["command"], request["environment"], bytes.fromhex(request["filter"]))
+    _enter()
+    for tar in tars:
+        _unpack(tar, strict=request["owners"])
     code, output = command.run()
     missing = not os.path.lexists(request["result"])
     _send(code=code, output=output, missing=missing)
@@ -114,22 +136,29 @@ def _run(request: dict[str, Any]) -> None:
             os.unlink(entry.path)
 
 
-def _enter(root: str) -> None:
-    """Make ``root`` this process's root file system, with devices, a host name and a loopback device."""
-    devices = f"{root}/dev"
-    os.mkdir(devices)
-    _mount("tmpfs", devices, "tmpfs", _NOSUID | _NOEXEC, "mode=755")
+def _forbid_user_namespaces() -> None:
+    """Let nobody in this process's user namespace make another one: a limit of this namespace alone.
+
+    The filter of system calls denies the same; where ``/proc/sys`` is read-only, as in a container, it does so alone.
+    """
+    with suppress(OSError), open("/proc/sys/user/max_user_namespaces", "w") as limit:
+        limit.write("0")
+
+
+def _enter() -> None:
+    """Make the working directory this process's root file system, with devices, a host name and a loopback device."""
+    os.mkdir("dev")
+    _mount("tmpfs", "dev", "tmpfs", _NOSUID | _NOEXEC, "mode=755")
     for name in _DEVICES:
-        os.close(os.open(f"{devices}/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
-        _mount(f"/dev/{name}", f"{devices}/{name}", None, _BIND)
+        os.close(os.open(f"dev/{name}", os.O_CREAT | os.O_WRONLY, 0o666))
+        _mount(f"/dev/{name}", f"dev/{name}", None, _BIND)
     for name, target in _LINKS.items():
-        os.symlink(target, f"{devices}/{name}")
-    os.mkdir(f"{devices}/shm")
-    os.chmod(f"{devices}/shm", 0o1777)  # noqa: S103 - as everywhere
+        os.symlink(target, f"dev/{name}")
+    os.mkdir("dev/shm")
+    os.chmod("dev/shm", 0o1777)  # noqa: S103 - as everywhere
     _call("set the host name", _LIBC.sethostname, b"envbuild", 8)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control, suppress(OSError):
         fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
-    os.chdir(root)
     number = _PIVOT_ROOT.get(os.uname().machine)
     if number is None:
         raise _RefusedError(f"change the root on {os.uname().machine}", errno.ENOSYS)
@@ -198,7 +227,7 @@ class _Command:
     It exists before the root changes: the kernel gives a user namespace a new ``/proc`` only where an old one is seen.
     """
 
-    def __init__(self, root: str, command: list[str], environment: dict[str, str], calls: bytes) -> None:
+    def __init__(self, command: list[str], environment: dict[str, str], calls: bytes) -> None:
         self._output, writer = os.pipe()
         self._fault, fault = os.pipe()
         waiting, self._go = os.pipe()
@@ -206,7 +235,7 @@ class _Command:
         if self._process == 0:
             try:
                 os.close(self._go)
-                _mount_proc(f"{root}/proc")
+                _mount_proc("proc")
                 os.write(fault, b"\n")
                 if os.read(waiting, 1):
                     _become(writer, calls)

@@ -1,9 +1,11 @@
 """Build steps without any container engine: in namespaces of the Linux kernel, by this user's own right.
 
-Nothing has to be installed and no daemon runs; the result is that of an engine, byte for byte. As root the step's
-process gives up what Docker's gives up. Another user's step runs in a user namespace: an OS layer has files of several
-owners and needs ranges of identities (``/etc/subuid``, ``newuidmap``); bytecode needs none. Running programs and base
-images from registries remain a container engine's work. ``namespace_step.py`` is what runs inside.
+Nothing has to be installed and no daemon runs; the result is that of an engine, byte for byte. The step's process
+gives up what Docker's gives up and runs in a user namespace: its root is nobody on the host. For a user, an OS layer
+has files of several owners and needs ranges of identities (``/etc/subuid``, ``newuidmap``); bytecode needs none. For
+root, the range is the one lent to root or a fixed one; where the kernel makes no user namespace, root's step runs
+without. Running programs and base images from registries remain a container engine's work. ``namespace_step.py`` is
+what runs inside.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ from envbuild.errors import BuildError, EngineError
 _SCRIPT = Path(__file__).with_name("namespace_step.py")
 _ENVIRONMENT = {"HOME": "/root", "HOSTNAME": "envbuild", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 _IDENTITIES = 65_536
+_UNUSED = 0x7000_0000
+"""First identity of a range that no system gives out: https://systemd.io/UIDS-GIDS/ lists those in use."""
 _FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSPC, errno.EUSERS, errno.ENOSYS, errno.EINVAL)
 
 
@@ -68,17 +72,18 @@ class NamespaceSteps:
             root.mkdir(mode=0o755)
             request = {
                 "tars": [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None],
-                "root": str(root),
+                "folder": name,
                 "command": step.command,
                 "filter": syscall_filter.program(os.uname().machine).hex(),
                 "environment": {**_ENVIRONMENT, **step.environment},
+                "user": _user_namespace(),
                 "result": step.result,
                 "owners": step.result == "/",
             }
             try:
                 with _started(request) as process:
                     with ended_early(step.unwanted, process.kill):
-                        _judge(step, process)
+                        _judge(step, process, root)
                     assert process.stdout is not None  # noqa: S101 - a pipe
                     yield cast(BinaryIO, BufferedReader(_Checked(process, step), buffer_size=1 << 20))
             finally:
@@ -130,8 +135,14 @@ class _Checked(RawIOBase):
         return count
 
 
-def _judge(step: Step, process: subprocess.Popen[bytes]) -> None:
-    """Map identities where asked, then wait for the command's end."""
+def _judge(step: Step, process: subprocess.Popen[bytes], root: Path) -> None:
+    """Map identities where asked, then wait for the command's end.
+
+    Args:
+        step: what was asked for.
+        process: the script that runs it.
+        root: the step's root file system, still empty.
+    """
     assert process.stderr is not None  # noqa: S101 - a pipe
     for line in process.stderr:
         if not line.startswith(b"{"):
@@ -139,7 +150,10 @@ def _judge(step: Step, process: subprocess.Popen[bytes]) -> None:
         answer = json.loads(line)
         if answer.get("map"):
             assert process.stdin is not None  # noqa: S101 - a pipe
-            _map(process.pid, owners=step.result == "/")
+            if os.geteuid() == 0:
+                _shift(process.pid, (root.parent, root))
+            else:
+                _map(process.pid, owners=step.result == "/")
             process.stdin.write(b"\n")
             process.stdin.flush()
         elif "failed" in answer:
@@ -157,7 +171,6 @@ def _judge(step: Step, process: subprocess.Popen[bytes]) -> None:
 def _started(request: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
     """Start the script with a request; it is gone when the block ends."""
     command = [sys.executable, "-I", "-S", "-B", str(_SCRIPT)]
-    whole = {"unshare": os.geteuid() != 0, **request}
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -169,12 +182,63 @@ def _started(request: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
         try:
             assert process.stdin is not None  # noqa: S101 - a pipe
             with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(whole).encode() + b"\n")
+                process.stdin.write(json.dumps(request).encode() + b"\n")
             yield process
             process.wait()  # it cleans up by itself
         except BaseException:
             process.kill()
             raise
+
+
+def _user_namespace() -> str:
+    """Return what the script is asked for: a user namespace that is "needed", "wanted", or "none"."""
+    if os.geteuid() != 0:
+        return "needed"
+    return "wanted" if _shifted() is not None else "none"
+
+
+def _shifted() -> tuple[int, int] | None:
+    """Return the first user and group for root's steps; None if this process has no identities to spare.
+
+    A root of a user namespace, as in a rootless container, often has just those that its images use.
+    """
+    found = []
+    for kind in ("uid", "gid"):
+        lent = _lent(Path(f"/etc/sub{kind}"), 0)
+        here = Path(f"/proc/self/{kind}_map")
+        candidates = [lent.first] if lent and lent.count >= _IDENTITIES else []
+        first = next((each for each in (*candidates, _UNUSED) if _exist(here, each)), None)
+        if first is None:
+            return None
+        found.append(first)
+    return found[0], found[1]
+
+
+def _exist(table: Path, first: int) -> bool:
+    """Tell whether a range of identities exists in this process's own user namespace."""
+    with suppress(OSError, ValueError):
+        for line in table.read_text().splitlines():
+            inside, _, count = map(int, line.split())
+            if inside <= first and first + _IDENTITIES <= inside + count:
+                return True
+    return False
+
+
+def _shift(process: int, folders: tuple[Path, ...]) -> None:
+    """Map root and all others in a process's new user namespace to a range that is nobody's, and hand it its folders.
+
+    Raises:
+        EngineError: the kernel refused the mapping.
+    """
+    first = _shifted()
+    assert first is not None  # noqa: S101 - else there was no request for it
+    for folder in folders:
+        os.chown(folder, *first)
+    for name, start in zip(("uid_map", "gid_map"), first, strict=True):
+        try:
+            Path(f"/proc/{process}/{name}").write_text(f"0 {start} {_IDENTITIES}")
+        except OSError as error:
+            raise _refused({"failed": "map identities", "reason": error.errno or 0}) from None
 
 
 def _map(process: int, *, owners: bool) -> None:
@@ -230,7 +294,7 @@ def _remove(folder: Path) -> None:
     """Remove a folder that may hold files of lent identities."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists() and os.geteuid() != 0:
-        with suppress(EngineError, OSError), _started({"remove": str(folder)}) as process:
+        with suppress(EngineError, OSError), _started({"remove": str(folder), "user": "needed"}) as process:
             assert process.stderr is not None  # noqa: S101 - a pipe
             assert process.stdin is not None  # noqa: S101 - a pipe
             process.stderr.readline()
