@@ -168,9 +168,12 @@ def test_results_outside_the_project_count(project: Project, tmp_path: Path) -> 
 def test_a_run_that_hangs_is_ended(project: Project) -> None:
     """After the time that was given; its stacks and those of its children are shown."""
     project.write("t.py", HANG)
-    done = project("verify", "--timeout", "3s", "-n", "2", "t.py")
-    assert done.code == 143
-    assert "was ended after 3 s, its time limit (--timeout)" in done.err
+    for limit in (3, 15, 60, 240):  # a busy machine may end the program before its child has started
+        done = project("verify", "--timeout", f"{limit}s", "-n", "2", "t.py")
+        assert done.code == 143
+        assert f"was ended after {limit} s, its time limit (--timeout)" in done.err
+        if " in stuck\n" in done.err:
+            break
     assert " in stuck\n" in done.err
     assert 't.py", line 7 in <module>\n' in done.err
 

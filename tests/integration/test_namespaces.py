@@ -319,7 +319,7 @@ def marked(mark: str) -> list[int]:
 
 def wait_for(condition: Any) -> None:
     """Wait until something is so."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
