@@ -1,6 +1,8 @@
 """Files that are whole or absent: atomic writes and advisory locks.
 
-Write to a temporary name in the same folder, fsync, rename: a killed command leaves the old file valid.
+Write to a temporary name in the same folder, fsync, rename: a killed command leaves the old file valid. Temporary files
+and folders are held by a lock that ends with their process: the next command that writes there removes those of killed
+ones.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -21,6 +24,7 @@ from typing import BinaryIO
 from envbuild.core.leftovers import registered
 
 _OWNED = ".owned"
+_TEMPORARY = re.compile(r"[a-z0-9_]{8}\.tmp")
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
 ELSEWHERE = "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
@@ -39,11 +43,7 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: 
         hand_over: if this process is root's, give the file to whom its folder belongs.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    except OSError as error:
-        error.filename = str(path)  # no one knows the temporary name
-        raise
+    descriptor, name = _begun(path)
     try:
         with os.fdopen(descriptor, "w+b") as stream:
             yield stream
@@ -54,11 +54,51 @@ def atomic_file(path: Path, *, mode: int = 0o644, sync: bool = True, hand_over: 
                 os.fchown(stream.fileno(), above.st_uid, above.st_gid)
             if sync:
                 os.fsync(stream.fileno())
-        Path(name).replace(path)
+            Path(name).replace(path)  # while it is held
     except BaseException:
         with suppress(FileNotFoundError):
             Path(name).unlink()
         raise
+
+
+def _begun(path: Path) -> tuple[int, str]:
+    """Make a temporary file next to ``path``, held by this process, and remove those of killed ones."""
+    prefix = f".{path.name}."
+    try:
+        for entry in path.parent.iterdir():
+            if entry.name.startswith(prefix) and _TEMPORARY.fullmatch(entry.name, len(prefix)):
+                remove_dead(entry)
+        while True:
+            descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
+            if _held(descriptor, Path(name)):
+                return descriptor, name
+            os.close(descriptor)
+    except OSError as error:
+        error.filename = str(path)  # no one knows the temporary name
+        raise
+
+
+def _held(descriptor: int, path: Path) -> bool:
+    """Hold a new file; False if it was taken for a dead one before that. A file system may know no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def remove_dead(path: Path) -> int:
+    """Remove a temporary file that no living process holds; returns its bytes, 0 if it stays."""
+    with suppress(OSError), open_regular(path, follow=False) as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+        return os.fstat(stream.fileno()).st_size
+    return 0
 
 
 def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
@@ -71,15 +111,19 @@ def atomic_write(path: Path, data: bytes, *, mode: int = 0o644) -> None:
 
 
 @contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Make a folder in the system's temporary folder that goes with the block, or with the process that made it.
+def temporary_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
+    """Make a folder that goes with the block, or with the process that made it.
 
     It holds a locked file. Folders of this prefix and this user whose lock nobody holds are those of killed processes:
     they are removed first.
+
+    Args:
+        beside: the folder to make it in; by default the system's for temporary files.
     """
-    _sweep(prefix)
+    above = Path(tempfile.gettempdir()) if beside is None else beside
+    _sweep(above, prefix)
     with (
-        tempfile.TemporaryDirectory(prefix=prefix) as name,
+        tempfile.TemporaryDirectory(prefix=prefix, dir=above, ignore_cleanup_errors=True) as name,
         registered(Path(name)),
         Path(name, f"{_OWNED}.new").open("xb") as stream,
     ):
@@ -88,19 +132,22 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
         yield Path(name)
 
 
-def _sweep(prefix: str) -> None:
+def _sweep(above: Path, prefix: str) -> None:
     """Remove the temporary folders of killed processes."""
-    with os.scandir(tempfile.gettempdir()) as entries:
+    with os.scandir(above) as entries:
         for entry in entries:
-            with suppress(OSError):
-                if not entry.name.startswith(prefix) or not entry.is_dir(follow_symlinks=False):
-                    continue
-                if entry.stat(follow_symlinks=False).st_uid != os.geteuid():
-                    continue
-                descriptor = os.open(Path(entry.path, _OWNED), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                with os.fdopen(descriptor, "rb") as stream:
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(entry.path, ignore_errors=True)
+            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
+                remove_dead_folder(Path(entry.path))
+
+
+def remove_dead_folder(path: Path) -> None:
+    """Remove a temporary folder of this user that no living process holds; anything else stays."""
+    with suppress(OSError):
+        if path.lstat().st_uid != os.geteuid():
+            return
+        with open_regular(path / _OWNED, follow=False) as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def open_regular(path: Path | str, *, follow: bool = True) -> BufferedReader:

@@ -12,7 +12,6 @@ import json
 import os as system
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.digest import sha256_file
-from envbuild.core.fs import clone
+from envbuild.core.fs import clone, temporary_folder
 from envbuild.core.package_data import template_dir
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError, LockError, UsageError
@@ -106,8 +105,8 @@ def write_context(
     _check_replaceable(directory)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{directory.name}.", dir=directory.parent) as folder:
-            root = Path(folder) / "context"
+        with temporary_folder(f".{directory.name}.", directory.parent) as folder:
+            root = folder / "context"
             _fill(context, store_path, root, progress or Silent())
             if directory.exists():
                 shutil.rmtree(directory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 from envbuild import __version__
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.core.foreign_json import parse_json
+from envbuild.core.fs import temporary_folder
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.record import ImageRecord, image_record_path, image_tag, read_image_record
 from envbuild.lockfile import model as locks
@@ -174,8 +174,8 @@ def _own_trust(cosign: Cosign, who: Signer) -> Iterator[Trust | None]:
     if not who.key:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
-        public = Path(folder) / "signer.pub"
+    with temporary_folder("envbuild-cosign-") as folder:
+        public = folder / "signer.pub"
         public.write_text(cosign.public_key(who))
         yield Trust(key=str(public))
 
@@ -199,8 +199,8 @@ def _add_statement(
     """Attach a statement; False if the same key has attached it."""
     if mine is not None and parse_json(data) in cosign.statements(str(reference), reference.digest, mine, kind):
         return False
-    with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
-        predicate = Path(folder) / f"{kind}.json"
+    with temporary_folder("envbuild-cosign-") as folder:
+        predicate = folder / f"{kind}.json"
         predicate.write_bytes(data)
         cosign.attest(str(reference), who, kind, predicate)
     return True

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core.fs import temporary_folder
 from envbuild.errors import IntegrityError
 from envbuild.image.record import read_image_record
 from envbuild.operations.blob_locations import read_published
@@ -103,7 +103,7 @@ def cosign_for(reference: Reference, program: str) -> Iterator[Cosign]:
         yield tool.Cosign(program, os.environ)
         return
     system = [Path(name) for name in _BUNDLES if Path(name).is_file()][:1]
-    with tempfile.TemporaryDirectory(prefix="envbuild-") as folder:
-        bundle = Path(folder) / "authorities.pem"
+    with temporary_folder("envbuild-cosign-") as folder:
+        bundle = folder / "authorities.pem"
         bundle.write_bytes(b"\n".join(path.read_bytes() for path in (*own, *network_config().certificates, *system)))
         yield tool.Cosign(program, os.environ, bundle)

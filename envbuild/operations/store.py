@@ -206,7 +206,7 @@ def collect_garbage(request: GarbageRequest, events: Events, store: Store | None
             gone = collect(store, going, advance) if going else []
         forgotten = forget_locks(roots, oldest)
         events.report(Detail(text=f"{plural(len(forgotten), 'lock')} forgotten, whose files are gone"))
-        half_made = sweep(store, now)
+        half_made = sweep(store)
     return GarbageResult(
         removed=tuple(gone),
         left=sum(entry.size for entry in held) - sum(entry.size for entry in gone),

@@ -21,13 +21,13 @@ import re
 import shutil
 import stat
 import subprocess
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from envbuild.core.fs import temporary_folder
 from envbuild.record.model import Git
 
 _CHANGED = 1000
@@ -167,12 +167,12 @@ def _opened(project: Path) -> Iterator[_Repository | None]:
     Yields None if there is none, or no commit, or git cannot be asked.
     """
     real = _Starter(folder=project, environment=_environment(project), user=_owner(project))
-    with tempfile.TemporaryDirectory(prefix="envbuild-git-", ignore_cleanup_errors=True) as directory:
+    with temporary_folder("envbuild-git-") as directory:
         late = threading.Timer(_SECONDS, real.end)
         late.daemon = True
         late.start()
         try:
-            yield _replaced(real, Path(directory))
+            yield _replaced(real, directory)
         except (OSError, subprocess.SubprocessError):
             yield None
         finally:

@@ -10,7 +10,6 @@ import fcntl
 import os
 import re
 import shutil
-import stat
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envbuild.core.digest import SHA256
-from envbuild.core.fs import ELSEWHERE
+from envbuild.core.fs import ELSEWHERE, remove_dead, remove_dead_folder
 from envbuild.core.progress import Advance
 from envbuild.errors import IntegrityError
 from envbuild.store.inventory import StoreEntry
@@ -29,6 +28,7 @@ from envbuild.store.roots import DAY, FOLDER, Root
 _TRASH = "trash"
 _MOVED_AWAY = re.compile(r"[0-9]+-[0-9]+")
 _BEING_WRITTEN = re.compile(r"\.[^/]+\.[a-z0-9_]{8}\.tmp")
+_FOLDER_BEING_WRITTEN = re.compile(r"\.(index|contents)-[a-z0-9_]{8}")
 _ENTRY_BEING_WRITTEN = re.compile(r"\.[0-9a-f]{64}\.json\.[a-z0-9_]{8}\.tmp")
 """Names that envbuild itself gives: nothing else is ever removed."""
 _BATCH = 256
@@ -111,13 +111,12 @@ def forget_locks(roots: Collection[Root], oldest: float) -> list[Root]:
     return found
 
 
-def sweep(store: Store, now: float | None = None) -> int:
+def sweep(store: Store) -> int:
     """Remove what killed commands left: half-made derived entries, temporary files; returns its bytes.
 
-    A half-made entry is claimed as its maker would, so that one at work is never disturbed. Temporary files of other
-    kinds live for a moment; one that is a day old has no owner.
+    A half-made entry is claimed as its maker would, so that one at work is never disturbed; a temporary file is locked
+    by the process that writes it.
     """
-    day = (time.time() if now is None else now) - DAY
     freed = 0
     if not store.admit():
         return 0
@@ -130,12 +129,11 @@ def sweep(store: Store, now: float | None = None) -> int:
             freed += _sweep_half(lock.with_name(f"{lock.name[:-5]}.tmp"), lock)
     temporary = [path for path in (store.root / FOLDER).glob(".*.tmp") if _ENTRY_BEING_WRITTEN.fullmatch(path.name)]
     temporary += [path for path in (store.root / "derived").rglob(".*.tmp") if _BEING_WRITTEN.fullmatch(path.name)]
-    for path in sorted(temporary):
-        with suppress(OSError):
-            found = path.lstat()
-            if stat.S_ISREG(found.st_mode) and found.st_mtime < day:
-                path.unlink()
-                freed += found.st_size
+    temporary += [path for path in store.root.glob(".*.tmp") if _BEING_WRITTEN.fullmatch(path.name)]
+    freed += sum(remove_dead(path) for path in temporary)
+    for path in (store.root / "derived").rglob(".*"):
+        if _FOLDER_BEING_WRITTEN.fullmatch(path.name):
+            remove_dead_folder(path)
     return freed
 
 

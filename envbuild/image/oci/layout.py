@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,7 @@ from typing import Any
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_file
+from envbuild.core.fs import atomic_file, temporary_folder
 from envbuild.engine.protocol import Parcel, ParcelLayer
 from envbuild.errors import BuildError
 from envbuild.image.plan.model import CREATED, Plan
@@ -136,8 +135,8 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
         raise BuildError(f"{folder} exists already", "remove it, or name another folder")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
-            fresh = Path(scratch) / "layout"
+        with temporary_folder(f".{folder.name}.", folder.parent) as scratch:
+            fresh = scratch / "layout"
             (fresh / "blobs" / "sha256").mkdir(parents=True)
             for name, content in _files(image, tag).items():
                 with (fresh / name).open("wb", buffering=0) as stream:

@@ -10,13 +10,12 @@ import gzip
 import io
 import re
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from envbuild.core.fs import locked
+from envbuild.core.fs import locked, temporary_folder
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import IntegrityError
 from envbuild.resolve.debian.archive import Access, cache_errors, fetch_listed, load_suite
@@ -116,8 +115,8 @@ def _libraries(packed: bytes) -> Iterator[tuple[str, str]]:
 
 def _write(path: Path, rows: Iterable[tuple[str, str]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".contents-", dir=path.parent) as folder:
-        made = Path(folder, "contents")
+    with temporary_folder(".contents-", path.parent) as folder:
+        made = folder / "contents"
         with closing(sqlite3.connect(made)) as connection:
             connection.executescript(f"PRAGMA journal_mode = OFF; {_COLUMNS}")
             with connection:

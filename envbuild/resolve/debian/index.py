@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from envbuild.core.fs import temporary_folder
 from envbuild.errors import IntegrityError
 from envbuild.resolve.debian.relations import Group, Relation, parse_relations
 
@@ -135,8 +135,8 @@ def write_index(path: Path, data: bytes, source: str) -> None:
         IntegrityError: a stanza lacks a mandatory field or holds an unreadable value.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".index-", dir=path.parent) as folder:
-        made = Path(folder, "index")
+    with temporary_folder(".index-", path.parent) as folder:
+        made = folder / "index"
         with closing(sqlite3.connect(made)) as connection:
             connection.executescript(_SCHEMA)
             with connection:

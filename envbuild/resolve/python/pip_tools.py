@@ -12,12 +12,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from envbuild.core.fs import locked
+from envbuild.core.fs import locked, temporary_folder
 from envbuild.errors import ResolveError
 from envbuild.resolve.python.uv import Question, find_uv
 from envbuild.resolve.python.wheels import Target
@@ -61,8 +60,7 @@ def compile_pins(
             f"{target.machine}",
             "leave out --resolver and --cross-check: uv resolves for any machine",
         )
-    with tempfile.TemporaryDirectory(prefix="envbuild-pip-tools-") as name:
-        folder = Path(name)
+    with temporary_folder("envbuild-pip-tools-") as folder:
         source, output = folder / "requirements.in", folder / "requirements.txt"
         files = [f"-r {path.absolute()}" for path in question.files]
         if question.constraints:

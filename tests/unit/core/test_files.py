@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.core.fs import atomic_file, atomic_write, folder_below, locked, read_foreign, read_regular
+from envbuild.core.fs import (
+    atomic_file,
+    atomic_write,
+    folder_below,
+    locked,
+    read_foreign,
+    read_regular,
+    temporary_folder,
+)
 
 
 def _names(folder: Path) -> list[str]:
@@ -58,6 +66,55 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         atomic_write(target, b"new")
     assert target.read_bytes() == b"old"
     assert _names(tmp_path) == ["lock"]
+
+
+def test_what_a_killed_process_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    """Temporary files of processes that have ended are removed; those of others' work, and other names, stay."""
+    target = tmp_path / "lock"
+    (tmp_path / ".lock.aaaaaaaa.tmp").write_bytes(b"half")
+    others = [".lock.toml.aaaaaaaa.tmp", ".lock.x.tmp", ".lock.bbbbbbbb.tmp"]
+    for name in others[:2]:
+        (tmp_path / name).touch()
+    (tmp_path / others[2]).symlink_to("nowhere")
+    with atomic_file(target) as first:
+        first.write(b"first")
+        atomic_write(target, b"second")
+        assert target.read_bytes() == b"second"
+    assert target.read_bytes() == b"first"
+    assert _names(tmp_path) == sorted([*others, "lock"])
+
+
+def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """Whoever writes at the same time, every write succeeds and the last one stays, whole."""
+    target, failed = tmp_path / "file", []
+
+    def write(letter: bytes) -> None:
+        try:
+            for _ in range(200):
+                with atomic_file(target, sync=False) as stream:
+                    stream.write(letter * 1000)
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert target.read_bytes() in (b"a" * 1000, b"b" * 1000, b"c" * 1000)
+    assert _names(tmp_path) == ["file"]
+
+
+def test_a_temporary_folder_beside_a_file_goes_with_its_process(tmp_path: Path) -> None:
+    """A folder that a killed process made is removed by the next one; one in use, and one that is no one's, stay."""
+    dead, other = tmp_path / ".out.aaaaaaaa", tmp_path / ".out.bbbbbbbb"
+    for path in (dead, other):
+        path.mkdir()
+    (dead / ".owned").touch()
+    with temporary_folder(".out.", tmp_path) as first, temporary_folder(".out.", tmp_path) as second:
+        assert _names(tmp_path) == sorted([first.name, second.name, other.name])
+    assert _names(tmp_path) == [other.name]
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755])

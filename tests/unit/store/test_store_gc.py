@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import atomic_file, temporary_folder
 from envbuild.errors import IntegrityError
 from envbuild.image.layer_cache import TAR, is_sound, make_layer
 from envbuild.image.tar.layer import Layer
@@ -240,25 +241,30 @@ def test_parts_indexes_and_notes_stay_for_a_day(store: Store) -> None:
 
 
 def test_what_killed_commands_left_is_swept(store: Store) -> None:
-    """Half-made things nobody is at work on go, temporary files after a day; one at work is not disturbed."""
+    """Half-made things and temporary files that nobody is at work on go; what is being made is not disturbed."""
     dead, busy = sha256_bytes(b"dead"), sha256_bytes(b"busy")
     folder = store.cache_dir("layers")
     (folder / f".{dead}.tmp").mkdir()
     (folder / f".{dead}.tmp" / "layer.tar").write_bytes(bytes(1000))
     (folder / f".{dead}.lock").touch()
-    old, new = store.cache_dir("python") / ".x.aaaaaaaa.tmp", store.cache_dir("python") / ".x.bbbbbbbb.tmp"
-    for path in (old, new):
-        path.write_bytes(b"abc")
-    age(old, 2, time.time())
+    left = store.cache_dir("python") / ".x.aaaaaaaa.tmp"
+    left.write_bytes(b"abc")
+    half = store.cache_dir("debian") / ".index-aaaaaaaa"
+    half.mkdir()
+    (half / ".owned").touch()
 
     def make(fresh: Path) -> None:
-        assert sweep(store) == 1003
+        index = store.cache_dir("debian")
+        with atomic_file(store.cache_dir("python") / "y") as stream, temporary_folder(".index-", index) as folder:
+            stream.write(b"y")
+            assert sweep(store) == 1003
+            assert (folder.is_dir(), half.exists()) == (True, False)
         (fresh / "whole").write_bytes(b"x")
 
     made = store.derive("layers", busy, make)
     assert sorted(path.name for path in folder.iterdir()) == [busy]
     assert (made / "whole").is_file()
-    assert (old.exists(), new.exists()) == (False, True)
+    assert [path.name for path in store.cache_dir("python").iterdir()] == ["y"]
 
 
 def test_damage_is_found_and_removed(store: Store) -> None:

@@ -1,0 +1,228 @@
+"""SIGKILL at random moments: two commands at a time on one store, one engine, one registry.
+
+After each kill the same command must succeed and give what an undisturbed one gives; earlier results must still be
+there; and nothing may be left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from envbuild.store.gc import collect
+from envbuild.store.inventory import inventory
+from envbuild.store.objects import Store
+from tests.campaign import leaks
+from tests.campaign.workshop import STATES, Subject, Workshop
+from tests.support.cli import Done, Project, finish
+from tests.support.images import forget_images
+
+_EARLIEST = 0.02
+_GUESS = {"lock": 2.0, "fetch": 1.5, "build": 3.0, "output": 3.0, "load": 2.0, "run": 2.0, "push": 1.5, "gc": 0.5}
+"""Seconds that a command takes before one has been measured. These are all commands, in the order of a user's day."""
+
+
+@dataclass(kw_only=True)
+class Tally:
+    """What a campaign has found; shared by its workers."""
+
+    count: int
+    kills: Counter[str] = field(default_factory=Counter)
+    late: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def over(self) -> bool:
+        """Whether enough commands have been killed."""
+        return self.kills.total() >= self.count
+
+    def typical(self, step: str) -> float:
+        """Seconds that a command takes when nobody kills it."""
+        return statistics.median(self.seconds.get(step) or [_GUESS[step]])
+
+    def fault(self, text: str) -> None:
+        """Note a fault."""
+        with self.lock:
+            self.faults.append(text)
+        print(f"  fault: {text}", flush=True)
+
+
+def campaign(shop: Workshop, seed: int, count: int, report: Callable[[str], None]) -> Tally:
+    """Kill ``count`` commands, one worker for each project; returns what was found."""
+    tally = Tally(count=count)
+    workers = [
+        Worker(shop=shop, subject=subject, tally=tally, random=random.Random(f"{seed} {subject.name}"), report=report)
+        for subject in shop.subjects
+    ]
+    threads = [threading.Thread(target=worker.work, name=worker.subject.name) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for worker in workers:
+        worker.settle()
+    if left := leaks.mounts(shop.root):
+        tally.fault(f"mounts are left: {left}")
+    if left := leaks.leftovers(shop.store):
+        tally.fault(f"files are left in the store: {left}")
+    if wrong := leaks.wrong_bytes(shop.store):
+        tally.fault(f"wrong bytes: {wrong}")
+    return tally
+
+
+@dataclass(kw_only=True)
+class Worker:
+    """Kills the commands of one project."""
+
+    shop: Workshop
+    subject: Subject
+    tally: Tally
+    random: random.Random
+    report: Callable[[str], None]
+    kept: dict[str, str] = field(default_factory=dict)
+    pids: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.temporary = self.shop.root / f"tmp-{self.subject.name}"
+        self.temporary.mkdir()
+        self.mark = f"ENVBUILD_CAMPAIGN={self.subject.name}"
+        self.environ = dict([self.mark.split("=")], TMPDIR=str(self.temporary))
+
+    @property
+    def project(self) -> Project:
+        """The project."""
+        return self.subject.project
+
+    def work(self) -> None:
+        """Go through a user's day again and again, each command killed a few times before it may end."""
+        try:
+            while not self.tally.over:
+                state = (self.subject.state + 1 + self.random.randrange(STATES - 1)) % STATES
+                self.subject.change(state)
+                for step in _GUESS:
+                    self._step(step)
+                    if self.tally.over:
+                        break
+        except Exception as error:  # a thread's exception would be lost
+            self.tally.fault(f"{self.subject.name}: {type(error).__name__}: {error}")
+
+    def settle(self) -> None:
+        """Run what removes the rest, when no other command is at work."""
+        for step in ("build", "gc"):
+            self._end(step, *self._command(step))
+        if self.project.must("store", "verify", "--json").json.get("damaged"):
+            self.tally.fault("store verify found damage")
+
+    def _step(self, step: str) -> None:
+        """Kill one command some times, then let it end, and look what there is."""
+        self._prepare(step)
+        words, environ = self._command(step)
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            if self.tally.over:
+                break
+            self._kill(step, words, environ)
+        self._end(step, words, environ)
+        self._inspect(step)
+
+    def _command(self, step: str) -> tuple[Sequence[str], dict[str, str]]:
+        """Return a command's words, and the variables that it gets."""
+        match step:
+            case "output":
+                target = self.random.choice(("oci:out", "oci:out.tar", "docker-archive:out.tar"))
+                return ("build", "--output", target), self.environ | {"ENVBUILD_ENGINE": "none"}
+            case "load":
+                return ("build",), self.environ
+            case "run":
+                return ("run", "train.py"), self.environ
+            case "push":
+                return ("push", f"{self.shop.registry.host}/campaign/{self.subject.name}"), self.environ
+            case "gc":
+                return ("store", "gc", "--older-than", "0"), self.environ
+            case _:
+                return (step,), self.environ
+
+    def _prepare(self, step: str) -> None:
+        """Take away what would leave a command nothing to do; what another command uses stays."""
+        if step in ("build", "output"):
+            store = Store(self.shop.store)
+            layers = [entry for entry in inventory(store, {}) if entry.kind in ("layers", "bytecode")]
+            # The largest is the operating system's, whose package scripts run in a container or in namespaces.
+            whole = self.random.random() < 0.3
+            largest = max((entry.size for entry in layers), default=0)
+            collect(store, [entry for entry in layers if whole or entry.size < largest // 2])
+        if step == "load":
+            forget_images(f"envbuild/{self.subject.name}")
+
+    def _kill(self, step: str, words: Sequence[str], environ: dict[str, str]) -> None:
+        delay = self.random.uniform(_EARLIEST, 1.15 * self.tally.typical(step))
+        whole_group = self.random.random() < 0.5
+        process = self.project.start(*words, **environ)
+        try:
+            process.wait(delay)
+        except subprocess.TimeoutExpired:
+            (os.killpg if whole_group else os.kill)(process.pid, signal.SIGKILL)
+            with self.tally.lock:
+                self.tally.kills[step] += 1
+            self.pids.append(process.pid)
+            _drain(process)
+        else:
+            done = finish(process)
+            self.tally.late[step] += 1
+            if done.code != 0:
+                self.tally.fault(f"{' '.join(words)} failed before it was killed: {done.code} {done.err}")
+
+    def _end(self, step: str, words: Sequence[str], environ: dict[str, str]) -> None:
+        began = time.monotonic()
+        done: Done = self.project(*words, **environ)
+        with self.tally.lock:
+            self.tally.seconds.setdefault(step, []).append(time.monotonic() - began)
+        self.report(f"{self.tally.kills.total():4} kills  {self.subject.name}  {step}")
+        if done.code != 0:
+            self.tally.fault(f"after a kill: {' '.join(words)}: exit {done.code}\n{done.out}{done.err}")
+        if step == "run" and done.out != f"state {self.subject.state + 1}.0\n":
+            self.tally.fault(f"the program printed {done.out!r}")
+
+    def _inspect(self, step: str) -> None:
+        subject, reference = self.subject, self.subject.reference
+        found = {
+            "another lock": subject.lock.read_bytes() != reference.lock,
+            "another image": subject.record.exists() and subject.record.read_bytes() != reference.record,
+            "wrong bytes in the store": leaks.wrong_bytes(self.shop.store),
+            "processes are left": leaks.processes(self.mark),
+            "files are left in TMPDIR": leaks.temporary(self.temporary),
+            "files are left in the project": leaks.strays(self.project.folder),
+        }
+        if step in ("build", "load", "run"):
+            found["containers are left"] = leaks.containers(self.pids)
+        now = leaks.records(self.project.folder)
+        found["records are lost"] = [name for name, digest in self.kept.items() if now.get(name) != digest]
+        self.kept = now
+        for name, what in found.items():
+            if what:
+                self.tally.fault(f"after {step} of {subject.name}: {name}: {what}")
+
+
+def _drain(process: subprocess.Popen[bytes]) -> None:
+    """Wait for the killed process alone: what it started may hold its standard output open."""
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def figures(tally: Tally) -> list[str]:
+    """Return the lines that state what was done."""
+    lines = ["command  killed  had ended  median s"]
+    for step in _GUESS:
+        lines.append(f"{step:<8} {tally.kills[step]:>6}  {tally.late[step]:>9}  {tally.typical(step):>8.1f}")
+    return [*lines, f"{tally.kills.total()} kills, {len(tally.faults)} faults"]

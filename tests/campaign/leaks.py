@@ -1,0 +1,110 @@
+"""What commands left behind: processes, mounts, containers, files; and whether the bytes of a store are right.
+
+Written apart from envbuild's own checks, so that a fault in those is no excuse.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+_PATIENCE = 20.0
+"""Seconds in which a process that ends by itself may do so."""
+_GENERATED = re.compile(r"pylock\.[a-z0-9]+\.(toml|image\.json|published\.json)")
+_KEPT = {"spec.yaml", "train.py", "Dockerfile", ".envbuild", "out", "out.tar"}
+_HIDDEN = {".sizes.json"}
+
+
+def processes(mark: str) -> list[str]:
+    """Return the command lines of the living processes whose environment has ``mark``, after some patience."""
+    deadline = time.monotonic() + _PATIENCE
+    while (found := _processes(mark.encode())) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def _processes(mark: bytes) -> list[str]:
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdecimal() and mark in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def mounts(root: Path) -> list[str]:
+    """Return the mount points at or below a folder."""
+    points = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point for point in points if Path(point).is_relative_to(root)]
+
+
+def containers(pids: Iterable[int]) -> list[str]:
+    """Return the containers that these processes made."""
+    shown = subprocess.run(
+        ["docker", "ps", "-a", "--filter", "label=envbuild.owner", "--format", '{{.ID}} {{.Label "envbuild.owner"}}'],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    numbers = {str(pid) for pid in pids}
+    return [line.split()[0] for line in shown.splitlines() if numbers.intersection(line.split()[1:])]
+
+
+def strays(project: Path) -> list[str]:
+    """Return the names in a project that no command leaves there."""
+    names = (path.name for path in project.iterdir())
+    return sorted(name for name in names if name not in _KEPT and not _GENERATED.fullmatch(name))
+
+
+def temporary(folder: Path) -> list[str]:
+    """Return what is in the folder for temporary files, after some patience."""
+    deadline = time.monotonic() + _PATIENCE
+    while (found := sorted(path.name for path in folder.iterdir())) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def leftovers(store: Path) -> list[str]:
+    """Return what a store holds of commands that have ended; nothing may be at work in it."""
+    hidden = [path for path in store.rglob(".*") if path.name not in _HIDDEN]
+    parts = list((store / "part").iterdir()) if (store / "part").is_dir() else []
+    leases = list((store / "leases").glob("*-*"))
+    trash = [store / "trash"] if (store / "trash").exists() else []
+    return sorted(str(path.relative_to(store)) for path in (*hidden, *parts, *leases, *trash))
+
+
+def wrong_bytes(store: Path) -> list[str]:
+    """Return the objects and layers of a store whose bytes are not those of their digest."""
+    wrong = [
+        str(path) for path in store.glob("sha256/??/*") if _differs(path, lambda path: path.parent.name + path.name)
+    ]
+    layers = (path for path in store.glob("derived/layers/*/layer.tar") if not path.parent.name.startswith("."))
+    return wrong + [str(path) for path in layers if _differs(path, _noted)]
+
+
+def _differs(path: Path, promised: Callable[[Path], str]) -> bool:
+    """Whether a file has other bytes than promised; one that is removed meanwhile has none."""
+    with suppress(FileNotFoundError), path.open("rb") as stream:
+        expected, digest = promised(path), hashlib.sha256()
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+        return digest.hexdigest() != expected
+    return False
+
+
+def _noted(path: Path) -> str:
+    return str(json.loads((path.parent / "layer.json").read_bytes())["diff_id"])
+
+
+def records(project: Path) -> dict[str, str]:
+    """Return the digest of each finished run's record."""
+    found = {}
+    for path in project.glob(".envbuild/runs/*/record.json"):
+        data = path.read_bytes()
+        if json.loads(data).get("state") != "running":
+            found[path.parent.name] = hashlib.sha256(data).hexdigest()
+    return found
