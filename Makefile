@@ -12,7 +12,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark plants reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark plants crash reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -94,6 +94,9 @@ benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a
 
 plants: venv engine ## 94 programs with and without planted differences: what verify makes of each (ONLY="FILE…")
 	$(BIN)/python -m tests.plants $(or $(ONLY),$(wildcard tests/plants/*.toml))
+
+crash: venv engine ## faults on purpose: commands killed at random (COUNT=300, SEED=1), full disks, power cuts
+	$(BIN)/python -m tests.campaign kills --seed $(or $(SEED),1) --count $(or $(COUNT),300)
 
 reproducibility: venv engine compiler ## one lock built on every engine in every kind of surroundings: one digest, as a table
 	@$(BIN)/python -m tests.reproducibility

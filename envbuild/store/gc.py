@@ -83,17 +83,17 @@ def collect(store: Store, going: Sequence[StoreEntry], advance: Advance = lambda
     """
     try:
         trash = store.root / _TRASH
-        store.make_folder(trash)
         _empty(trash)
         gone: list[StoreEntry] = []
         for begin in range(0, len(going), _BATCH):
             batch = going[begin : begin + _BATCH]
             with collecting(store.root) as used:
+                store.make_folder(trash)  # another collection may have ended meanwhile
                 moved = [entry for entry in batch if entry.name not in used and _take(entry, trash)]
             gone += moved
             _empty(trash)
             advance(sum(entry.size for entry in batch))
-        with suppress(OSError):
+        with collecting(store.root), suppress(OSError):
             trash.rmdir()
     except OSError as error:
         if error.errno not in REFUSED:
@@ -189,11 +189,12 @@ def _sweep_half(half: Path, lock: Path) -> int:
 
 def _empty(trash: Path) -> None:
     """Delete what was moved away, by this command or by one that was killed."""
-    for path in sorted(path for path in trash.iterdir() if _MOVED_AWAY.fullmatch(path.name)):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):  # another collection has ended
+        for path in sorted(path for path in trash.iterdir() if _MOVED_AWAY.fullmatch(path.name)):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def _folders(folder: Path) -> Iterator[Path]:

@@ -18,7 +18,7 @@ from envbuild.errors import IntegrityError
 from envbuild.image.layer_cache import TAR, is_sound, make_layer
 from envbuild.image.tar.layer import Layer
 from envbuild.lockfile.model import Lock, dumps
-from envbuild.store import leases, roots
+from envbuild.store import gc, leases, roots
 from envbuild.store.fsck import check
 from envbuild.store.gc import Rules, chosen, collect, forget_locks, sweep
 from envbuild.store.inventory import StoreEntry, inventory, kinds_of
@@ -265,6 +265,22 @@ def test_what_killed_commands_left_is_swept(store: Store) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [busy]
     assert (made / "whole").is_file()
     assert [path.name for path in store.cache_dir("python").iterdir()] == ["y"]
+
+
+def test_two_collections_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collection that ends, and takes the emptied folder away, does not disturb one that is at work."""
+    monkeypatch.setattr(gc, "_BATCH", 1)
+    for name in (b"a", b"b", b"c"):
+        store.add_bytes(name)
+    leases.end(store.root)
+
+    def end_another(amount: int) -> None:
+        (store.root / "trash").rmdir()
+
+    now = time.time()
+    going = chosen(entries(store), Rules(needed=frozenset(), oldest=now + 1, now=now))
+    assert len(collect(store, going, end_another)) == 3
+    assert (entries(store), (store.root / "trash").exists()) == ([], False)
 
 
 def test_damage_is_found_and_removed(store: Store) -> None:
