@@ -12,7 +12,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cudatable examples benchmark plants crash reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants crash reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -53,7 +53,7 @@ lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the wor
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/shellcheck --external-sources $(SCRIPTS)
-	$(BIN)/zizmor --offline --quiet .github
+	$(BIN)/zizmor --offline --quiet .github templates/ci/github.yml
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/actionlint.sh
 
 docs: ## the documentation site in build/site; a broken link or anchor is an error
@@ -70,11 +70,19 @@ format: venv ## rewrite the code as ruff wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-pins: venv ## move the pins of the tools for development and documentation
+pins: venv ## move the pins of the tools for development and documentation, and of pipelines
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
 	    --no-emit-index-url --no-emit-find-links --group dev --python-version 3.10 pyproject.toml -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
 	    --no-emit-index-url --no-emit-find-links --group docs --python-version 3.10 -o requirements-docs.txt
+	@$(MAKE) --no-print-directory cipins
+	$(BIN)/python -m tools.ci_images
+
+cipins: venv ## what pipelines install: envbuild's dependencies and its builder, as pinned in requirements-dev.txt
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	    --no-emit-find-links -c requirements-dev.txt --python-version 3.10 pyproject.toml -o templates/ci/requirements.txt
+	echo hatchling | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
+	    --no-emit-find-links -c requirements-dev.txt --python-version 3.10 - -o .github/actions/image/requirements.txt
 
 lockfiles: venv ## lock the reference specs again
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/lockfiles.sh

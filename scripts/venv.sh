@@ -32,10 +32,11 @@ if [ ! -x "$directory/bin/python" ]; then
     "$python" -m venv "$directory"
 fi
 say "pinned tools from $requirements"
-uv=$(sed -n 's/^\(uv==[^ ;\\]*\).*/\1/p' "$requirements")
-"$directory/bin/python" -m pip install --quiet "$uv"
+# Nothing comes in without its digest: uv's line is taken from the requirements, the builder (hatchling) is one of them.
+sed -n '/^uv==/,/[^\\]$/p' "$requirements" >"$directory/uv.txt"
+"$directory/bin/python" -m pip install --quiet --require-hashes --only-binary :all: -r "$directory/uv.txt"
 VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip sync --quiet --compile-bytecode --require-hashes "$requirements"
-VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip install --quiet --no-deps --editable .
+VIRTUAL_ENV=$(cd "$directory" && pwd) "$directory/bin/uv" pip install --quiet --no-deps --no-build-isolation --editable .
 # Where writing bytecode is switched off, every command would compile envbuild's modules again.
 "$directory/bin/python" -m compileall -q envbuild
 printf '%s' "$wanted" >"$stamp"

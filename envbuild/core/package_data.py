@@ -12,6 +12,11 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _DATA_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(?:\.[a-z0-9]+)+")
 
 
+def package_dir() -> Path:
+    """Return the folder of the package ``envbuild`` itself."""
+    return _PACKAGE
+
+
 def template_dir() -> Path:
     """Return the folder of the templates.
 

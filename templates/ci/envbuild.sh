@@ -6,10 +6,11 @@
 #   ci/envbuild.sh publish REFERENCE DIRECTORY   push that very image by digest, sign it, attest it
 # Variables:
 #   ENVBUILD_SPEC        the spec, by default spec.yaml
-#   ENVBUILD_INSTALL     what pip installs, by default envbuild==@VERSION@
 #   REGISTRY_USER, REGISTRY_PASSWORD   for publish, unless docker login has been done
 #   ENVBUILD_SIGN        for publish: keyless (GitHub Actions), a key as cosign names it (env://COSIGN_PRIVATE_KEY), or no
+# Installed is what requirements.txt next to this script lists, by digest, from whatever index; envbuild is the wheel here.
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 spec=${ENVBUILD_SPEC:-spec.yaml}
 # The runner's own folder or the home folder: in /tmp anybody could have put programs there before.
 tools=${RUNNER_TEMP:-${HOME:?}/.cache}/envbuild-ci
@@ -35,7 +36,9 @@ prepare() {
     apt-get -qq update
     DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends ca-certificates git python3 python3-venv "$@" >/dev/null
     python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet "${ENVBUILD_INSTALL:-envbuild==@VERSION@}"
+    # No index is believed, so a second one could only do harm; nothing is built.
+    env -u PIP_EXTRA_INDEX_URL "$tools/bin/pip" install --quiet --require-hashes --only-binary :all: \
+        --find-links "$here" --requirement "$here/requirements.txt"
     say ready "$("$tools/bin/envbuild" --version), $(python3 --version)"
 }
 
@@ -91,7 +94,7 @@ build) build "${1:?a directory}" ;;
 compare) compare "${1:?a directory}" "${2:?another directory}" ;;
 publish) publish "${1:?a reference}" "${2:?the directory that build left}" ;;
 *)
-    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.own_wheel import own_wheel
 from tests.support.cli import Project
 from tests.support.cosign import PASSWORD as KEY_PASSWORD
 from tests.support.cosign import cosign_program, make_keys
@@ -97,10 +98,39 @@ def test_what_is_committed_is_what_a_runner_needs(mine: Project) -> None:
     listed = subprocess.run(command, cwd=mine.folder, check=True, capture_output=True, text=True).stdout
     assert listed.splitlines() == [
         ".github/workflows/image.yml",
+        f"ci/{own_wheel()[0]}",
         "ci/envbuild.sh",
+        "ci/requirements.txt",
         f"pylock.{NAME}.image.json",
         f"pylock.{NAME}.toml",
     ]
+
+
+def test_a_runner_installs_what_is_committed(mine: Project) -> None:
+    """Dependencies and envbuild by digest, without asking for another index; one changed byte of the wheel ends it."""
+    command = (mine.folder / "ci/envbuild.sh").read_text()
+    (install,) = re.findall(r"env -u [^\n]*\\\n[^\n]*\n", command)
+    tools = mine.folder.parent / "fresh"
+    subprocess.run([sys.executable, "-m", "venv", tools], check=True)
+    variables = {**os.environ, "tools": str(tools), "here": str(mine.folder / "ci")}
+    variables["PIP_EXTRA_INDEX_URL"] = "http://127.0.0.1:1/"  # nobody listens there
+
+    def installed(line: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["sh", "-c", line], env=variables, capture_output=True, text=True, check=False)
+
+    done = installed(install)
+    assert done.returncode == 0, done.stderr
+    shown = run(mine, tools / "bin/envbuild", "--version")
+    assert shown.stdout.startswith("envbuild "), shown.stderr
+    wheel = mine.folder / "ci" / own_wheel()[0]
+    good = wheel.read_bytes()
+    wheel.write_bytes(good.replace(b"exit code", b"exit-code", 1))
+    try:
+        again = installed(install.replace(" install ", " install --force-reinstall --no-deps "))
+    finally:
+        wheel.write_bytes(good)
+    assert again.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in again.stderr
 
 
 def test_another_image_ends_it(mine: Project) -> None:

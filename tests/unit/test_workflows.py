@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tools import ci_images
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -57,6 +68,87 @@ def test_actions_are_pinned_by_commit(path: Path) -> None:
     used = {step["uses"] for file in WORKFLOWS for step in steps(file) if "uses" in step}
     assert all(_PINNED.fullmatch(name) for name in used)
     assert len({name.partition("@")[0] for name in used}) == len(used)
+
+
+def test_images_are_pinned_by_digest() -> None:
+    """No container is named by a tag alone, here or in what users get; one tag is one digest everywhere."""
+    named: dict[str, set[str]] = {}
+    for path in ci_images.files():
+        for line in re.findall(r"(?im)^[ -]*image: (.+)$", path.read_text()):
+            if line not in ("${{ matrix.image }}", "${{ matrix.builder.image }}", "$IMAGE"):
+                assert ci_images.PINNED.fullmatch(line.strip('"')), f"{path.name}: {line}"
+        for found in ci_images.PINNED.finditer(path.read_text()):
+            named.setdefault(f"{found['name']}:{found['tag']}", set()).add(found["digest"])
+        assert not re.search(r"debian:\d+(?![\d@])", path.read_text()), path.name
+    assert {name: len(digests) for name, digests in named.items()} == {"debian:12": 1, "debian:13": 1}
+
+
+def test_the_refresh_of_images_changes_digests_alone() -> None:
+    """``make pins`` replaces each digest by the one that its tag has now, and nothing else."""
+    text = f"image: debian:12@sha256:{'a' * 64}\nother: x\n"
+    assert ci_images.moved(text, lambda name, tag: "b" * 64) == text.replace("a" * 64, "b" * 64)
+
+
+_BLOCK = re.compile(r"^([a-z0-9-]+)==[^\n]*\\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", re.M)
+_LOCKED = ("templates/ci/requirements.txt", ".github/actions/image/requirements.txt", "requirements-docs.txt")
+
+
+@pytest.mark.parametrize("name", _LOCKED)
+def test_what_pipelines_install_is_locked_by_digest(name: str) -> None:
+    """Each line has digests and is a line of the tested environment's requirements, what only docs need apart."""
+    text, tested = ((ROOT / path).read_text() for path in (name, "requirements-dev.txt"))
+    assert _BLOCK.sub("", text) == ""
+    if name != "requirements-docs.txt":
+        assert _pins(text) <= _pins(tested)
+
+
+def _pins(text: str) -> set[tuple[str, frozenset[str]]]:
+    """Versions with their digests; which of them a system needs (the marker) is for each file to state."""
+    blocks = [match.group() for match in _BLOCK.finditer(text)]
+    return {(block.split()[0], frozenset(re.findall(r"sha256:\w+", block))) for block in blocks}
+
+
+def test_what_pipelines_install_is_complete() -> None:
+    """Every dependency of envbuild and of its builder is locked, the dependencies of these too: ``make cipins``."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    roots = {"templates/ci/requirements.txt": project["project"]["dependencies"]}
+    roots[".github/actions/image/requirements.txt"] = project["build-system"]["requires"]
+    for name, requirements in roots.items():
+        found = {match.group(1) for match in _BLOCK.finditer((ROOT / name).read_text())}
+        waiting, seen = [Requirement(each) for each in requirements], set()
+        while waiting:
+            requirement = waiting.pop()
+            key = canonicalize_name(requirement.name)
+            if key in seen or (requirement.marker and not requirement.marker.evaluate({"extra": ""})):
+                continue
+            seen.add(key)
+            waiting += [Requirement(each) for each in metadata.distribution(key).requires or ()]
+        assert seen <= found, name
+
+
+_INSTALLS = re.compile(r"\bpip\"? (?:install|sync)[^&\n]*(?:\\\n[^\n]*)*")
+
+
+@pytest.mark.parametrize(
+    "name", ["templates/ci/envbuild.sh", ".github/actions/image/image.sh", "scripts/venv.sh", "scripts/refresh.sh"]
+)
+def test_nothing_is_installed_without_digests(name: str) -> None:
+    """Whatever a job with a signing identity installs is compared with digests, or is this repository itself."""
+    for command in _INSTALLS.findall((ROOT / name).read_text()):
+        local = "--no-deps --no-build-isolation" in command and command.split()[-1] in (".", '"$root"')
+        assert local or "--require-hashes" in command, command
+
+
+def test_no_job_has_a_second_index() -> None:
+    """An extra index is for files of the lock: in the environment of the steps that fetch them, and of no job."""
+    for path in ci_images.files():
+        for name, job in jobs(path) if path.name != "gitlab.yml" else ():
+            assert "PIP_EXTRA_INDEX_URL" not in (job.get("env") or {}), f"{path.name} {name}"
+            for step in job["steps"]:
+                if "PIP_EXTRA_INDEX_URL" in (step.get("env") or {}):
+                    assert not re.search(r"prepare|make", step["run"]), step["run"]
+    script = (ROOT / "templates/ci/envbuild.sh").read_text()
+    assert "env -u PIP_EXTRA_INDEX_URL" in script
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=NAMES)

@@ -10,7 +10,10 @@ made=$RUNNER_TEMP/envbuild-image
 
 if [ ! -x "$tools/bin/envbuild" ]; then
     python3 -m venv "$tools"
-    "$tools/bin/pip" install --quiet "$root"
+    # By digest, from whatever index: envbuild's dependencies and its builder; envbuild itself is this commit.
+    env -u PIP_EXTRA_INDEX_URL "$tools/bin/pip" install --quiet --require-hashes --only-binary :all: \
+        --requirement "$root/templates/ci/requirements.txt" --requirement "$here/requirements.txt"
+    "$tools/bin/pip" install --quiet --no-deps --no-build-isolation --no-index "$root"
 fi
 if [ -S /var/run/docker.sock ]; then ENVBUILD_ENGINE=docker; else ENVBUILD_ENGINE=none; fi
 export ENVBUILD_ENGINE

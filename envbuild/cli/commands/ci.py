@@ -35,7 +35,8 @@ def ci(
     """Write a pipeline for GitHub or GitLab into your project.
 
     It builds the image on two systems, compares, publishes and signs it.
-    One file for the service, and ci/envbuild.sh, whose steps run anywhere."""
+    One file for the service, and ci/envbuild.sh, whose steps run anywhere; ci/
+    also holds what they install, by digest."""
     from envbuild.operations.ci import write_pipeline
 
     console = Console(quiet=quiet)
