@@ -288,6 +288,7 @@ def _python_request(
     """Return the request for the Python resolver."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
+    from envbuild.spec.requirement_files import required_digests
 
     return PythonRequest(
         target=Target(python=interpreter.version, platform=interpreter.platform),
@@ -295,6 +296,7 @@ def _python_request(
         constraints=plan.constraints,
         files=tuple(map(Path, spec.requirement_files)),
         wheels=tuple(map(Path, spec.wheels)),
+        digests=required_digests(path.parent, spec.requirement_files, path.name),
         folder=path.parent.absolute(),
         existing=old.packages if old else (),
         upgrade=options.upgrade,

@@ -21,6 +21,9 @@ else:  # pragma: no cover - exercised by the 3.10 job
     import tomli as tomllib
 
 _INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*?)\s*")
+_HASH = re.compile(r"\s--hash(?:\s*=\s*|\s+)(\S+)")
+_DIGEST = re.compile(r"(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})", re.IGNORECASE)
+_ALL_HASHED = "--require-hashes"
 _LONG = re.compile(r"--(?:requirement|constraint)s?[A-Za-z-]")
 
 
@@ -79,11 +82,44 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
     found = []
     for path in included(base, files, source):
         for _, line in _lines((base / path).read_text(encoding="utf-8-sig")):
-            text = re.sub(r"(^|\s)#.*$", "", line)
+            text = _uncommented(line)
             text = re.split(r"\s--?[A-Za-z]", text)[0].strip()
             if text and not text.startswith("-"):
                 found.append(text)
     return tuple(found)
+
+
+def required_digests(
+    base: Path, files: Sequence[str], source: str = "spec.yaml"
+) -> dict[tuple[str, str], frozenset[str]] | None:
+    """Return which files a package may have: SHA-256 by normalised name and version, from ``--hash`` options.
+
+    None unless some line has ``--hash`` or the option ``--require-hashes`` is given; otherwise, as for pip, what is
+    not in the result may not be installed at all.
+
+    Args:
+        base, files, source: as for ``included``.
+
+    Raises:
+        SpecError: as ``included`` does.
+    """
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name, canonicalize_version
+
+    found: dict[tuple[str, str], frozenset[str]] = {}
+    asked = False
+    for path in included(base, files, source):
+        text = (base / path).read_text(encoding="utf-8-sig")
+        for line in () if path.endswith(".toml") else (_uncommented(line) for _, line in _lines(text)):
+            hashes = [each.lower() for each in _HASH.findall(line)]
+            asked = asked or bool(hashes) or line == _ALL_HASHED
+            if hashes:
+                parsed = Requirement(_HASH.sub("", line))
+                (specifier,) = parsed.specifier
+                key = canonicalize_name(parsed.name), canonicalize_version(specifier.version)
+                digests = {each.removeprefix("sha256:") for each in hashes if each.startswith("sha256:")}
+                found[key] = found.get(key, frozenset()) | digests
+    return found if asked else None
 
 
 def _metadata_refusals(text: str) -> Iterator[str]:
@@ -119,7 +155,7 @@ def _metadata_refusals(text: str) -> Iterator[str]:
 
 def _refusal(line: str) -> str:
     """Return why a line is refused, by the rules for items of the spec's list; an empty string if it is not."""
-    text = re.sub(r"(^|\s)#.*$", "", line).strip()
+    text = _uncommented(line)
     included = _INCLUDE.fullmatch(text) if not _LONG.match(text) else None
     if included:
         address = "://" in included["path"]
@@ -128,16 +164,34 @@ def _refusal(line: str) -> str:
             if address
             else ""
         )
-    if not text:
+    if not text or text == _ALL_HASHED:
         return ""
-    if re.search(r"\s--hash\b", text):
-        name = text.split()[0]
-        return f"{quote(name)}: --hash is not compared with anything; remove it: the lock holds the digests"
+    hashes = _HASH.findall(text)
     try:
-        requirement(text)
+        parsed = requirement(_HASH.sub("", text))
     except ValueError as error:
         return str(error)
+    return _hash_refusal(parsed, hashes) if hashes else ""
+
+
+def _hash_refusal(line: str, hashes: Sequence[str]) -> str:
+    """Return why the ``--hash`` options of a requirement are refused; an empty string if they are not."""
+    from packaging.requirements import Requirement
+
+    parsed = Requirement(line)
+    pins = [each for each in parsed.specifier if each.operator in ("==", "===") and not each.version.endswith(".*")]
+    if len(pins) != 1 or len(parsed.specifier) != 1:
+        return f"{quote(parsed.name)}: --hash is for the files of one version; write {parsed.name}==VERSION"
+    for each in hashes:
+        if not _DIGEST.fullmatch(each):
+            return f"{quote(parsed.name)}: --hash={quote(each)} is no SHA-256 digest, such as sha256:0f3a…"
+    if not any(each.lower().startswith("sha256:") for each in hashes):
+        return f"{quote(parsed.name)}: locks have SHA-256 digests; add --hash=sha256:…"
     return ""
+
+
+def _uncommented(line: str) -> str:
+    return re.sub(r"(^|\s)#.*$", "", line).strip()
 
 
 def _includes(text: str) -> Iterator[tuple[int, str]]:
@@ -145,7 +199,7 @@ def _includes(text: str) -> Iterator[tuple[int, str]]:
     for number, line in _lines(text):
         if _LONG.match(line):
             continue
-        match = _INCLUDE.fullmatch(re.sub(r"(^|\s)#.*$", "", line).strip())
+        match = _INCLUDE.fullmatch(_uncommented(line))
         if match and "://" not in match["path"]:
             yield number, match["path"].strip("\"'")
 

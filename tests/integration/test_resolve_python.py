@@ -20,6 +20,7 @@ from envbuild.resolve.python import uv
 from envbuild.resolve.python.indexes import configured
 from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, wheel_urls
 from envbuild.resolve.python.wheels import Target, ranks
+from envbuild.spec.requirement_files import required_digests
 from tests.support.indexes import make_index
 from tests.support.server import FileServer
 from tests.support.wheels import make_wheel
@@ -91,6 +92,68 @@ def _certificates(folder: Path) -> tuple[Path, Path]:
 
 def _versions(resolved: ResolvedPython) -> dict[str, str]:
     return {package.name: package.version for package in resolved.packages}
+
+
+def _hashed(bench: Bench, text: str) -> dict[str, object]:
+    """A request for a requirements file, as ``lock`` makes it."""
+    project = bench.folder / "project"
+    (project / "requirements.txt").write_text(text)
+    return {"files": (Path("requirements.txt"),), "digests": required_digests(project, ["requirements.txt"])}
+
+
+@pytest.mark.parametrize("resolver", ["uv", "pip-tools"])
+def test_what_pip_compile_hashes_is_taken(bench: Bench, server: FileServer, resolver: str) -> None:
+    """The output of pip-compile --generate-hashes, dependencies included, is locked as it is."""
+    wheels = bench.wheels(("top", "1.0", ["low>=1"]), ("low", "1.5", []))
+    index = _serve(server, bench.folder / "index", wheels)
+    bench.environ |= {"UV_DEFAULT_INDEX": index, "PIP_INDEX_URL": index}
+    source, output = bench.folder / "requirements.in", bench.folder / "hashed.txt"
+    source.write_text("top\n")
+    command = [sys.executable, "-m", "piptools", "compile", "--generate-hashes", "--no-config", "--quiet"]
+    command.append("--no-emit-index-url")
+    subprocess.run([*command, f"--output-file={output}", source], env=bench.environ, check=True)
+    assert output.read_text().count("--hash=sha256:") == 2
+    found = bench.resolve(**_hashed(bench, output.read_text()), resolver=resolver)
+    assert _versions(found) == {"low": "1.5", "top": "1.0"}
+    found = bench.resolve(**_hashed(bench, "--require-hashes\n" + output.read_text()), resolver=resolver)
+    assert _versions(found) == {"low": "1.5", "top": "1.0"}
+
+
+@pytest.mark.parametrize("with_digests", [True, False])
+def test_a_file_with_another_digest_is_refused(bench: Bench, server: FileServer, with_digests: bool) -> None:
+    """Also where the index gives no digests, and also if an earlier lock has that very file."""
+    (wheel,) = wheels = bench.wheels(("top", "1.0", []))
+    make_index(bench.folder / "index", wheels, {} if with_digests else {wheel.name: ""})
+    server.add_tree(bench.folder / "index")
+    bench.environ["UV_DEFAULT_INDEX"] = f"{server.url}/simple"
+    good, bad = sha256_file(wheel), "0" * 64
+    old = bench.resolve(**_hashed(bench, f"top==1 --hash=sha256:{bad} --hash=sha256:{good}")).packages
+    with pytest.raises(IntegrityError) as caught:
+        bench.resolve(**_hashed(bench, f"top==1.0 --hash=sha256:{bad}"), existing=old)
+    assert caught.value.message == (
+        f"top-1.0-py3-none-any.whl: no --hash of the requirements files is that of this file, sha256 {good}"
+    )
+
+
+def test_of_several_files_the_admitted_one_is_taken(bench: Bench, server: FileServer) -> None:
+    """A better wheel that no --hash names is passed over, as by pip."""
+    machine = f"manylinux_2_17_{platform.machine()}"
+    wheels = bench.wheels(("top", "1.0", []))
+    wheels += bench.wheels(("top", "1.0", []), tag=f"py3-none-{machine}")
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
+    found = bench.resolve(**_hashed(bench, f"top==1 --hash=sha256:{sha256_file(wheels[0])}"))
+    assert [package.wheel.name for package in found.packages] == [wheels[0].name]
+
+
+def test_with_one_digest_all_packages_need_one(bench: Bench, server: FileServer) -> None:
+    """A dependency or an item of the list without --hash is named, as pip refuses it."""
+    wheels = bench.wheels(("top", "1.0", ["low"]), ("low", "1.5", []), ("other", "1", []))
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
+    with pytest.raises(ResolveError) as caught:
+        bench.resolve("other", **_hashed(bench, f"top==1.0 --hash=sha256:{sha256_file(wheels[0])}"))
+    assert caught.value.message == (
+        "the requirements files have --hash or --require-hashes, so every package needs one; 2 have none: low, other"
+    )
 
 
 def test_a_requirement_becomes_wheels_with_digest_size_and_place(bench: Bench, server: FileServer) -> None:

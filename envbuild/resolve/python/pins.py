@@ -18,7 +18,7 @@ from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config
 from envbuild.resolve.python import indexes, pip_tools, sizes, uv
-from envbuild.resolve.python.wheels import Candidate, Target, choose
+from envbuild.resolve.python.wheels import Candidate, Target, best, choose
 
 RESOLVERS = ("uv", "pip-tools")
 
@@ -33,6 +33,8 @@ class PythonRequest:
         files: requirements files.
         constraints: PEP 508 lines that only limit versions of what is asked for anyway.
         wheels: folders with wheels of one's own.
+        digests: the files that may be taken, SHA-256 by normalised name and version; None: any. What has no entry may
+            not be taken, as in pip's hash-checking mode.
         folder: relative paths start here; usually the spec's folder.
         existing: packages of the lock there is; their versions are kept where the requirements allow it.
         upgrade: forget ``existing``.
@@ -44,6 +46,7 @@ class PythonRequest:
     files: tuple[Path, ...] = ()
     constraints: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()
+    digests: Mapping[tuple[str, str], frozenset[str]] | None = None
     folder: Path = Path()
     existing: tuple[PythonPackage, ...] = ()
     upgrade: bool = False
@@ -86,7 +89,7 @@ def resolve_python(
 
     Raises:
         ResolveError: nothing satisfies the requirements, a package has no wheel for the target, or resolvers differ.
-        IntegrityError: an index or file cannot be read.
+        IntegrityError: an index or file cannot be read, or no file of a package has a digest that ``request`` admits.
     """
     progress = progress or Silent()
     if not request.requirements and not request.files:
@@ -101,12 +104,13 @@ def resolve_python(
         else:
             raise ResolveError(f"unknown resolver {quote(resolver)}: expected {' or '.join(RESOLVERS)}")
         kept = {} if request.upgrade else {p.wheel.name: p.wheel.sha256 for p in request.existing}
-        chosen = choose(answer.offered, request.target, kept)
+        chosen = choose(_admissible(answer.offered, request), request.target, kept)
         if cross_check:
             _cross_check(request, question, chosen, resolver, places, cache_dir, environ)
     _check_names(request.upgrade_packages, chosen)
     known = {p.wheel.sha256: p.wheel.size for p in request.existing}
     full, notes = sizes.complete(chosen, cache_dir, network or network_config(environ), progress, known)
+    _admissible({c.package: [c] for c in full}, request)  # an index without digests is known only now
     return ResolvedPython(
         packages=tuple(map(_package, full)),
         locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full},
@@ -184,6 +188,43 @@ def _ask_pip_tools(
     if strange := sorted(name for name, candidates in offered.items() if not candidates):
         raise ResolveError(f"uv and pip-tools were given different files for: {', '.join(strange)}")
     return replace(answer, offered=offered)
+
+
+def _admissible(
+    offered: Mapping[str, Sequence[Candidate]], request: PythonRequest
+) -> Mapping[str, Sequence[Candidate]]:
+    """Return the candidates that the request admits by digest, and those whose digest is not known yet.
+
+    Raises:
+        ResolveError: packages without any admitted digest, all of them named.
+        IntegrityError: a package has none of the files admitted.
+    """
+    if request.digests is None:
+        return offered
+    from packaging.utils import canonicalize_version
+
+    allowed = {
+        name: request.digests.get((name, canonicalize_version(candidates[0].version)))
+        for name, candidates in offered.items()
+        if candidates
+    }
+    if lacking := sorted(name for name, digests in allowed.items() if digests is None):
+        raise ResolveError(
+            f"the requirements files have --hash or --require-hashes, so every package needs one; {len(lacking)} have "
+            f"none: {', '.join(lacking)}",
+            "add them, as pip-compile --generate-hashes does, or remove every --hash",
+        )
+    left = {}
+    for name, candidates in offered.items():
+        digests = allowed.get(name) or frozenset()
+        left[name] = [c for c in candidates if not c.sha256 or c.sha256 in digests]
+        if candidates and not left[name]:
+            one = best(candidates, request.target) or candidates[0]
+            raise IntegrityError(
+                f"{one.file}: no --hash of the requirements files is that of this file, sha256 {one.sha256}",
+                "find out why: another index may have other files, or somebody replaced one",
+            )
+    return left
 
 
 def _anywhere(places: indexes.Indexes) -> indexes.Indexes:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import SpecError
-from envbuild.spec.requirement_files import included, requirement_lines
+from envbuild.spec.requirement_files import included, required_digests, requirement_lines
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -99,7 +99,6 @@ def test_lines_that_name_packages_are_found_in_all_files(tmp_path: Path) -> None
     [
         ("-e ./x", "options do not belong here"),
         ("-e b", "options do not belong here"),
-        ("--require-hashes", "options do not belong here"),
         ("--editable ./x", "options do not belong here"),
         ("--index-url http://example.invalid/simple", "options do not belong here"),
         ("-i http://example.invalid/simple", "options do not belong here"),
@@ -111,8 +110,12 @@ def test_lines_that_name_packages_are_found_in_all_files(tmp_path: Path) -> None
         ("x @ https://example.invalid/x.whl", "a lock names files by digest, not by address"),
         ("x @ git+https://example.invalid/x", "a lock names files by digest, not by address"),
         ("-r https://example.invalid/b", "an address may hold something else tomorrow"),
-        ("numpy==2 --hash=sha256:00", "--hash is not compared with anything"),
-        ("numpy==2 \\\n  --hash=sha256:00", "--hash is not compared with anything"),
+        ("numpy==2 --hash=sha256:00", '--hash="sha256:00" is no SHA-256 digest'),
+        ("numpy==2 \\\n  --hash=md5:00", '--hash="md5:00" is no SHA-256 digest'),
+        (f"numpy==2 --hash=sha512:{'0' * 128}", "locks have SHA-256 digests"),
+        (f"numpy>=2 --hash=sha256:{'0' * 64}", "--hash is for the files of one version; write numpy==VERSION"),
+        (f"numpy==2.* --hash=sha256:{'0' * 64}", "--hash is for the files of one version; write numpy==VERSION"),
+        (f"numpy --hash sha256:{'0' * 64}", "--hash is for the files of one version; write numpy==VERSION"),
     ],
 )
 def test_a_file_may_hold_what_the_list_may(tmp_path: Path, line: str, why: str) -> None:
@@ -150,3 +153,23 @@ def test_static_metadata_is_read(tmp_path: Path) -> None:
     text = '[project]\nname = "x"\ndynamic = ["version"]\ndependencies = ["numpy>=2"]\n'
     (tmp_path / "pyproject.toml").write_text(text)
     assert included(tmp_path, ["pyproject.toml"]) == ("pyproject.toml",)
+
+
+def test_digests_of_files_are_read(tmp_path: Path) -> None:
+    """Every way to write --hash; names and versions in normal form; lines for several systems add up."""
+    one, two, three = "1" * 64, "2" * 64, "3" * 64
+    write(
+        tmp_path,
+        a=f"-r b\nNum_Py==2.0 \\\n    --hash=sha256:{one} \\\n    --hash sha256:{two} # why\n",
+        b=f"six==1 ; python_version < '3' --hash=SHA256:{one} --hash=sha512:{'4' * 128}\n"
+        f"six==1.0.0 ; python_version >= '3' --hash=sha256:{three}\n",
+    )
+    assert required_digests(tmp_path, ["a"]) == {("num-py", "2"): {one, two}, ("six", "1"): {one, three}}
+    assert requirement_lines(tmp_path, ["a"])[0] == "Num_Py==2.0"
+
+
+def test_files_without_digests_ask_for_none(tmp_path: Path) -> None:
+    """Unless --require-hashes is given: then nothing is admitted."""
+    write(tmp_path, a="numpy==2\n", b="--require-hashes\nnumpy==2\n")
+    assert required_digests(tmp_path, ["a"]) is None
+    assert required_digests(tmp_path, ["b"]) == {}
