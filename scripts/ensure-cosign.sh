@@ -8,7 +8,7 @@
 # Exit status: 0 there is one; 1 there is none, and the message states what to install.
 set -eu
 suite=${ENVBUILD_COSIGN_SUITE:-trixie}
-base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild/cosign
+base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild-tools/cosign
 root=$base/$suite
 
 say() { printf 'cosign    %s\n' "$*" >&2; }

@@ -6,7 +6,7 @@
 # Exit status: 0 an engine answers; 15 none does (envbuild's own code for that), and the message states what to do.
 set -eu
 socket=/var/run/docker.sock
-log_dir=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild
+log_dir=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild-tools
 log=$log_dir/dockerd.log
 patience=${ENVBUILD_ENGINE_PATIENCE:-180} # seconds
 

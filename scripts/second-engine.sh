@@ -12,7 +12,7 @@
 set -eu
 suite=${ENVBUILD_SECOND_SUITE:-unstable}
 store=${2:-containerd}
-base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild/second-engine
+base=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild-tools/second-engine
 root=$base/packages-$suite
 case $store in
 containerd) suffix='' snapshotter=true ;;

@@ -35,7 +35,7 @@ class ImageRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         manifest: SHA-256 of the manifest, by which registries know the image.
         recipe: SHA-256 of all that decides the layers, envbuild's own code included; empty if it was not built here.
         reference: its name in the engine.
-        sizes: of the layers in bytes, bottom first; none if it was not built here.
+        sizes: of the layers in bytes, bottom first.
     """
 
     config: Sha256

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.core.digest import canonical_json
 from envbuild.core.foreign_json import parse_json
-from envbuild.errors import EngineError, NotReproducibleError, UsageError
+from envbuild.errors import EngineError, IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.record import (
     ImageRecord,
     image_record_path,
@@ -190,6 +190,7 @@ def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock
         manifest=remote.manifest.digest,
         recipe="",  # not built here
         reference=image_tag(lock),
+        sizes=tuple(layer.blob.size for layer in remote.layers),  # plain: blobs are the layers themselves
     )
 
 
@@ -236,9 +237,10 @@ def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, eng
     wanted = [layer for layer in remote.layers if layer.diff_id not in skip and layer.diff_id not in kept]
     needed = [layer.blob for layer in wanted if not (layer.compressed and store.has(layer.diff_id))]
     came = pull_blobs(repository, needed, store, events)
+    sizes = dict(zip(record.layers, record.sizes, strict=False))
     for layer in wanted:
         if layer.compressed:
-            _unpack(layer, store)
+            unpack(layer, store, sizes.get(layer.diff_id))
     blobs = []
     for layer in remote.layers:
         path = kept.get(layer.diff_id) or store.path(layer.diff_id)
@@ -286,13 +288,24 @@ def _kept(store: Store) -> dict[str, Path]:
     return found
 
 
-def _unpack(layer: RemoteLayer, store: Store) -> None:
-    """Have the uncompressed layer in the store in place of the blob."""
+def unpack(layer: RemoteLayer, store: Store, size: int | None) -> None:
+    """Have the uncompressed layer in the store in place of the blob.
+
+    Args:
+        size: its bytes as recorded next to the lock: the registry's blob may hold more than any disk.
+
+    Raises:
+        IntegrityError: the blob holds another layer, a larger one, or no size is recorded.
+    """
     from envbuild.registry.image import unpacked
 
     name = f"the layer sha256:{layer.diff_id[:12]}…"
     if not store.has(layer.diff_id):
+        if size is None:
+            raise IntegrityError(
+                f"{name} is compressed, and its size is not recorded", "build the image: envbuild build"
+            )
         with store.writer(layer.diff_id, name=name) as part, store.path(layer.blob.digest).open("rb") as stream:
-            for data in unpacked(iter(lambda: stream.read(1 << 20), b""), 1 << 40, name):
+            for data in unpacked(iter(lambda: stream.read(1 << 20), b""), size, name):
                 part.write(data)
     store.path(layer.blob.digest).unlink(missing_ok=True)

@@ -24,11 +24,8 @@ _BEING_WRITTEN = re.compile(r"\.CACHEDIR\.TAG\.[a-z0-9_]{8}\.tmp")
 _OTHER = "use another folder, of your own and empty: export ENVBUILD_STORE=FOLDER"
 
 
-def admit(root: Path, *, default: bool, environ: Mapping[str, str] = os.environ) -> bool:
+def admit(root: Path, *, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether there is a folder to use as a store; marks one that has no mark yet.
-
-    Args:
-        default: nobody has chosen the folder: it has envbuild's own name in the user's cache, and is taken as it is.
 
     Raises:
         UsageError: the folder is another user's, may be written by everybody, or holds something else than a store.
@@ -46,7 +43,7 @@ def admit(root: Path, *, default: bool, environ: Mapping[str, str] = os.environ)
     foreign = sorted(name for name in names if name not in _OWN and not _BEING_WRITTEN.fullmatch(name))
     if TAG in foreign and _is_marked(root):
         return True
-    if foreign and not default:
+    if foreign:
         what = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
         raise UsageError(f"{root} is no store of envbuild, and not empty: it holds {what}", _OTHER)
     with suppress(OSError):  # who may not write it can use what it holds

@@ -65,7 +65,6 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = default_root() if root is None else root.absolute()
-        self._default = root is None and not os.environ.get("ENVBUILD_STORE")
         self._admitted = False
 
     def admit(self) -> bool:
@@ -74,7 +73,7 @@ class Store:
         Raises:
             UsageError: it is another user's, may be written by everybody, or holds something else.
         """
-        self._admitted = self._admitted or admit(self.root, default=self._default)
+        self._admitted = self._admitted or admit(self.root)
         return self._admitted
 
     def make_folder(self, folder: Path) -> None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from envbuild.core.blob import Blob
+from envbuild.core.digest import sha256_bytes
 from envbuild.engine.protocol import Engine, ImageInfo
-from envbuild.errors import EngineError
+from envbuild.errors import EngineError, IntegrityError
 from envbuild.image.record import ImageRecord, write_image_record
 from envbuild.lockfile import model as locks
 from envbuild.operations import pull
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.operations.run import image_identity
+from envbuild.registry.image import RemoteLayer
+from envbuild.store.objects import Store
 from tests.support.events import Recorded
 from tests.support.image_records import image_record
 from tests.support.locks import small_lock
@@ -66,3 +71,25 @@ def test_a_required_signature_is_not_settled_by_what_the_engine_has(
     key = str(tmp_path / "key.pub")
     pull.image_for_run(text, loaded, engine(recorded.config), Recorded(), require_signature=key)
     assert [str(who) for who in asked] == [key]
+
+
+def _compressed(store: Store, data: bytes) -> RemoteLayer:
+    """A layer as a registry gives it with gzip, its blob in the store."""
+    packed = gzip.compress(data)
+    blob = Blob(digest=sha256_bytes(packed), size=len(packed), media_type="application/vnd.oci.image.layer.v1.tar+gzip")
+    with store.writer(blob.digest, name="blob") as part:
+        part.write(packed)
+    return RemoteLayer(blob=blob, diff_id=sha256_bytes(data), title="")
+
+
+def test_a_compressed_layer_is_unpacked_to_its_recorded_size(tmp_path: Path) -> None:
+    """The registry decides what a blob holds: not a byte more than recorded is written, whatever its digest."""
+    store = Store(tmp_path / "store")
+    layer = _compressed(store, bytes(5000))
+    for size, message in ((4999, "holds more than 4999 bytes"), (None, "its size is not recorded")):
+        with pytest.raises(IntegrityError, match=message):
+            pull.unpack(layer, store, size)
+        assert not store.has(layer.diff_id)
+    pull.unpack(layer, store, 5000)
+    assert store.has(layer.diff_id, 5000)
+    assert not store.has(layer.blob.digest)

@@ -52,6 +52,20 @@ def test_a_folder_of_other_files_is_no_store(store: Store) -> None:
     assert sorted(store.root.rglob("*")) == before
 
 
+def test_the_default_folder_may_be_anothers_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder that happens to have envbuild's name is no more a store than any other folder."""
+    monkeypatch.delenv("ENVBUILD_STORE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fill(tmp_path / "envbuild")
+    (tmp_path / "envbuild" / "index.db").write_text("of another program")
+    with pytest.raises(UsageError) as caught:
+        invoke(["store", "gc", "--older-than", "0"])
+    assert caught.value.message == (
+        f"{tmp_path / 'envbuild'} is no store of envbuild, and not empty: it holds index.db"
+    )
+    assert caught.value.hint == OTHER
+
+
 def test_a_collection_removes_only_what_envbuild_has_named(store: Store) -> None:
     """Files that a user has put into the store's own folders stay, however old and whatever they are called."""
     extra = store.add_bytes(b"nobody needs this")
@@ -68,7 +82,7 @@ def test_a_new_store_is_marked(store: Store) -> None:
     assert (store.root / TAG).read_bytes().startswith(b"Signature: 8a477f597d28d172789f06886806bc55\n")
     (store.root / TAG).write_bytes(b"Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n")
     with pytest.raises(UsageError):
-        admit(store.root, default=False)
+        admit(store.root)
 
 
 def test_a_store_of_another_user_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,14 +91,14 @@ def test_a_store_of_another_user_is_refused(store: Store, monkeypatch: pytest.Mo
     if os.geteuid() == 0:
         os.chown(store.root, 4242, -1)
         with pytest.raises(UsageError) as caught:
-            admit(store.root, default=False, environ={})
+            admit(store.root, environ={})
         assert caught.value.message == f"the store {store.root} belongs to another user (uid 4242, expected 0)"
-        assert admit(store.root, default=False, environ={"SUDO_UID": "4242"})
+        assert admit(store.root, environ={"SUDO_UID": "4242"})
     else:
         me = os.geteuid()
         monkeypatch.setattr(os, "geteuid", lambda: me + 1)
         with pytest.raises(UsageError) as caught:
-            admit(store.root, default=False)
+            admit(store.root)
         assert caught.value.message == f"the store {store.root} belongs to another user (uid {me}, expected {me + 1})"
 
 
