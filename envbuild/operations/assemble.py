@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -10,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from envbuild.core.digest import sha256_bytes, sha256_json
-from envbuild.errors import EngineError
 from envbuild.lockfile.model import Lock
-from envbuild.operations.events import Events, FileReplaced, LayerReady, NoEngine
+from envbuild.operations.engines import step_runner
+from envbuild.operations.events import Events, FileReplaced, LayerReady
 from envbuild.operations.fetch import ensure_files, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from envbuild.image.assemble import Built
     from envbuild.image.delivery import Loading
     from envbuild.image.plan.model import Plan
-
-_EXPLICIT = ("ENVBUILD_ENGINE", "DOCKER_HOST", "CONTAINER_HOST", "DOCKER_CONTEXT")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +57,7 @@ def assemble_image(
     """Make a lock's image from the store, fetching what is missing.
 
     Args:
-        engine: runs build steps; None: the one that answers, or namespaces of the kernel.
+        engine: runs build steps; None: the one that ``step_runner`` finds.
         loading: sends layers to an engine as they become ready.
         anew: make it from its files alone, in this store, and reuse no layer.
 
@@ -76,7 +73,7 @@ def assemble_image(
     from envbuild.resolve.libraries import closure
 
     lock, store = loaded.lock, anew or Store()
-    steps = _Steps(engine, store, events, fresh=anew is not None)
+    steps = _Steps(engine, store, fresh=anew is not None)
     ensure_files(loaded, store, options.sources, offline=options.offline, events=events)
     with heal_corrupt_objects(lock, store, events):
         built = assemble(
@@ -97,39 +94,16 @@ def assemble_image(
     return built
 
 
-def step_runner(store: Store, events: Events) -> StepRunner:
-    """Find what runs build steps: the container engine, or namespaces where none answers and none was asked for.
-
-    The image is the same either way. Root file systems are in the store while their step runs.
-
-    Raises:
-        EngineError: an engine that was asked for by a variable does not answer.
-    """
-    if os.environ.get("ENVBUILD_ENGINE") != "none":
-        from envbuild.engine.docker.adapter import connect
-
-        try:
-            return connect()
-        except EngineError:
-            if any(os.environ.get(name, "") not in ("", "auto") for name in _EXPLICIT):
-                raise
-            events.report(NoEngine())
-    from envbuild.engine.local.namespaces import NamespaceSteps
-
-    return NamespaceSteps(store.cache_dir("steps"))
-
-
 class _Steps:
     """A step runner that looks for one with the first step: where all layers are kept, none is needed."""
 
-    def __init__(self, engine: Engine | None, store: Store, events: Events, *, fresh: bool) -> None:
-        self._runner: StepRunner | None = engine
-        self._store, self._events = store, events
-        self._fresh = fresh
+    def __init__(self, engine: Engine | None, store: Store, *, fresh: bool) -> None:
+        self._runner: StepRunner | None = None
+        self._engine, self._store, self._fresh = engine, store, fresh
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
-        self._runner = self._runner or step_runner(self._store, self._events)
+        self._runner = self._runner or step_runner(self._engine, self._store)
         return self._runner.run_step(replace(step, fresh=self._fresh))
 
 

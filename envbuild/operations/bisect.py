@@ -32,7 +32,7 @@ from envbuild.record import history
 from envbuild.record.model import Record
 
 if TYPE_CHECKING:
-    from envbuild.engine.docker.adapter import DockerEngine
+    from envbuild.engine.protocol import Engine
     from envbuild.image.record import ImageRecord
     from envbuild.runs.project_copy import Plan as Copy
 
@@ -41,7 +41,7 @@ _TAIL = 2000
 
 BuildImage = Callable[[Path], "ImageRecord"]
 """Builds the image of a lock file and loads it into the engine; returns what is recorded of it."""
-Connect = Callable[[], "DockerEngine"]
+Connect = Callable[[], "Engine"]
 
 
 def bisect(
@@ -144,7 +144,7 @@ class _Bench:
         self._connect, self._build = connect, build
         self._folder = state_path(a.project, f"bisect-{history.new_id()}")
         self._images: dict[str, _Image] = {}
-        self._engine: DockerEngine | None = None
+        self._engine: Engine | None = None
         self._number = 0
 
     def __enter__(self) -> _Bench:
@@ -220,7 +220,7 @@ class _Bench:
             if not any(path == name or path.startswith(f"{name}/") for name in self._inputs):
                 _put(copy, path, None if digest is None else self._texts.content(digest))
 
-    def _engine_for(self) -> DockerEngine:
+    def _engine_for(self) -> Engine:
         if self._engine is None:
             self._engine = self._connect()
         return self._engine

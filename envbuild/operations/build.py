@@ -19,6 +19,7 @@ from envbuild.image.record import (
     write_image_record,
 )
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
+from envbuild.operations.engines import connect
 from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
 from envbuild.operations.export import Target, parse_target
 from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
@@ -87,8 +88,6 @@ def build(
         EngineError: the engine does not answer or refuses.
         NotReproducibleError: the image is not the one recorded next to the lock, or rebuilding it gave another.
     """
-    from envbuild.engine.docker.adapter import connect
-
     target = None if output is None else parse_target(output)
     loaded = load_lock(path)
     engine = connect() if target is None else None

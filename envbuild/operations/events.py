@@ -37,11 +37,6 @@ class Detail(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NoEngine(Event):
-    """No container engine answers, and none was asked for: build steps run in namespaces of this machine's kernel."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class LayerReady(Event):
     """A layer of an image is in the store; ``reused``: an earlier build had made it. ``bytes`` of its tar."""
 

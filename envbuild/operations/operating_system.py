@@ -97,10 +97,10 @@ def check_pins(spec: Spec, system: locks.Os) -> None:
 
 
 def find_engine() -> BaseImages:
-    """Find the user's container engine."""
-    from envbuild.engine.docker.adapter import connect
+    """Find the user's container engine, which brings images from registries."""
+    from envbuild.operations.engines import connect_container_engine
 
-    return connect()
+    return connect_container_engine()
 
 
 def lock_base(spec: Spec, store: Store, events: Events, connect: Connect = find_engine) -> Base:

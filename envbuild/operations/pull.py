@@ -25,6 +25,7 @@ from envbuild.image.record import (
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.blob_locations import chosen_location
+from envbuild.operations.engines import connect
 from envbuild.operations.events import Events, ImagePulled, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.signatures import published_reference, require
@@ -70,8 +71,6 @@ def pull(
         RegistryError: the registry does not answer or refuses.
         EngineError: the engine does not answer or refuses.
     """
-    from envbuild.engine.docker.adapter import connect
-
     who = parse_trust(require_signature) if require_signature is not None else None
     loaded = load_lock(path)
     record = pulled(loaded, chosen_location(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)

@@ -15,6 +15,7 @@ from envbuild.errors import EngineError, HostMismatchError
 from envbuild.image.record import ImageRecord, is_recorded, read_image_record
 from envbuild.lockfile.model import Lock
 from envbuild.operations.check import check_host
+from envbuild.operations.engines import connect
 from envbuild.operations.events import Events
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
@@ -24,8 +25,7 @@ from envbuild.runs.request import AS_LOCKED, RunRequest
 from envbuild.runs.time_limit import TimeLimit
 
 if TYPE_CHECKING:
-    from envbuild.engine.docker.adapter import DockerEngine
-    from envbuild.engine.protocol import ContainerRunner, Gpus, ImageStore, Mount
+    from envbuild.engine.protocol import ContainerRunner, Engine, Gpus, ImageStore, Mount
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +88,7 @@ class PreparedRun:
     """All that a run needs: what to run, and the engine that has the image."""
 
     request: RunRequest
-    engine: DockerEngine
+    engine: Engine
 
 
 def run(options: RunOptions, events: Events) -> RunResult:
@@ -115,8 +115,6 @@ def run(options: RunOptions, events: Events) -> RunResult:
 
 def prepare(options: RunOptions, events: Events) -> PreparedRun:
     """Load the lock, check declared data, find or build the image; arguments and errors as for ``run``."""
-    from envbuild.engine.docker.adapter import connect
-
     loaded = load_lock(options.lock, options.search_from, option=True)
     inputs_since = require_locked_inputs(loaded.path, loaded.lock, events)
     engine = connect()
@@ -166,7 +164,7 @@ def prefer_guard_error(lock: Lock, options: RunOptions, engine: ContainerRunner)
         raise
 
 
-def _image(loaded: LoadedLock, options: RunOptions, engine: DockerEngine, events: Events) -> tuple[ImageRecord, str]:
+def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[ImageRecord, str]:
     """Return the image that the engine has by now, and who signed it, if somebody must have."""
     found, who = read_image_record(loaded.path, loaded.lock), options.require_signature
     if options.image is not None or who is not None:

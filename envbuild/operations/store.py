@@ -230,6 +230,6 @@ def remove_step_images(*, dry_run: bool = False) -> tuple[str, ...]:
     Raises:
         EngineError: no engine answers.
     """
-    from envbuild.engine.docker.adapter import connect
+    from envbuild.operations.engines import connect_container_engine
 
-    return tuple(connect().remove_steps(dry_run=dry_run))
+    return tuple(connect_container_engine().remove_steps(dry_run=dry_run))

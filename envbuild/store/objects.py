@@ -276,6 +276,10 @@ class Store:
                 lock.unlink(missing_ok=True)
         return folder
 
+    def use(self, kind: str, key: str) -> None:
+        """Note that this process uses a derived thing, so that no collection takes it; call before looking for it."""
+        leases.use(self.root, f"{kind}/{key}")
+
     def part_size(self, sha256: str) -> int:
         """Return how many bytes of an object have come in so far."""
         with suppress(FileNotFoundError, NotADirectoryError):

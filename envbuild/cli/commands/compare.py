@@ -275,9 +275,9 @@ def diff(
 
 def _bisect(result: DiffResult, console: Console, mounts: Sequence[str], *, offline: bool) -> Answer:
     """Search with the engine of this machine; builds are reported on standard error."""
-    from envbuild.engine.docker.adapter import connect
     from envbuild.operations import build as operation
     from envbuild.operations.bisect import bisect
+    from envbuild.operations.engines import connect
     from envbuild.runs.options import parse_mount
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)

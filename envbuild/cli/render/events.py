@@ -51,11 +51,6 @@ def _(event: events.Detail) -> Iterable[Line]:
 
 
 @lines.register
-def _(event: events.NoEngine) -> Iterable[Line]:
-    yield Line("engine", ("none answers", "build steps run in namespaces of this kernel"))
-
-
-@lines.register
 def _(event: events.LayerReady) -> Iterable[Line]:
     state = "reused" if event.reused else "built"
     yield Line("", (f"{event.title:<42}{human_bytes(event.bytes):>10}  {state}",), detail=True)

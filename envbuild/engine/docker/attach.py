@@ -1,58 +1,15 @@
-"""Join this process's streams, terminal and signals with those of an attached container.
-
-Output is written the moment it arrives, without a buffer. Input is read by a separate thread, so that a program
-that writes while it is being written to cannot block either side.
-"""
+"""The output of an attached container, as the engine's API frames it."""
 
 from __future__ import annotations
 
-import os
-import select
-import signal
 import struct
-import sys
-import termios
-import threading
-import tty as terminal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Protocol
+from collections.abc import Callable
 
-_CHUNK = 1 << 16
-_STDIN, _STDOUT, _STDERR = 0, 1, 2
+from envbuild.engine.streams import CHUNK, Sink, Stream, Write, tapped
+
+_STDOUT = 1
 _HEADER = struct.Struct(">BxxxL")
 """Stream number and payload length: https://docs.docker.com/reference/api/engine/version/v1.41/#operation/ContainerAttach"""
-_FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
-"""Slurm and others announce the end of a job with SIGUSR1 or SIGUSR2."""
-
-
-class Stream(Protocol):
-    """The container's side: a two-way byte stream."""
-
-    def read(self, limit: int) -> bytes:
-        """Wait for the next bytes; empty at the end."""
-
-    def write(self, data: bytes) -> None:
-        """Send all of ``data``."""
-
-    def end_input(self) -> None:
-        """Close the program's standard input."""
-
-
-Write = Callable[[int, memoryview], None]
-"""Takes bytes for a descriptor."""
-
-
-def tapped(write: Write, tap: Callable[[bytes], None]) -> Write:
-    """Return a ``write`` that passes on what is for descriptor 1, once it is written."""
-
-    def both(number: int, data: memoryview) -> None:
-        write(number, data)
-        if number != _STDERR:
-            tap(bytes(data))
-
-    return both
 
 
 def copy_output(
@@ -71,15 +28,15 @@ def copy_output(
         write: takes the output instead.
         tap: called with what was for descriptor 1, once it is written.
     """
-    write = write or _Sink(hang_up).write
+    write = write or Sink(hang_up).write
     if tap:
         write = tapped(write, tap)
     if tty:
-        while data := stream.read(_CHUNK):
+        while data := stream.read(CHUNK):
             write(_STDOUT, memoryview(data))
         return
     head, number, left = b"", _STDOUT, 0
-    while data := stream.read(_CHUNK):
+    while data := stream.read(CHUNK):
         rest = memoryview(data)
         while rest:
             if left:
@@ -92,134 +49,3 @@ def copy_output(
             if len(head) == _HEADER.size:
                 number, left = _HEADER.unpack(head)
                 head = b""
-
-
-@contextmanager
-def copied_input(stream: Stream) -> Iterator[None]:
-    """Copy descriptor 0 to the container while the block runs; its end closes the program's standard input."""
-    stop, stopper = os.pipe()
-    thread = threading.Thread(target=_feed, args=(stream, stop), name="standard input", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        os.close(stopper)
-        # Blocked only if the program left input unread; then the thread ends with the connection.
-        thread.join(timeout=0.2)
-        if not thread.is_alive():
-            os.close(stop)
-
-
-@contextmanager
-def raw_terminal() -> Iterator[None]:
-    """Pass every key on to the container, Ctrl-C included, and restore the terminal afterwards."""
-    before = termios.tcgetattr(_STDIN)
-    try:
-        terminal.setraw(_STDIN, termios.TCSANOW)
-        yield
-    finally:
-        termios.tcsetattr(_STDIN, termios.TCSADRAIN, before)
-
-
-@contextmanager
-def resized(resize: Callable[[int, int], None]) -> Iterator[None]:
-    """Send the container the terminal's size (columns, lines) now and whenever it changes."""
-
-    def apply(number: int = 0, frame: FrameType | None = None) -> None:
-        size = os.get_terminal_size(_STDOUT)
-        resize(size.columns, size.lines)
-
-    before = signal.signal(signal.SIGWINCH, apply)
-    try:
-        apply()
-        yield
-    finally:
-        signal.signal(signal.SIGWINCH, before)
-
-
-class SignalRelay:
-    """Sends the signals this process receives to the program; a second SIGINT becomes SIGKILL.
-
-    Signals that arrive before ``open`` are kept until then. Only the main thread can relay signals.
-    """
-
-    def __init__(self, send: Callable[[str], None]) -> None:
-        self._send = send
-        self._kept: list[str] = []
-        self._open = False
-        self._interrupts = 0
-        self._before: dict[int, object] = {}
-
-    def __enter__(self) -> SignalRelay:
-        """Take the signals over."""
-        if threading.current_thread() is threading.main_thread():
-            for name in _FORWARDED:
-                number = getattr(signal, name)
-                # Ignored on purpose, as nohup does: then the program shall not hear it either.
-                if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Give them back."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-    def open(self) -> None:
-        """The program runs: deliver what was kept, and everything from now on at once."""
-        self._open = True
-        while self._kept:
-            self._send(self._kept.pop(0))
-
-    def send(self, name: str) -> None:
-        """Send a signal by name."""
-        if self._open:
-            self._send(name)
-        else:
-            self._kept.append(name)
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal; this may run in the middle of a blocked write."""
-        name = signal.Signals(number).name
-        if name == "SIGINT":
-            self._interrupts += 1
-            if self._interrupts > 1:
-                name = "SIGKILL"
-            elif sys.stderr.isatty():
-                _Sink(lambda: None).write(_STDERR, memoryview(b"\nenvbuild: interrupted; Ctrl-C again kills\n"))
-        self.send(name)
-
-
-class _Sink:
-    """Writes to this process's descriptors as a program would, and survives their closing."""
-
-    def __init__(self, hang_up: Callable[[], None]) -> None:
-        self._hang_up = hang_up
-        self._closed: set[int] = set()
-
-    def write(self, number: int, data: memoryview) -> None:
-        """Write all of ``data`` to descriptor 1 or 2 (anything else counts as 1)."""
-        number = _STDERR if number == _STDERR else _STDOUT
-        while data and number not in self._closed:
-            try:
-                data = data[os.write(number, data) :]
-            except BlockingIOError:  # another process left the descriptor non-blocking
-                select.select([], [number], [])
-            except OSError:
-                self._closed.add(number)
-                if number == _STDOUT:
-                    self._hang_up()
-
-
-def _feed(stream: Stream, stop: int) -> None:
-    """Copy descriptor 0 into the stream until it ends or ``stop`` closes."""
-    poller = select.poll()
-    poller.register(_STDIN, select.POLLIN)
-    poller.register(stop, select.POLLIN)
-    with suppress(OSError):  # the program or our own input is gone
-        while stop not in dict(poller.poll()):
-            data = os.read(_STDIN, _CHUNK)
-            if not data:
-                stream.end_input()
-                return
-            stream.write(data)

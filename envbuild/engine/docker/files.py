@@ -6,14 +6,13 @@ the engine keeps a container's own layer in a folder that this process may read,
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
+from envbuild.engine.overlay import layer_changes
 from envbuild.engine.protocol import FileChange
 
 _KINDS: tuple[FileChange, ...] = ("changed", "created", "deleted")
@@ -63,27 +62,3 @@ def _folders(driver: Mapping[str, Any]) -> tuple[str, Sequence[str]]:
     if driver.get("Name") not in ("overlay", "overlay2") or not data.get("UpperDir") or not data.get("LowerDir"):
         return "", ()
     return str(data["UpperDir"]), str(data["LowerDir"]).split(":")
-
-
-def layer_changes(upper: str, lowers: Sequence[str]) -> dict[str, FileChange]:
-    """Return what an overlay's upper folder has, by absolute path; raises ``OSError`` for what cannot be read.
-
-    Args:
-        upper: the container's own layer. A device 0:0 stands for what was removed.
-        lowers: folders of the layers below it.
-    """
-    found: dict[str, FileChange] = {}
-    left = [""]
-    while left:
-        folder = left.pop()
-        for entry in os.scandir(f"{upper}{folder}"):
-            path = f"{folder}/{entry.name}"
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
-                found[path] = "deleted"
-                continue
-            below = any(os.path.lexists(f"{lower}{path}") for lower in lowers)
-            found[path] = "changed" if below else "created"
-            if entry.is_dir(follow_symlinks=False):
-                left.append(path)
-    return found

@@ -13,16 +13,18 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from envbuild.engine.docker import owner
-from envbuild.engine.docker.attach import SignalRelay, copied_input, copy_output, raw_terminal, resized
+from envbuild.engine.docker.attach import copy_output
 from envbuild.engine.docker.endpoint import is_rootless
 from envbuild.engine.docker.files import EndedFiles
 from envbuild.engine.docker.http import ApiError, EngineClient, engine_refused
 from envbuild.engine.docker.podman import exit_code, exit_code_asked
-from envbuild.engine.docker.watchdog import Watchdog
 from envbuild.engine.protocol import ContainerExit, ContainerRun
+from envbuild.engine.streams import SignalRelay, copied_input, raw_terminal, resized
+from envbuild.engine.watchdog import Watchdog
 from envbuild.errors import EngineError
 
 _NO_DETACH = "ctrl-^,ctrl-@,ctrl-^,ctrl-@"
@@ -78,7 +80,8 @@ def _run(
             relay = stack.enter_context(SignalRelay(lambda name: _kill(client, identity, name)))
             watchdog = None
             if request.limit is not None:
-                watchdog = stack.enter_context(Watchdog(client, identity, request.limit, request.stacks))
+                stacks = partial(_print_stacks, client, identity, request.stacks) if request.stacks else None
+                watchdog = stack.enter_context(Watchdog(request.limit, partial(_kill, client, identity), stacks))
             _start(client, identity, wants_gpus=bool(devices))
             mark_started()
             relay.open()
@@ -241,6 +244,14 @@ def _kill(client: EngineClient, identity: str, signal_name: str) -> None:
     """Send a signal; a program that has just ended needs none."""
     with suppress(ApiError):
         client.call("POST", f"/containers/{identity}/kill", {"signal": signal_name})
+
+
+def _print_stacks(client: EngineClient, identity: str, number: int) -> None:
+    """Send a signal to all processes: a program that hangs often waits for one of its children."""
+    command = ["/bin/sh", "-c", f"kill -{number} -1"]
+    with suppress(ApiError):
+        made = client.call("POST", f"/containers/{identity}/exec", body={"Cmd": command})
+        client.call("POST", f"/exec/{made['Id']}/start", body={"Detach": True})
 
 
 def _resize(client: EngineClient, identity: str, columns: int, lines: int) -> None:

@@ -241,6 +241,14 @@ def _shift(process: int, folders: tuple[Path, ...]) -> None:
             raise _refused({"failed": "map identities", "reason": error.errno or 0}) from None
 
 
+def makes_owners() -> bool:
+    """Return whether this user's steps can make files of several owners: as root, or with lent identities."""
+    if os.geteuid() == 0:
+        return True
+    lent = _lent(Path("/etc/subuid"), os.getuid()) and _lent(Path("/etc/subgid"), os.getuid())
+    return bool(lent and shutil.which("newuidmap") and shutil.which("newgidmap"))
+
+
 def _map(process: int, *, owners: bool) -> None:
     """Map the identities of a process's new user namespace: this user to root, and lent ranges to all others.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Collection
 
 _BOTH = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
@@ -46,9 +47,13 @@ _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 
 
-def program(machine: str) -> bytes:
-    """Return the instructions of the filter; raises ``KeyError`` for a machine that it does not know."""
-    denied = sorted(DENIED[machine].values())
+def program(machine: str, allowed: Collection[str] = ()) -> bytes:
+    """Return the instructions of the filter; raises ``KeyError`` for a machine that it does not know.
+
+    Args:
+        allowed: names of calls in ``DENIED`` that are not denied.
+    """
+    denied = sorted(number for name, number in DENIED[machine].items() if name not in allowed)
     refuse, unknown = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
     code = [
         (_LOAD, 0, 0, _MACHINE),

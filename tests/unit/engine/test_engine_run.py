@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.engine.docker import attach
-from envbuild.engine.docker.attach import SignalRelay, copy_output
+from envbuild.engine import streams
+from envbuild.engine.docker.attach import copy_output
 from envbuild.engine.docker.run import container_config
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Mount
+from envbuild.engine.streams import SignalRelay
 
 
 class Stream:
@@ -50,7 +51,7 @@ def test_frames_are_told_apart_however_they_arrive(frames: list[tuple[int, bytes
         return len(taken)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attach.os, "write", write)
+        patch.setattr(streams.os, "write", write)
         copy_output(Stream([data[i : i + size] for i in range(0, len(data), size)]), False, lambda: None)
     assert written == {n: b"".join(payload for number, payload in frames if number == n) for n in (1, 2)}
 
@@ -69,7 +70,7 @@ def test_a_tap_sees_standard_output_after_it_was_written(tty: bool, monkeypatch:
     def tap(data: bytes) -> None:
         order.append(b"saw " + data)
 
-    monkeypatch.setattr(attach.os, "write", write)
+    monkeypatch.setattr(streams.os, "write", write)
     pieces = [b"a", b"b", b"c"] if tty else [frame(1, b"a"), frame(2, b"x"), frame(1, b"b"), frame(1, b"c")]
     copy_output(Stream(list(pieces)), tty, lambda: None, tap=tap)
     errors = [] if tty else [b"wrote x"]
@@ -89,7 +90,7 @@ def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPa
         text.append(bytes(part))
         return len(part)
 
-    monkeypatch.setattr(attach.os, "write", write)
+    monkeypatch.setattr(streams.os, "write", write)
     hung_up: list[bool] = []
     copy_output(Stream([frame(1, b"a"), frame(1, b"b"), frame(2, b"c")]), False, lambda: hung_up.append(True))
     assert hung_up == [True]
@@ -99,7 +100,7 @@ def test_a_reader_that_leaves_ends_the_program_once(monkeypatch: pytest.MonkeyPa
 def test_a_terminal_has_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a terminal there are no frames."""
     text: list[tuple[int, bytes]] = []
-    monkeypatch.setattr(attach.os, "write", lambda number, part: text.append((number, bytes(part))) or len(part))
+    monkeypatch.setattr(streams.os, "write", lambda number, part: text.append((number, bytes(part))) or len(part))
     copy_output(Stream([b"\x01\x00", b"x"]), True, lambda: None)
     assert text == [(1, b"\x01\x00"), (1, b"x")]
 

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pytest
 
-from envbuild.engine.docker import files as layer
+from envbuild.engine import overlay as layer
 from envbuild.engine.protocol import FileChange, Mount
 from envbuild.errors import EngineError
 from envbuild.runs import outside

@@ -6,15 +6,14 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Any, cast
 
 import pytest
 
-from envbuild.engine.docker import watchdog
-from envbuild.engine.docker.watchdog import Watchdog
+from envbuild.engine import watchdog
+from envbuild.engine.watchdog import Watchdog
 from envbuild.errors import UsageError
 from envbuild.runs.options import parse_output, parse_timeout
-from envbuild.runs.time_limit import STACKS_SIGNAL, TimeLimit
+from envbuild.runs.time_limit import TimeLimit
 
 
 class Engine:
@@ -23,12 +22,10 @@ class Engine:
     def __init__(self, deadly: str) -> None:
         self.deadly, self.told, self.dead = deadly, [], threading.Event()  # type: ignore[var-annotated]
 
-    def call(self, method: str, path: str, query: Any = None, body: Any = None) -> Any:
-        told = query["signal"] if query else body.get("Cmd", [path])[-1]
-        self.told.append(told)
-        if told == self.deadly:
+    def tell(self, word: str) -> None:
+        self.told.append(word)
+        if word == self.deadly:
             self.dead.set()
-        return {"Id": "e1"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +39,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("deadly", "told"),
     [
-        ("SIGTERM", [f"kill -{STACKS_SIGNAL} -1", "/exec/e1/start", "SIGTERM"]),
-        ("SIGKILL", [f"kill -{STACKS_SIGNAL} -1", "/exec/e1/start", "SIGTERM", "SIGKILL"]),
+        ("SIGTERM", ["stacks", "SIGTERM"]),
+        ("SIGKILL", ["stacks", "SIGTERM", "SIGKILL"]),
     ],
 )
 def test_a_container_whose_time_is_up_is_ended(deadly: str, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +48,7 @@ def test_a_container_whose_time_is_up_is_ended(deadly: str, told: list[str], mon
     engine = Engine(deadly)
     if deadly == "SIGTERM":
         monkeypatch.setattr(watchdog, "_ENDING", 600.0)
-    with Watchdog(cast(Any, engine), "c1", lambda: 0.0, STACKS_SIGNAL) as dog:
+    with Watchdog(lambda: 0.0, engine.tell, lambda: engine.tell("stacks")) as dog:
         assert engine.dead.wait(600)
     assert engine.told == told
     assert dog.exceeded == 0.0
@@ -67,7 +64,7 @@ def test_no_limit_and_an_end_in_time() -> None:
             asked.set()
             return limit
 
-        with Watchdog(cast(Any, engine), "c1", ask, STACKS_SIGNAL) as dog:
+        with Watchdog(ask, engine.tell, lambda: engine.tell("stacks")) as dog:
             assert asked.wait(600)
         assert dog.exceeded is None
     assert engine.told == []

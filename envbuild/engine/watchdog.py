@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 
-from envbuild.engine.docker.http import ApiError, EngineClient
 from envbuild.errors import EngineError
 
 _TICK = 0.25
@@ -23,14 +22,18 @@ class Watchdog:
     """Watches one container's time in a thread of its own, from the start of the block to its end.
 
     Args:
-        client: of the engine.
-        identity: of the container.
         limit: returns the seconds it may run, None while there is no limit.
-        stacks: number of the signal at which processes print their stacks; 0 for none.
+        kill: sends the program a signal by name; may raise ``EngineError``.
+        stacks: makes its processes print their stacks; None if they cannot. May raise ``EngineError``.
     """
 
-    def __init__(self, client: EngineClient, identity: str, limit: Callable[[], float | None], stacks: int) -> None:
-        self._client, self._identity, self._limit, self._stacks = client, identity, limit, stacks
+    def __init__(
+        self,
+        limit: Callable[[], float | None],
+        kill: Callable[[str], None],
+        stacks: Callable[[], None] | None = None,
+    ) -> None:
+        self._limit, self._kill, self._stacks = limit, kill, stacks
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
         self.exceeded: float | None = None
@@ -58,19 +61,13 @@ class Watchdog:
                 return
 
     def _end(self) -> None:
-        if self._stacks:
-            self._print_stacks()
+        if self._stacks is not None:
+            with suppress(EngineError):
+                self._stacks()
             if self._over.wait(_PRINTING):
                 return
         for name in ("SIGTERM", "SIGKILL"):
-            with suppress(ApiError, EngineError):
-                self._client.call("POST", f"/containers/{self._identity}/kill", {"signal": name})
+            with suppress(EngineError):
+                self._kill(name)
             if self._over.wait(_ENDING):
                 return
-
-    def _print_stacks(self) -> None:
-        """Send the signal to all processes: a program that hangs often waits for one of its children."""
-        command = ["/bin/sh", "-c", f"kill -{self._stacks} -1"]
-        with suppress(ApiError, EngineError):
-            made = self._client.call("POST", f"/containers/{self._identity}/exec", body={"Cmd": command})
-            self._client.call("POST", f"/exec/{made['Id']}/start", body={"Detach": True})

@@ -1,0 +1,142 @@
+"""The local engine: programs and build steps in namespaces of the kernel, images as folders of the store.
+
+Nothing is installed and no daemon runs. It gives the same digests, records and verdicts as a container engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from envbuild import __version__
+from envbuild.core.progress import Progress
+from envbuild.engine.local.images import Images
+from envbuild.engine.local.trees import Trees
+from envbuild.engine.protocol import (
+    ContainerExit,
+    ContainerRun,
+    Delivered,
+    GpuSupport,
+    ImageInfo,
+    Parcel,
+    Step,
+)
+from envbuild.errors import EngineError
+
+if TYPE_CHECKING:
+    from envbuild.engine.local.namespaces import NamespaceSteps
+
+
+class Place(Protocol):
+    """What the engine needs of the store."""
+
+    def cache_dir(self, kind: str) -> Path:
+        """Return (made if need be) the folder of one kind of derived things."""
+
+    def use(self, kind: str, key: str) -> None:
+        """Note that this process uses a derived thing, so that no collection takes it."""
+
+
+class LocalEngine:
+    """Implements ``envbuild.engine.protocol.Engine``.
+
+    Args:
+        place: the store.
+        boot: name of this run of the machine; empty if it is not known.
+    """
+
+    def __init__(self, place: Place, boot: str) -> None:
+        self._place, self._boot = place, boot
+        trees = Trees(place.cache_dir("trees"), lambda diff_id: place.use("trees", diff_id), boot)
+        self._images = Images(place.cache_dir("images"), trees)
+
+    def reason_against(self) -> tuple[str, str] | None:
+        """Return why programs cannot run here, and what to do about it; None if they can."""
+        from envbuild.engine.local.self_check import reason_against
+
+        return reason_against(self._scratch(), self._place.cache_dir("self-checks"), self._boot)
+
+    def makes_owners(self) -> bool:
+        """Return whether build steps can make files of several owners, as OS layers have them."""
+        from envbuild.engine.local.namespaces import makes_owners
+
+        return makes_owners()
+
+    def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
+        """Run a build step; see ``StepRunner``."""
+        return self._steps().run_step(step)
+
+    def find_image(self, reference: str) -> ImageInfo | None:
+        """Look an image up; see ``ImageStore``."""
+        found = self._images.find(reference)
+        if found is None:
+            return None
+        image = found.image
+        return ImageInfo(
+            config=image.config,
+            tags=(image.tag,),
+            diff_ids=image.layers,
+            architecture=image.architecture,
+            environment=image.environment,
+        )
+
+    def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
+        """Unpack an image's layers and keep it under a tag; see ``ImageStore``."""
+        return self._images.deliver(parcels, tag, progress)
+
+    def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
+        """Return None: layers are known by themselves, in no chain."""
+        return None
+
+    def remove_steps(self, *, dry_run: bool) -> list[str]:
+        """Return nothing: build steps leave nothing for the next build."""
+        return []
+
+    def load(self, archive: Iterator[bytes]) -> None:
+        """Refuse: images come by ``deliver``."""
+        raise EngineError("the local engine loads no archives", "build or pull: envbuild build, envbuild pull")
+
+    def pull_image(self, reference: str, architecture: str) -> None:
+        """Refuse: base images are not supported yet."""
+        raise _no_base(reference)
+
+    def export_image(self, reference: str, architecture: str) -> AbstractContextManager[BinaryIO]:
+        """Refuse: base images are not supported yet."""
+        raise _no_base(reference)
+
+    def run_container(self, request: ContainerRun) -> ContainerExit:
+        """Run an image in the foreground; see ``ContainerRunner``."""
+        from envbuild.engine.local.program import run_program
+
+        found = self._images.find(request.image)
+        if found is None:
+            raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build")
+        return run_program(request, found, self._scratch())
+
+    def gpu_support(self) -> GpuSupport:
+        """Describe how GPUs are passed."""
+        return ""
+
+    def is_local(self) -> bool:
+        """Return True."""
+        return True
+
+    def describe(self) -> Mapping[str, str]:
+        """Return the engine's name, version, storage driver and API version."""
+        return {"name": "local", "version": __version__, "storage": "overlay", "api": "1"}
+
+    def _scratch(self) -> Path:
+        return self._place.cache_dir("runs")
+
+    def _steps(self) -> NamespaceSteps:
+        from envbuild.engine.local.namespaces import NamespaceSteps
+
+        return NamespaceSteps(self._place.cache_dir("steps"))
+
+
+def _no_base(reference: str) -> EngineError:
+    return EngineError(
+        f"the local engine takes no base images from registries ({reference})", "use Docker: ENVBUILD_ENGINE=docker"
+    )

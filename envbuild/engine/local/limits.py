@@ -1,0 +1,196 @@
+"""Limits of a run through control groups: version 2, or version 1 where that is what there is.
+
+As root below the topmost group; as another user below its own, where systemd has delegated that (``systemd-run --user
+--scope``, ``Delegate=yes``). A limit that cannot be had is refused.
+Sources: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; systemd.resource-control(5).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild.errors import EngineError
+
+_PERIOD = 100_000
+"""Microseconds in which a program may use its share of processors."""
+_MOUNTS = Path("/proc/self/mountinfo")
+_GROUPS = Path("/proc/self/cgroup")
+PIDS = 32_768
+"""Processes and threads of a run, as with Docker."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a run may use at most: processors (may be fractional), bytes of memory; None for no limit."""
+
+    cpus: float | None = None
+    memory: int | None = None
+
+
+class Group:
+    """The control group of one run, or several of version 1; a context manager that removes it at the end.
+
+    Args:
+        limits: what is asked for; the number of processes is limited too where it can be.
+
+    Raises:
+        EngineError: a limit that was asked for cannot be had here.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._folders: list[Path] = []
+        self._memory: Path | None = None
+
+    def __enter__(self) -> Group:
+        """Make it, without any process."""
+        try:
+            wanted = {"memory": self._limits.memory, "cpu": self._limits.cpus, "pids": PIDS}
+            for controller, value in wanted.items():
+                if value is not None:
+                    self._limit(controller, value, needed=controller != "pids")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Remove it; its processes have ended, or end in a moment."""
+        for folder in self._folders:
+            for _ in range(50):
+                try:
+                    folder.rmdir()
+                    break
+                except OSError:
+                    time.sleep(0.02)
+
+    def add(self, process: int) -> None:
+        """Move a process into it, before that has children."""
+        for folder in self._folders:
+            try:
+                (folder / "cgroup.procs").write_text(str(process))
+            except OSError as error:
+                if self._limits.memory is not None or self._limits.cpus is not None:
+                    raise EngineError(f"cannot limit the run: {error.strerror} at {folder}", _HINT) from error
+
+    def out_of_memory(self) -> bool:
+        """Return whether the kernel has ended one of its processes for want of memory."""
+        if self._memory is None:
+            return False
+        for name in ("memory.events", "memory.oom_control"):
+            with suppress(OSError, ValueError):
+                for line in (self._memory / name).read_text().splitlines():
+                    key, _, value = line.partition(" ")
+                    if key == "oom_kill" and int(value):
+                        return True
+        return False
+
+    def _limit(self, controller: str, value: float, *, needed: bool) -> None:
+        """Make a group below this process's own for a controller, and set the limit."""
+        try:
+            folder, version = self._folder(controller)
+            if controller == "memory":
+                self._memory = folder
+            for name, text in _settings(controller, value, version).items():
+                if name == "memory.memsw.limit_in_bytes" and not (folder / name).exists():
+                    continue
+                (folder / name).write_text(text)
+        except OSError as error:
+            if needed:
+                what = {"memory": "--memory", "cpu": "--cpus"}[controller]
+                raise EngineError(f"{what} cannot be had here: {error.strerror or error}", _HINT) from error
+
+    def _folder(self, controller: str) -> tuple[Path, int]:
+        own = own_group(controller)
+        if own is None:
+            raise OSError(f"no control group of this process has the controller {controller!r}")
+        parent, version = own
+        for folder in self._folders:
+            if folder.parent == parent:
+                return folder, version
+        if version == 2:
+            _delegate(parent, controller)
+        made = parent / f"envbuild-{os.getpid()}-{secrets.token_hex(4)}"
+        made.mkdir()
+        self._folders.append(made)
+        return made, version
+
+
+_HINT = (
+    "run as root, or in a delegated scope: systemd-run --user --scope -p Delegate=yes envbuild run …; "
+    "or choose an engine that can: ENVBUILD_ENGINE=docker"
+)
+
+
+def own_group(controller: str) -> tuple[Path, int] | None:
+    """Return the folder of this process's group with a controller, and the version; None if there is none."""
+    places: dict[str, Path] = {}
+    with suppress(OSError):
+        for line in _MOUNTS.read_text().splitlines():
+            fields = line.split()
+            kind, options = fields[fields.index("-") + 1], fields[-1]
+            if kind == "cgroup2":
+                places.setdefault("", Path(fields[4]))
+            elif kind == "cgroup":
+                for each in options.split(","):
+                    places.setdefault(each, Path(fields[4]))
+    with suppress(OSError):
+        for line in _GROUPS.read_text().splitlines():
+            _, names, path = line.split(":", 2)
+            if controller in names.split(",") and controller in places:
+                return _existing(places[controller], path), 1
+            if not names and "" in places and controller not in places:
+                folder = _existing(places[""], path)
+                with suppress(OSError):
+                    if controller in (folder / "cgroup.controllers").read_text().split():
+                        return folder, 2
+    return None
+
+
+def _existing(mount: Path, path: str) -> Path:
+    """Return a group's folder; root's is the topmost, whose controllers may be handed on while processes are in it.
+
+    In a container the path may be that of the host, and the mount is its own group.
+    """
+    folder = mount if os.geteuid() == 0 else mount / path.lstrip("/")
+    return folder if folder.is_dir() else mount
+
+
+def _delegate(parent: Path, controller: str) -> None:
+    """Let groups below have a controller. A group with processes may not: this one moves to a group of its own first.
+
+    Raises:
+        OSError: refused; or other processes are in the group, which are not ours to move.
+    """
+    control = parent / "cgroup.subtree_control"
+    if controller in control.read_text().split():
+        return
+    try:
+        control.write_text(f"+{controller}")
+    except OSError:
+        if (parent / "cgroup.procs").read_text().split() != [str(os.getpid())]:
+            raise
+        rest = parent / "envbuild-caller"
+        rest.mkdir(exist_ok=True)
+        (rest / "cgroup.procs").write_text(str(os.getpid()))
+        control.write_text(f"+{controller}")
+
+
+def _settings(controller: str, value: float, version: int) -> dict[str, str]:
+    """Return the files to write, in order."""
+    number = str(int(value))
+    quota = str(max(1000, round(value * _PERIOD)))
+    if controller == "pids":
+        return {"pids.max": number}
+    if controller == "memory":  # swap would only delay the end, and Docker's default is another half of it
+        if version == 2:
+            return {"memory.max": number, "memory.swap.max": "0"}
+        return {"memory.limit_in_bytes": number, "memory.memsw.limit_in_bytes": number}
+    if version == 2:
+        return {"cpu.max": f"{quota} {_PERIOD}"}
+    return {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": quota}
