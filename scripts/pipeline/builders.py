@@ -77,7 +77,7 @@ class Builder:
             environ["LD_PRELOAD"] = str(_library(folder))
         if self.engine != "own":
             environ = {name: value for name, value in environ.items() if name not in _OWN_ENGINE}
-            environ |= {"ENVBUILD_ENGINE": "none"} if self.engine == "none" else {"DOCKER_HOST": self._address()}
+            environ |= {"ENVBUILD_ENGINE": "local"} if self.engine == "none" else {"DOCKER_HOST": self._address()}
         return environ
 
     def _address(self) -> str:

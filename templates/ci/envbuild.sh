@@ -16,7 +16,7 @@ spec=${ENVBUILD_SPEC:-spec.yaml}
 tools=${RUNNER_TEMP:-${HOME:?}/.cache}/envbuild-ci
 PATH=$tools/bin:$PATH
 # No engine is needed to build: namespaces of the kernel do. Unset it to use one.
-export ENVBUILD_ENGINE="${ENVBUILD_ENGINE-none}"
+export ENVBUILD_ENGINE="${ENVBUILD_ENGINE-local}"
 
 say() { printf '%-10s%s\n' "$1" "$2"; }
 fail() {

@@ -16,6 +16,8 @@ from tests.support.cli import Project
 from tests.support.images import forget_images
 from tests.support.wheels import make_wheel
 
+os.environ.setdefault("ENVBUILD_ENGINE", "docker")  # the files of ``make local`` run a second time with "local"
+
 _NAME = "clitest"
 _SPEC = f"""\
 name: {_NAME}

@@ -1,4 +1,4 @@
-"""Running containers on the real engine: as close to running the program itself as it gets."""
+"""Running programs on each real engine: as close to running the program itself as it gets."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ from typing import Any
 import docker.errors
 import pytest
 
-from envbuild.engine.docker.adapter import DockerEngine, connect
-from envbuild.engine.protocol import ContainerRun, OwnFiles
+from envbuild.core.progress import Silent
+from envbuild.engine.docker.adapter import DockerEngine
+from envbuild.engine.local.engine import LocalEngine
+from envbuild.engine.protocol import ContainerRun, Engine, OwnFiles
 from envbuild.errors import EngineError
+from envbuild.operations.engines import connect
 from envbuild.runs.outside import is_noise
+from envbuild.store.objects import Store
+from tests.support.parcels import parts
 from tests.support.rootfs import write_rootfs
 
 pytestmark = pytest.mark.engine
@@ -36,19 +41,27 @@ DEADLINE = 180.0
 """Seconds after which something is taken to hang; nothing is measured by it."""
 
 
-@pytest.fixture(scope="module")
-def engine() -> DockerEngine:
-    """The real engine."""
-    return connect()
+@pytest.fixture(scope="module", params=["docker", "local"])
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A real engine; the local one has a store of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENVBUILD_ENGINE", request.param)
+        patch.setenv("ENVBUILD_STORE", str(tmp_path_factory.mktemp("engine") / "store"))
+        yield connect()
 
 
 @pytest.fixture(scope="module")
-def image(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def image(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A tiny image of this machine's programs, removed afterwards."""
     from envbuild.engine.docker.images import import_tar
 
     tar = tmp_path_factory.mktemp("rootfs") / "rootfs.tar"
     write_rootfs(tar)
+    if isinstance(engine, LocalEngine):
+        engine.deliver(parts([tar], "envbuild-test:local"), "envbuild-test:local", Silent())
+        yield "envbuild-test:local"
+        return
+    assert isinstance(engine, DockerEngine)
     sdk, tag = engine._sdk_client(), uuid.uuid4().hex
     with tar.open("rb") as stream:
         import_tar(sdk, stream, "envbuild-test", tag, {})
@@ -57,11 +70,11 @@ def image(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.fixture
-def label(engine: DockerEngine) -> Iterator[str]:
+def label(engine: Engine) -> Iterator[str]:
     """A label value of this test's own; what a failed test left behind is removed."""
     label = uuid.uuid4().hex
     yield label
-    for container in containers(engine, label):
+    for container in containers(engine, label) if isinstance(engine, DockerEngine) else ():
         with suppress(docker.errors.APIError):  # it may be going by itself
             engine._sdk_client().remove_container(container, force=True)
 
@@ -101,8 +114,11 @@ def arguments(image: str, label: str, script: str, **fields: Any) -> list[str]:
     return [sys.executable, "-m", "tests.support.engine_program", "run", json.dumps(request)]
 
 
-def containers(engine: DockerEngine, label: str) -> list[str]:
-    """The containers that bear this test's label, in any state."""
+def containers(engine: Engine, label: str) -> list[str]:
+    """The containers that bear this test's label, in any state; of the local engine the folders of programs."""
+    if isinstance(engine, LocalEngine):
+        return [str(folder) for folder in Store().cache_dir("runs").iterdir()]
+    assert isinstance(engine, DockerEngine)
     found: list[str] = engine._sdk_client().containers(
         all=True, quiet=True, filters={"label": f"envbuild-test={label}"}
     )
@@ -133,7 +149,7 @@ def test_exit_codes_pass_through(start: Callable[..., subprocess.Popen[bytes]], 
 
 
 def test_output_and_errors_stay_apart_and_leave_nothing(
-    engine: DockerEngine, start: Callable[..., subprocess.Popen[bytes]], label: str
+    engine: Engine, start: Callable[..., subprocess.Popen[bytes]], label: str
 ) -> None:
     """Both streams arrive whole on their own descriptor, and the container is gone when the run returns."""
     out, err = start("head -c 300000 /dev/zero; echo bad >&2").communicate(timeout=DEADLINE)
@@ -161,7 +177,7 @@ def test_streams_are_not_buffered(start: Callable[..., subprocess.Popen[bytes]])
 
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "USR1"])
 def test_signals_reach_the_program(
-    engine: DockerEngine, start: Callable[..., subprocess.Popen[bytes]], label: str, name: str
+    engine: Engine, start: Callable[..., subprocess.Popen[bytes]], label: str, name: str
 ) -> None:
     """A signal sent to envbuild is the program's to handle; its exit code counts and nothing stays behind."""
     process = start(f"trap 'echo caught; exit 5' {name}; echo ready; while :; do sleep 0.05; done")
@@ -225,7 +241,7 @@ def test_a_closed_pipe_ends_the_program(start: Callable[..., subprocess.Popen[by
 
 
 def test_a_killed_envbuild_leaves_no_container(
-    engine: DockerEngine, start: Callable[..., subprocess.Popen[bytes]], label: str
+    engine: Engine, image: str, start: Callable[..., subprocess.Popen[bytes]], label: str
 ) -> None:
     """After kill -9 the engine removes the container as soon as the program ends, here by the end of its input."""
     process = start("echo ready; read line")
@@ -234,13 +250,15 @@ def test_a_killed_envbuild_leaves_no_container(
     assert len(containers(engine, label)) == 1
     process.kill()
     process.communicate()
+    if isinstance(engine, LocalEngine):  # the program ends at once, and the next run removes what it leaves
+        assert engine.run_container(ContainerRun(image=image, command=("true",), environment={"PATH": "/bin"})) == 0
     end = time.monotonic() + DEADLINE
     while containers(engine, label):
         assert time.monotonic() < end
         time.sleep(0.1)
 
 
-def test_a_containers_own_files_are_seen_after_its_end(engine: DockerEngine, image: str, label: str) -> None:
+def test_a_containers_own_files_are_seen_after_its_end(engine: Engine, image: str, label: str) -> None:
     """What it made and changed is listed and given as tar before it is removed, whatever its exit code."""
     seen: dict[str, Any] = {}
 
@@ -262,7 +280,7 @@ def test_a_containers_own_files_are_seen_after_its_end(engine: DockerEngine, ima
     assert containers(engine, label) == []
 
 
-def test_a_program_that_writes_nothing_leaves_nothing(engine: DockerEngine, image: str) -> None:
+def test_a_program_that_writes_nothing_leaves_nothing(engine: Engine, image: str) -> None:
     """What the engine itself puts into a container is no result."""
     seen: list[str] = []
     request = ContainerRun(
@@ -274,7 +292,7 @@ def test_a_program_that_writes_nothing_leaves_nothing(engine: DockerEngine, imag
     assert [path for path in seen if path not in folders and not is_noise(path)] == []
 
 
-def test_a_container_whose_files_cannot_be_looked_at_is_removed(engine: DockerEngine, image: str, label: str) -> None:
+def test_a_container_whose_files_cannot_be_looked_at_is_removed(engine: Engine, image: str, label: str) -> None:
     """An interruption in between leaves nothing behind."""
 
     def fail(files: OwnFiles) -> None:
@@ -332,7 +350,7 @@ def test_two_runs_at_once_do_not_meet(start: Callable[..., subprocess.Popen[byte
     assert (first.returncode, second.returncode) == (1, 2)
 
 
-def test_an_image_the_engine_lacks_is_named(engine: DockerEngine) -> None:
+def test_an_image_the_engine_lacks_is_named(engine: Engine) -> None:
     """The message names the image and the next command."""
     with pytest.raises(EngineError) as caught:
         engine.run_container(ContainerRun(image="envbuild-test:none"))
@@ -340,9 +358,10 @@ def test_an_image_the_engine_lacks_is_named(engine: DockerEngine) -> None:
     assert caught.value.hint == "build it: envbuild build"
 
 
-def test_a_container_that_cannot_start_is_removed(engine: DockerEngine, image: str, label: str) -> None:
+def test_a_container_that_cannot_start_is_removed(engine: Engine, image: str, label: str) -> None:
     """An unknown network is the engine's refusal, in its words; what was created is gone."""
     request = ContainerRun(image=image, command=("true",), network="envbuild-none", labels={"envbuild-test": label})
-    with pytest.raises(EngineError, match=r"^cannot (create|start) the container: .*envbuild-none"):
+    refusal = r"^(cannot (create|start) the container: |the local engine has no network ).*envbuild-none"
+    with pytest.raises(EngineError, match=refusal):
         engine.run_container(request)
     assert containers(engine, label) == []

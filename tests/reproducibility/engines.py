@@ -20,7 +20,7 @@ _STARTED = {
     "containerd": (("second-engine.sh", "start"), ("second-engine.sh", "stop")),
     "podman": (("podman-service.sh", "start"), ("podman-service.sh", "stop")),
 }
-_NONE = "none"
+_NONE = "local"
 NAMES = ("own", *_STARTED, _NONE)
 
 
@@ -37,7 +37,7 @@ class Column:
 
     def environ(self) -> dict[str, str]:
         """Return the variables that choose it."""
-        return {"DOCKER_HOST": self.host} if self.host else {"ENVBUILD_ENGINE": "none"}
+        return {"DOCKER_HOST": self.host} if self.host else {"ENVBUILD_ENGINE": "local"}
 
     def socket_group(self) -> int:
         """Return the group that may use its socket; a user's own where there is none."""

@@ -85,7 +85,7 @@ def _container(os_layer: Path) -> dict[str, Any]:
         environment={"PATH": "/usr/bin:/bin"},
         result="/tmp/seen",
     )
-    engine = os.environ.get("ENVBUILD_ENGINE") != "none"
+    engine = os.environ.get("ENVBUILD_ENGINE") != "local"
     runner = connect() if engine else NamespaceSteps(Path(os.environ["ENVBUILD_STORE"]).with_name("leak-steps"))
     with runner.run_step(step) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         member = archive.next()

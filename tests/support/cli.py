@@ -56,7 +56,11 @@ class Project:
             "PIP_CONFIG_FILE": "/dev/null",
             "PIP_NO_INDEX": "1",
             "UV_CACHE_DIR": str(self.folder.parent / "uv"),
-            **{name: os.environ[name] for name in ("DOCKER_HOST", "DOCKER_CONFIG") if name in os.environ},
+            **{
+                name: os.environ[name]
+                for name in ("DOCKER_HOST", "DOCKER_CONFIG", "ENVBUILD_ENGINE")
+                if name in os.environ
+            },
             **self.environ,
             "ENVBUILD_STORE": str(self.store),
         }

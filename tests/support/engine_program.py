@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envbuild.core.progress import Silent
-from envbuild.engine.docker.adapter import connect
 from envbuild.engine.protocol import ContainerRun, Mount, Parcel, Step
 from envbuild.errors import EngineError
+from envbuild.operations.engines import connect
 from tests.support.parcels import parts
 
 

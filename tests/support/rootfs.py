@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 PROGRAMS = ("sh", "cat", "sleep", "id", "stty", "tail", "env", "ls", "true", "head", "yes", "touch", "kill")
 
@@ -27,7 +27,12 @@ def write_rootfs(output: Path, programs: Sequence[str] = PROGRAMS) -> None:
     with tarfile.open(output, "w") as tar:
         for folder in ("bin", "dev", "etc", "proc", "run", "sys", "tmp", "workspace"):
             tar.addfile(_member(folder, kind=tarfile.DIRTYPE, mode=0o1777 if folder == "tmp" else 0o755))
+        made = {"bin"}
         for name, path in sorted(files.items()):
+            for folder in reversed([str(above) for above in PurePosixPath(name).parents if str(above) != "."]):
+                if folder not in made:
+                    made.add(folder)
+                    tar.addfile(_member(folder, kind=tarfile.DIRTYPE, mode=0o755))
             data = path.read_bytes()
             tar.addfile(_member(name, mode=0o755, size=len(data)), io.BytesIO(data))
 

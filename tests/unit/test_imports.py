@@ -71,7 +71,7 @@ ONLY: dict[str, str | tuple[str, ...]] = {
     "jinja2": ("image.dockerfile", "reports.page"),
     "markupsafe": "reports.page",
     "pygal": "reports.chart",
-    "yaml": "spec.yaml",
+    "yaml": ("spec.yaml", "engine.local.gpus"),
     "typer": "cli.",
     "rich": "cli.",
     "pysequoia": "resolve.debian.",

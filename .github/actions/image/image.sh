@@ -15,7 +15,7 @@ if [ ! -x "$tools/bin/envbuild" ]; then
         --requirement "$root/templates/ci/requirements.txt" --requirement "$here/requirements.txt"
     "$tools/bin/pip" install --quiet --no-deps --no-build-isolation --no-index "$root"
 fi
-if [ -S /var/run/docker.sock ]; then ENVBUILD_ENGINE=docker; else ENVBUILD_ENGINE=none; fi
+if [ -S /var/run/docker.sock ]; then ENVBUILD_ENGINE=docker; else ENVBUILD_ENGINE=local; fi
 export ENVBUILD_ENGINE
 
 sh "$steps" build "$made"

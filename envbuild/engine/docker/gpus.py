@@ -16,18 +16,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from envbuild.engine.cdi import FOLDERS, KIND, chosen_names, describes_gpus
 from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport
 from envbuild.errors import EngineError
-
-_KIND = "nvidia.com/gpu"
-_DEFAULT_FOLDERS = ("/etc/cdi", "/var/run/cdi")
-_SPEC_SUFFIXES = (".yaml", ".json")
-_INDEX = re.compile(r"\d+(?::\d+)?")
 
 INSTALL = (
     "install NVIDIA's container toolkit on the engine's machine; on Debian and Ubuntu, with NVIDIA's package "
@@ -60,9 +54,9 @@ def gpu_ways(info: Mapping[str, Any], server: str, local: bool) -> GpuWays:
         local: the engine is on this machine, so that its CDI folders can be looked into.
     """
     listed = [str(device.get("ID", "")).partition("=") for device in info.get("DiscoveredDevices") or ()]
-    devices = tuple(name for kind, _, name in listed if kind == _KIND)
-    folders = info.get("CDISpecDirs") or (_DEFAULT_FOLDERS if server.startswith("Libpod") else ())
-    if devices or (local and any(_describes_gpus(folder) for folder in folders)):
+    devices = tuple(name for kind, _, name in listed if kind == KIND)
+    folders = info.get("CDISpecDirs") or (FOLDERS if server.startswith("Libpod") else ())
+    if devices or (local and any(describes_gpus(folder) for folder in folders)):
         return GpuWays(support="cdi", devices=devices)
     return GpuWays(support="nvidia" if "nvidia" in (info.get("Runtimes") or {}) else "")
 
@@ -74,8 +68,8 @@ def device_requests(gpus: Gpus, ways: GpuWays) -> list[dict[str, Any]]:
     refuses by itself if it does not.
     """
     if ways.support == "cdi":
-        names = gpus.devices or _cdi_names(gpus.count, ways.devices)
-        return [{"Driver": "cdi", "DeviceIDs": [f"{_KIND}={name}" for name in names]}]
+        names = gpus.devices or chosen_names(gpus.count, ways.devices)
+        return [{"Driver": "cdi", "DeviceIDs": [f"{KIND}={name}" for name in names]}]
     chosen: dict[str, Any] = {"DeviceIDs": list(gpus.devices)} if gpus.devices else {"Count": gpus.count or -1}
     return [{"Driver": "nvidia", **chosen, "Capabilities": [["gpu"]]}]
 
@@ -86,37 +80,6 @@ def refused(message: str) -> EngineError | None:
         if found := re.search(pattern, message):
             return GpusRefusedError(sentence.format(*found.groups()), hint)
     return None
-
-
-def _cdi_names(count: int, listed: tuple[str, ...]) -> tuple[str, ...]:
-    """Choose names for a count (0: all GPUs): the lowest indexes, or identities in order where no index is listed.
-
-    A device is listed under several names; fewer are chosen if there are fewer, and the guard judges what it sees.
-    """
-    if not listed:
-        return tuple(str(index) for index in range(count)) or ("all",)
-    if not count and "all" in listed:
-        return ("all",)
-    indexes = sorted((name for name in listed if _INDEX.fullmatch(name)), key=_numbers)
-    names = indexes or sorted(name for name in listed if name != "all") or ["all"]
-    return tuple(names[: count or None])
-
-
-def _numbers(name: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in name.split(":"))
-
-
-def _describes_gpus(folder: str) -> bool:
-    """Return whether a CDI folder of this machine describes NVIDIA's GPUs."""
-    try:
-        paths = sorted(path for path in Path(folder).iterdir() if path.suffix in _SPEC_SUFFIXES)
-    except OSError:
-        return False
-    for path in paths:
-        with suppress(OSError), path.open("rb") as stream:
-            if re.search(rb"\bnvidia\.com/gpu\b", stream.read(1 << 20)):
-                return True
-    return False
 
 
 _CHECK = "compare this host with the lock: envbuild check"

@@ -108,16 +108,20 @@ class LocalEngine:
 
     def run_container(self, request: ContainerRun) -> ContainerExit:
         """Run an image in the foreground; see ``ContainerRunner``."""
+        from envbuild.engine.local.gpus import Handed, handed
         from envbuild.engine.local.program import run_program
 
         found = self._images.find(request.image)
         if found is None:
             raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build")
-        return run_program(request, found, self._scratch())
+        gpus = handed(request.gpus) if request.gpus else Handed()
+        return run_program(request, found, self._scratch(), gpus)
 
     def gpu_support(self) -> GpuSupport:
-        """Describe how GPUs are passed."""
-        return ""
+        """Describe how GPUs are passed; see ``ContainerRunner``."""
+        from envbuild.engine.local.gpus import support
+
+        return support()
 
     def is_local(self) -> bool:
         """Return True."""

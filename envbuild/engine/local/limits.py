@@ -69,14 +69,9 @@ class Group:
                 except OSError:
                     time.sleep(0.02)
 
-    def add(self, process: int) -> None:
-        """Move a process into it, before that has children."""
-        for folder in self._folders:
-            try:
-                (folder / "cgroup.procs").write_text(str(process))
-            except OSError as error:
-                if self._limits.memory is not None or self._limits.cpus is not None:
-                    raise EngineError(f"cannot limit the run: {error.strerror} at {folder}", _HINT) from error
+    def doors(self) -> list[str]:
+        """Return the files to which a process writes ``0`` to enter; the program's alone does."""
+        return [str(folder / "cgroup.procs") for folder in self._folders]
 
     def out_of_memory(self) -> bool:
         """Return whether the kernel has ended one of its processes for want of memory."""

@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 
 from envbuild.core.leftovers import registered
 from envbuild.engine.local import syscall_filter
+from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.limits import Group, Limits
 from envbuild.engine.local.trees import remove
@@ -53,8 +54,7 @@ def run_program(
     request: ContainerRun,
     image: FoundImage,
     scratch: Path,
-    extra: Sequence[Mapping[str, Any]] = (),
-    variables: Mapping[str, str] | None = None,
+    gpus: Handed,
 ) -> ContainerExit:
     """Implement ``ContainerRunner.run_container``.
 
@@ -62,14 +62,13 @@ def run_program(
         request: what to run.
         image: the image that it names.
         scratch: folder for what programs write, on a file system that can be an overlay's upper one.
-        extra: further mounts, as ``program_process.py`` takes them: those of GPUs.
-        variables: set below the request's own.
+        gpus: what it gets for its GPUs.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(own_folder(scratch))
         group = stack.enter_context(Group(Limits(cpus=request.cpus, memory=request.memory)))
-        program = _Program(request, image, folder, group)
-        code = program.run(_words(request, image, folder, extra, variables or {}))
+        program = _Program(request)
+        code = program.run(_words(request, image, folder, gpus) | {"groups": group.doors()})
         if request.ended is not None:
             request.ended(EndedProgram(folder / "upper", [str(tree.path) for tree in image.trees]))
         out_of_memory = code != 0 and group.out_of_memory()
@@ -99,7 +98,7 @@ class EndedProgram:
         """Give a file or folder as tar; see ``OwnFiles``."""
         source = self._upper / path.lstrip("/")
         if not os.path.lexists(source):
-            raise EngineError(f"cannot read {path}: there is no such file")
+            raise EngineError(f"cannot read {path} in the container: there is no such file")
         reader, writer = os.pipe()
         thread = threading.Thread(target=_write_tar, args=(source, writer), name="archive", daemon=True)
         thread.start()
@@ -128,8 +127,8 @@ def _readable(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 class _Program:
     """One program from its start to its end."""
 
-    def __init__(self, request: ContainerRun, image: FoundImage, folder: Path, group: Group) -> None:
-        self._request, self._image, self._folder, self._group = request, image, folder, group
+    def __init__(self, request: ContainerRun) -> None:
+        self._request = request
         self._answers = _Answers()
         self.exceeded: float | None = None
 
@@ -151,7 +150,6 @@ class _Program:
             feed.started()
             for _, writer in outputs.values():
                 os.close(writer)
-            self._group.add(process.pid)
             relay = stack.enter_context(SignalRelay(partial(_send, ours)))
             watchdog = None
             if request.limit is not None:
@@ -389,8 +387,7 @@ def _words(
     request: ContainerRun,
     image: FoundImage,
     folder: Path,
-    extra: Sequence[Mapping[str, Any]],
-    variables: Mapping[str, str],
+    gpus: Handed,
 ) -> dict[str, Any]:
     """Describe the program for ``program_process.py``."""
     stored = image.image
@@ -411,7 +408,9 @@ def _words(
         "root": str(folder / "root"),
         "upper": str(folder / "upper"),
         "work": str(folder / "work"),
-        "mounts": [*map(_mount_words, request.mounts), *extra],
+        "mounts": [*map(_mount_words, request.mounts), *gpus.mounts],
+        "links": dict(gpus.links),
+        "libraries": list(gpus.folders),
         "memory": list(request.scratch),
         "shared": half,
         "hostname": request.hostname,
@@ -422,7 +421,7 @@ def _words(
             "HOSTNAME": request.hostname,
             **({"TERM": "xterm"} if request.tty else {}),
             **stored.environment,
-            **variables,
+            **gpus.variables,
             **request.environment,
         },
         "directory": request.workdir or stored.directory or "/",

@@ -146,10 +146,11 @@ def _first(request: dict[str, Any], channel: _Channel) -> None:
     code = 255
     try:
         _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        groups = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in request["groups"]]
         _enter(request)
         terminal = _terminal(channel) if request["terminal"] else -1
         _limit_root(request)
-        code = _Init(request, channel, terminal).run()
+        code = _Init(request, channel, terminal, groups).run()
         channel.send(code=code)
     except _RefusedError as refused:
         channel.send(failed=refused.args[0], reason=refused.args[1])
@@ -188,6 +189,7 @@ def _enter(request: dict[str, Any]) -> None:
         _mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=1777")
     for mount, tree in trees:
         _place(tree, mount["target"], file=mount["file"])
+    _libraries(request)
     with suppress(OSError):
         os.makedirs(request["directory"], exist_ok=True)
     if not request["network"]:
@@ -227,6 +229,23 @@ def _place(tree: int, target: str, *, file: bool) -> None:
     path = target.encode("utf-8", "surrogateescape")
     _call(f"mount {target}", _LIBC.syscall, _MOVE_MOUNT, tree, b"", _HERE, path, _FROM_EMPTY_PATH)
     os.close(tree)
+
+
+def _libraries(request: dict[str, Any]) -> None:
+    """Make links, and the loader's cache where libraries came in; its program is the image's, and may do no more."""
+    for path, target in request["links"].items():
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.symlink(target, path)
+    if not request["libraries"]:
+        return
+    child = os.fork()
+    if child == 0:
+        with suppress(OSError):
+            _give_up(())
+            os.execve("/sbin/ldconfig", ["/sbin/ldconfig", *request["libraries"]], {})  # noqa: S606
+        os._exit(127)
+    os.waitpid(child, 0)
 
 
 def _folder(path: str) -> None:
@@ -325,9 +344,10 @@ class _Init:
 
     Args:
         terminal: descriptor of the program's terminal; -1 for none.
+        groups: descriptors of the control groups that the program enters.
     """
 
-    def __init__(self, request: dict[str, Any], channel: _Channel, terminal: int) -> None:
+    def __init__(self, request: dict[str, Any], channel: _Channel, terminal: int, groups: list[int]) -> None:
         self._request, self._channel = request, channel
         self._wake, waker = os.pipe()
         os.set_blocking(waker, False)
@@ -341,7 +361,7 @@ class _Init:
         self._child = os.fork()
         if self._child == 0:
             signal.set_wakeup_fd(-1)
-            self._become(fault, terminal)
+            self._become(fault, terminal, groups)
         os.close(fault)
         if terminal >= 0:
             os.close(terminal)
@@ -388,11 +408,13 @@ class _Init:
                     found = code if code >= 0 else 128 - code
         return found
 
-    def _become(self, fault: int, terminal: int) -> None:
+    def _become(self, fault: int, terminal: int, groups: list[int]) -> None:
         """Turn this process into the program."""
         request = self._request
         try:
             os.setsid()
+            for group in groups:
+                os.write(group, b"0")  # this process
             if terminal >= 0:
                 fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
                 for number in (0, 1, 2):

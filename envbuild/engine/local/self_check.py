@@ -71,11 +71,29 @@ def _try(scratch: Path) -> tuple[str | None, int]:
         layer = folder / "layer"
         layer.mkdir(mode=0o755)
         words = {
-            **{"parent": os.getpid(), "unshare": os.geteuid() != 0, "mapped": True, "network": False},
-            **{"layers": [str(layer)], "writable": [], "root": str(folder / "root"), "upper": str(folder / "upper")},
-            **{"work": str(folder / "work"), "mounts": [], "memory": ["/tmp"], "shared": 1 << 20},  # noqa: S108
-            **{"hostname": "envbuild", "files": {}, "command": ["/nothing"], "environment": {}, "directory": "/"},
-            **{"user": os.getuid(), "group": os.getgid(), "capabilities": [], "cpus": [], "terminal": False},
+            "parent": os.getpid(),
+            "unshare": os.geteuid() != 0,
+            "mapped": True,
+            "network": False,
+            "layers": [str(layer)],
+            "writable": [],
+            **{name: str(folder / name) for name in ("root", "upper", "work")},
+            "mounts": [],
+            "groups": [],
+            "links": {},
+            "libraries": [],
+            "memory": [],
+            "shared": 1 << 20,
+            "hostname": "envbuild",
+            "files": {},
+            "command": ["/nothing"],
+            "environment": {},
+            "directory": "/",
+            "user": os.getuid(),
+            "group": os.getgid(),
+            "capabilities": [],
+            "cpus": [],
+            "terminal": False,
             "filter": syscall_filter.program(os.uname().machine).hex(),
         }
         ours, theirs = socket.socketpair()

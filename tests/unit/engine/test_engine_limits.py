@@ -13,7 +13,7 @@ from envbuild.engine.docker.http import EngineClient
 from envbuild.engine.docker.limits import explained, foreign, free_bytes, is_desktop, refuse_full_disk
 from envbuild.engine.docker.run import run_container
 from envbuild.engine.protocol import ContainerRun, Mount, Parcel, ParcelLayer
-from envbuild.errors import EngineError, UsageError
+from envbuild.errors import EngineError
 
 LOCAL = Endpoint(url="unix:///run/docker.sock", source="test")
 REMOTE = Endpoint(url="tcp://far:2375", source="test")
@@ -130,10 +130,10 @@ def test_the_kind_of_engine_can_be_chosen() -> None:
 
 
 def test_choices_that_cannot_be_meant() -> None:
-    """An unknown kind is a mistake in usage; podman over ssh is refused with the way to reach it."""
-    with pytest.raises(UsageError) as caught:
-        candidates({"ENVBUILD_ENGINE": "lxc"})
-    assert caught.value.message == "ENVBUILD_ENGINE is 'lxc'; expected auto, docker, podman, none"
+    """Who wants the local engine alone gets no other; podman over ssh is refused with the way to reach it."""
+    with pytest.raises(EngineError) as caught:
+        candidates({"ENVBUILD_ENGINE": "local"})
+    assert caught.value.message == "this needs a container engine, and ENVBUILD_ENGINE=local forbids one"
     with pytest.raises(EngineError) as refused:
         candidates({"CONTAINER_HOST": "ssh://me@far/run/podman.sock"})
     assert refused.value.message == (

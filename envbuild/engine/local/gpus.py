@@ -1,0 +1,249 @@
+"""GPUs for the local engine: by CDI where the machine describes them so, else the driver's files as they are found.
+
+A description (``/etc/cdi``, ``/var/run/cdi``) names device nodes, files to mount, variables, and hooks; what the hooks
+of NVIDIA's toolkit would do — links and the loader's cache — is done here. Without a description the driver's libraries
+are looked up in the loader's cache and the device nodes in ``/dev``, as Apptainer's ``--nv`` and enroot do.
+
+Sources: the CDI specification (see ``envbuild/engine/cdi.py``); nvidia-container-toolkit, cmd/nvidia-cdi-hook and
+pkg/nvcdi; Apptainer, etc/nvliblist.conf; enroot, conf/hooks/98-nvidia.sh.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from envbuild.core.foreign_json import parse_json
+from envbuild.engine.cdi import FOLDERS, KIND, SUFFIXES, chosen_names
+from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport
+
+VARIABLE = "ENVBUILD_CDI_DIRS"
+"""Folders of descriptions instead of the default ones, separated by colons."""
+_LIMIT = 4 << 20
+_GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+_LIBRARIES = re.compile(
+    r"lib(?:cuda|cudadebugger|nvcuvid|nvoptix|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|allocator|opencl|encode|opticalflow"
+    r"|cfg|sandboxutils|pkcs11|pkcs11-openssl3|tileiras))\.so(?:\.\d+)*\Z"
+)
+"""Of the driver: computing, its compilers, video. No graphics: nothing here draws."""
+_CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+_TOOLS = ("nvidia-smi", "nvidia-cuda-mps-control")
+_PROC = Path("/proc/driver/nvidia/gpus")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handed:
+    """What a program gets for its GPUs.
+
+    Attributes:
+        mounts: as ``program_process.py`` takes them.
+        variables: environment.
+        links: target by path.
+        folders: folders with shared libraries, for the loader's cache.
+    """
+
+    mounts: tuple[Mapping[str, Any], ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+
+
+def support() -> GpuSupport:
+    """Return how GPUs of this machine can be handed over; empty if none are found."""
+    if _described():
+        return "cdi"
+    return "nvidia" if Path("/dev/nvidiactl").exists() and "libcuda.so.1" in _libraries() else ""
+
+
+def handed(gpus: Gpus) -> Handed:
+    """Return what a program gets for these GPUs.
+
+    Raises:
+        GpusRefusedError: this machine has no such GPU, or its description is unsound.
+    """
+    devices = _described()
+    if devices:
+        return _by_description(gpus, devices)
+    libraries = _libraries()
+    if not Path("/dev/nvidiactl").exists() or "libcuda.so.1" not in libraries:
+        raise GpusRefusedError(
+            "no GPU can be handed over: this machine has neither a CDI description of GPUs nor NVIDIA's driver",
+            "see whether the driver answers: nvidia-smi; compare this host with the lock: envbuild check",
+        )
+    return _by_search(gpus, libraries)
+
+
+def _described() -> dict[str, Sequence[Mapping[str, Any]]]:
+    """Return the edits of each described GPU by its name below ``nvidia.com/gpu``: those of all, then its own."""
+    found: dict[str, Sequence[Mapping[str, Any]]] = {}
+    folders = os.environ.get(VARIABLE)
+    for folder in folders.split(":") if folders else FOLDERS:
+        with suppress(OSError):
+            for path in sorted(path for path in Path(folder).iterdir() if path.suffix in SUFFIXES):
+                table = _read(path)
+                if table.get("kind") == KIND:
+                    shared = _table(table, "containerEdits")
+                    for device in _tables(table, "devices"):
+                        found[str(device.get("name"))] = (shared, _table(device, "containerEdits"))
+    return found
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """Read a description; one that cannot be read describes nothing."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_LIMIT)
+        if path.suffix == ".json":
+            table = parse_json(data)
+        else:
+            import yaml
+
+            table = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - it is safe
+    except (OSError, ValueError, RecursionError):
+        return {}
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] == "yaml":
+            return {}
+        raise
+    return table if isinstance(table, dict) else {}
+
+
+def _by_description(gpus: Gpus, devices: Mapping[str, Sequence[Mapping[str, Any]]]) -> Handed:
+    names = gpus.devices or chosen_names(gpus.count, tuple(devices))
+    edits: list[Mapping[str, Any]] = []
+    for name in names:
+        if name not in devices:
+            raise GpusRefusedError(
+                f"this machine describes no GPU {KIND}={name}; it has {', '.join(sorted(devices))}",
+                f"list them: nvidia-ctk cdi list; or {_GENERATE}",
+            )
+        edits += [each for each in devices[name] if each not in edits]
+    mounts: dict[str, Mapping[str, Any]] = {}
+    variables: dict[str, str] = {}
+    links: dict[str, str] = {}
+    folders: list[str] = []
+    for edit in edits:
+        for node in _tables(edit, "deviceNodes"):
+            target = str(node.get("path"))
+            mounts[target] = _mount(str(node.get("hostPath") or target), target, devices=True)
+        for mount in _tables(edit, "mounts"):
+            mounts[str(mount.get("containerPath"))] = _mount(
+                str(mount.get("hostPath")), str(mount.get("containerPath")), read_only="ro" in mount.get("options", ())
+            )
+        for text in edit.get("env") or ():
+            name, _, value = str(text).partition("=")
+            variables[name] = value
+        for hook in _tables(edit, "hooks"):
+            _do(hook.get("args") or (), links, folders)
+    return Handed(mounts=tuple(mounts.values()), variables=variables, links=links, folders=tuple(folders))
+
+
+def _mount(source: str, target: str, *, devices: bool = False, read_only: bool = False) -> Mapping[str, Any]:
+    """Describe a mount; raises ``GpusRefusedError`` if there is nothing to mount."""
+    if not source.startswith("/") or not target.startswith("/") or not Path(source).exists():
+        raise GpusRefusedError(
+            f"the description of the GPUs names {source}, which this machine does not have", _GENERATE
+        )
+    file = not Path(source).is_dir()
+    return {"source": source, "target": target, "read_only": read_only, "file": file, "devices": devices}
+
+
+def _do(arguments: Iterable[object], links: dict[str, str], folders: list[str]) -> None:
+    """Do what a hook of NVIDIA's toolkit would; of others nothing is known."""
+    words = list(map(str, arguments))
+    options = list(_options(words))
+    if "create-symlinks" in words:
+        for name, value in options:
+            target, both, path = value.partition("::")
+            if name == "link" and both:
+                links[path] = target
+    elif "update-ldcache" in words:
+        folders += [value for name, value in options if name == "folder" and value.startswith("/")]
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield ``--name value`` and ``--name=value``."""
+    for index, word in enumerate(words):
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            yield name, value if equals else "".join(words[index + 1 : index + 2])
+
+
+def _by_search(gpus: Gpus, libraries: Mapping[str, str]) -> Handed:
+    """Hand over what the driver installed: control nodes, the nodes of the chosen GPUs, libraries, tools."""
+    nodes = [f"/dev/{name}" for name in _CONTROL if Path(f"/dev/{name}").exists()]
+    nodes += [f"/dev/nvidia{minor}" for minor in _minors(gpus)]
+    nodes += ["/dev/nvidia-caps"] if Path("/dev/nvidia-caps").is_dir() else []
+    mounts = [_mount(path, path, devices=True) for path in nodes]
+    folder = "/usr/local/nvidia/lib64"
+    mounts += [_mount(path, f"{folder}/{name}", read_only=True) for name, path in sorted(libraries.items())]
+    for name in _TOOLS:
+        for place in ("/usr/bin", "/usr/local/bin", "/bin"):
+            if Path(f"{place}/{name}").is_file():
+                mounts.append(_mount(f"{place}/{name}", f"/usr/bin/{name}", read_only=True))
+                break
+    if Path("/proc/driver/nvidia").is_dir():
+        mounts.append(_mount("/proc/driver/nvidia", "/proc/driver/nvidia", read_only=True))
+    variables = {}
+    if any(name.startswith("MIG-") for name in gpus.devices):
+        variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus.devices)
+    links = {f"{folder}/libcuda.so": "libcuda.so.1"}
+    return Handed(mounts=tuple(mounts), variables=variables, links=links, folders=(folder,))
+
+
+def _minors(gpus: Gpus) -> list[int]:
+    """Return the numbers of the device nodes of the chosen GPUs, in the driver's order (that of the bus)."""
+    found: list[tuple[int, str]] = []
+    with suppress(OSError):
+        for folder in sorted(_PROC.iterdir()):
+            text = (folder / "information").read_text()
+            minor = re.search(r"^Device Minor:\s*(\d+)", text, re.MULTILINE)
+            identity = re.search(r"^GPU UUID:\s*(\S+)", text, re.MULTILINE)
+            if minor:
+                found.append((int(minor[1]), identity[1] if identity else ""))
+    if not found:  # as under WSL 2, or where /proc is hidden
+        names = [path.name for path in Path("/dev").glob("nvidia[0-9]*")]
+        found = sorted((int(name.removeprefix("nvidia")), "") for name in names if name[6:].isdecimal())
+    if not gpus.devices:
+        return [minor for minor, _ in found[: gpus.count or None]]
+    chosen = []
+    for name in gpus.devices:
+        if name.startswith("MIG-"):
+            return [minor for minor, _ in found]  # the slice is chosen by the driver, from the variable
+        index = int(name) if name.isdecimal() else -1
+        match = [minor for place, (minor, identity) in enumerate(found) if identity == name or place == index]
+        if not match:
+            raise GpusRefusedError(f"the host has no GPU {name}", "list its GPUs: nvidia-smi -L")
+        chosen += match
+    return chosen
+
+
+def _libraries() -> dict[str, str]:
+    """Return the driver's 64-bit libraries by name, as the loader's cache has them."""
+    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
+        with suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run([program, "-p"], capture_output=True, text=True, errors="replace", timeout=10)
+            found: dict[str, str] = {}
+            for line in done.stdout.splitlines():
+                name, _, rest = line.strip().partition(" (")
+                kind, arrow, path = rest.partition(") => ")
+                if arrow and ("x86-64" in kind or "AArch64" in kind) and _LIBRARIES.match(name):
+                    found.setdefault(name, path)
+            return found
+    return {}
+
+
+def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = table.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _tables(table: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    found = table.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
