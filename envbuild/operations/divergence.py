@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,6 +12,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
+from envbuild.core.removal import remove_tree
 from envbuild.operations.events import Events, MoreRuns
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
@@ -226,7 +226,7 @@ def with_diagnosis(
     except EnvbuildError:
         found = diagnosed(evidence, record)
     # It is no run of the program as it is: nothing is to be compared with it later.
-    shutil.rmtree(history.run_folder(project, record.id), ignore_errors=True)
+    remove_tree(history.run_folder(project, record.id))
     notes = []
     if record.exit_code != evidence.a.exit_code:
         notes.append(f"a run with memory filled, to diagnose, ended with exit {record.exit_code}")
@@ -291,7 +291,7 @@ def _equal(
     first = [session.ran[0]] if with_first and 0 in session.ran else []
     verdict = judge([*first, *ran], len(first) + 2, session.ignore)
     for each in made:  # they are no runs of the program as it is
-        shutil.rmtree(history.run_folder(project, each.record.id), ignore_errors=True)
+        remove_tree(history.run_folder(project, each.record.id))
     return len(made) == 2 and verdict.outcome == "identical"
 
 

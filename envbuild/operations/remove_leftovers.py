@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from envbuild.core.removal import remove_tree
 from envbuild.lockfile.discovery import STATE_FOLDER
 
 _PATIENCE = 30.0
@@ -28,7 +28,7 @@ def main(parent: int, folders: list[str]) -> None:
 
         connect()  # removes containers whose process is gone
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(Path(folder))
         above = Path(folder).parent
         if above.parent.name == STATE_FOLDER:
             with suppress(OSError):  # not empty

@@ -6,12 +6,12 @@ project. Nothing is attested, and the records of these runs are removed.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core.removal import remove_tree
 from envbuild.errors import UsageError
 from envbuild.operations.events import Silent
 from envbuild.operations.verify import Verification, VerifyOptions, verify
@@ -82,7 +82,7 @@ def _check(name: str, request: RunRequest, engine: RunEngine) -> ChannelCheck:
 
     result = verify(request, engine, VerifyOptions(count=2, diagnose=False, attest=False), Silent())
     for run in result.runs:
-        shutil.rmtree(history.run_folder(request.project, run.record.id), ignore_errors=True)
+        remove_tree(history.run_folder(request.project, run.record.id))
     return judge(name, result)
 
 

@@ -3,19 +3,26 @@
 A copy holds what a run could change. Declared inputs are mounted read-only over it; so are the folders of tools that
 are no results (``workspace.SKIPPED``): they are left out, and those that a program may look into are read-only in the
 copy. Files share their blocks with the originals where the file system can do that (Btrfs, XFS, bcachefs).
+
+Another program may write the project meanwhile, perhaps from a container: every file is reached through open folders,
+and no link is followed, whatever becomes of a name between two looks at it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
+from typing import BinaryIO
 
-from envbuild.core.fs import clone, open_regular
+from envbuild.core.fs import clone, folder_below, open_regular
+from envbuild.core.removal import remove_tree
 from envbuild.engine.protocol import Mount
 from envbuild.errors import UsageError
 from envbuild.lockfile.layout import WORKSPACE
@@ -70,23 +77,27 @@ def plan_copy(project: Path, inputs: Collection[str]) -> Plan:
     folders, files, links, size, shown = [], [], [], 0, []
     left = [""]
     while left:
-        folder = left.pop()
-        with os.scandir(project / folder) as entries:
+        above = left.pop()
+        with (
+            _unless_gone(above),
+            folder_below(project, *above.split("/")[:-1]) as folder,
+            os.scandir(folder) as entries,
+        ):
             for entry in entries:
-                path = f"{folder}{entry.name}"
+                path = f"{above}{entry.name}"
                 if path in inputs:
                     continue
                 if entry.is_symlink():
                     links.append(path)
-                elif entry.is_dir():
+                elif entry.is_dir(follow_symlinks=False):
                     if entry.name in SKIPPED:
                         shown += [path] if path in SHOWN else []
                         continue
                     folders.append(path)
                     left.append(f"{path}/")
-                elif entry.is_file():
+                elif entry.is_file(follow_symlinks=False):
                     files.append(path)
-                    size += entry.stat().st_size
+                    size += entry.stat(follow_symlinks=False).st_size
     return Plan(
         project=project,
         folders=tuple(sorted(folders)),
@@ -155,81 +166,119 @@ def make_copy(plan: Plan, target: Path, inputs: Collection[str], aging: Aging | 
     target.mkdir(parents=True)
     _like(plan.project, target)
     for path in (*plan.folders, *plan.shown):
-        (target / path).mkdir(exist_ok=True)
-    for path in plan.files:
-        with suppress(FileNotFoundError):
-            _copy_file(plan.project / path, target / path)
-    for path in plan.links:
-        with suppress(FileNotFoundError):
-            os.symlink(os.readlink(plan.project / path), target / path)  # noqa: PTH115, PTH211 - the name as it is
-            _like(plan.project / path, target / path)
+        with folder_below(target, *path.split("/"), make=True):
+            pass
+    for above, names in _by_folder(plan.files):
+        with _unless_gone(above), _both(plan.project, target, above) as (source, copy):
+            for name in names:
+                with _unless_gone(name):
+                    _copy_file(source / name, copy / name)
+    for above, names in _by_folder(plan.links):
+        with _unless_gone(above), _both(plan.project, target, above) as (source, copy):
+            for name in names:
+                with _unless_gone(name):
+                    os.symlink(os.readlink(source / name), copy / name)  # noqa: PTH115, PTH211 - the name as it is
+                    _like_link(source / name, copy / name)
     for path in inputs:
-        _make_parents(plan.project / path, target / path)
+        with _unless_gone(path):
+            _make_place(plan.project / path, target, path.split("/"))
     for path in reversed(plan.folders):  # last: a folder's time changes with what is put into it
-        _like(plan.project / path, target / path)
+        with _unless_gone(path), _both(plan.project, target, path) as (source, copy):
+            _like(source, copy)
     if aging is not None and aging.seconds:
         _age(plan, target, aging)
 
 
 def remove_copy(target: Path) -> None:
     """Remove a copy, also folders that the program made unwritable; one that is gone is fine."""
+    remove_tree(target)
 
-    def again(function: object, path: str, error: object) -> None:
-        with suppress(OSError):
-            Path(path).parent.chmod(0o700)
-            if stat.S_ISDIR(os.lstat(path).st_mode):
-                Path(path).chmod(0o700)
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                Path(path).unlink()
 
-    shutil.rmtree(target, onerror=again)
+def _by_folder(paths: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Give names in the order of their paths, together where neighbours are in one folder."""
+    for above, group in groupby(paths, lambda path: path.rpartition("/")[0]):
+        yield above, [path.rpartition("/")[2] for path in group]
+
+
+@contextmanager
+def _both(source: Path, target: Path, path: str) -> Iterator[tuple[Path, Path]]:
+    """Open a folder of the project and the same one of its copy."""
+    names = path.split("/") if path else []
+    with folder_below(source, *names) as one, folder_below(target, *names) as other:
+        yield one, other
+
+
+@contextmanager
+def _unless_gone(path: str) -> Iterator[None]:
+    """Leave out what vanished, or became a link, a pipe or the like; the project itself (no path) must be there."""
+    try:
+        yield
+    except OSError as error:
+        if not path or error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL, errno.ENXIO):
+            raise
 
 
 def _copy_file(source: Path, target: Path) -> None:
     with open_regular(source, follow=False) as original, target.open("xb") as copy:
         if not clone(original, copy):
             shutil.copyfileobj(original, copy, 1 << 20)
-    _like(source, target)
+        copy.flush()
+        _give(os.fstat(original.fileno()), copy)
 
 
-def _make_parents(source: Path, target: Path) -> None:
+def _give(status: os.stat_result, copy: BinaryIO) -> None:
+    """Give an open copy its original's owner, permissions and times, as far as this user may."""
+    with suppress(OSError):
+        os.fchown(copy.fileno(), status.st_uid, status.st_gid)
+    os.fchmod(copy.fileno(), stat.S_IMODE(status.st_mode))
+    os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _make_place(source: Path, copy: Path, names: Sequence[str]) -> None:
     """Make the file or folder that an input is mounted at."""
-    if source.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
-    else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
+    folder = source.is_dir()
+    with folder_below(copy, *(names if folder else names[:-1]), make=True) as place:
+        if not folder:
+            (place / names[-1]).touch()
 
 
 def _like(source: Path, target: Path) -> None:
-    """Give a copy its original's owner, permissions and times, as far as this user may."""
+    """Give a folder of a copy its original's owner, permissions and times, as far as this user may."""
+    status = source.stat()
+    with suppress(OSError):
+        os.chown(target, status.st_uid, status.st_gid)
+    target.chmod(stat.S_IMODE(status.st_mode))
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def _like_link(source: Path, target: Path) -> None:
+    """The same of a link itself."""
     status = os.lstat(source)
     with suppress(OSError):
         os.chown(target, status.st_uid, status.st_gid, follow_symlinks=False)
-    if not stat.S_ISLNK(status.st_mode):
-        target.chmod(stat.S_IMODE(status.st_mode))
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
 
 
 def _age(plan: Plan, target: Path, aging: Aging) -> None:
     """Set back the times of change in a copy."""
-    newest = os.lstat(plan.project).st_mtime_ns
+    newest = plan.project.stat().st_mtime_ns
     for place, path in enumerate((*plan.files, *reversed(plan.folders))):
-        with suppress(FileNotFoundError):
-            status = os.lstat(target / path)
+        above, _, name = path.rpartition("/")
+        with _unless_gone(path), folder_below(target, *(above.split("/") if above else ())) as folder:
+            status = os.lstat(folder / name)
             changed = status.st_mtime_ns if not aging.reverse else newest - place * 1_000_000_000
-            os.utime(target / path, ns=(status.st_atime_ns, changed - aging.seconds * 1_000_000_000))
+            times = status.st_atime_ns, changed - aging.seconds * 1_000_000_000
+            os.utime(folder / name, ns=times, follow_symlinks=False)
 
 
 def _shares_blocks(plan: Plan, folder: Path) -> bool:
     """Try with one file whether copies share their blocks with the originals."""
-    sample = next((plan.project / path for path in plan.files if (plan.project / path).stat().st_size), None)
+    sample = next((plan.project / path for path in plan.files if os.lstat(plan.project / path).st_size), None)
     if sample is None:
         return False
     trial = folder / f".share-{os.getpid()}"
     try:
-        with sample.open("rb") as original, trial.open("xb") as copy:
+        with open_regular(sample, follow=False) as original, trial.open("xb") as copy:
             return clone(original, copy)
     except OSError:
         return False

@@ -7,6 +7,7 @@ another and all see the same number. A run alone is not pinned: it is what ``env
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -16,6 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Protocol
 
+from envbuild.core.fs import folder_below
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import state_path
 from envbuild.lockfile.model import Lock
@@ -124,10 +126,12 @@ class Repeated:
         source = self.files
         if source is None or sum(output.size for output in self.record.outputs) > KEPT:
             return False
+        target.mkdir(parents=True, exist_ok=True)
         for output in self.record.outputs:
-            if (source / output.path).is_file():
-                (target / output.path).parent.mkdir(parents=True, exist_ok=True)
-                (source / output.path).rename(target / output.path)
+            *above, name = output.path.split("/")
+            with suppress(OSError), folder_below(source, *above) as one, folder_below(target, *above, make=True) as two:
+                if stat.S_ISREG((one / name).lstat().st_mode):
+                    (one / name).rename(two / name)
         self.discard()
         return True
 

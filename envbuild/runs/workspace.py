@@ -7,7 +7,8 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from envbuild.core.digest import sha256_bytes, sha256_file
+from envbuild.core.digest import sha256_bytes, sha256_stream
+from envbuild.core.fs import folder_below, open_regular
 from envbuild.record.model import Output
 
 SKIPPED = frozenset(
@@ -71,7 +72,7 @@ def changes(
             path=path,
             change="changed" if path in before else "created",
             size=after[path][0],
-            sha256=_digest(root / path),
+            sha256=_digest(root, path),
         )
         for path in sorted(after)
         if before.get(path) != after[path]
@@ -79,11 +80,18 @@ def changes(
     return outputs, tuple(sorted(before.keys() - after.keys()))
 
 
-def _digest(path: Path) -> str | None:
-    """Digest a file's bytes or a link's target; None if it cannot be read."""
+def _digest(root: Path, path: str) -> str | None:
+    """Digest a file's bytes or a link's target; None if it cannot be read.
+
+    Another program may write the folder meanwhile: no link is followed, and nobody is waited for.
+    """
+    *above, name = path.split("/") if path else [""]
     try:
-        if path.is_symlink():
-            return sha256_bytes(os.fsencode(os.readlink(path)))  # noqa: PTH115 - the name as it is
-        return sha256_file(path)
+        with folder_below(root if path else root.parent, *above) as folder:
+            place = folder / (name or root.name)
+            if place.is_symlink():
+                return sha256_bytes(os.fsencode(os.readlink(place)))  # noqa: PTH115 - the name as it is
+            with open_regular(place, follow=False) as stream:
+                return sha256_stream(stream)
     except OSError:
         return None

@@ -26,6 +26,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.protocol import Step
@@ -300,8 +301,7 @@ def _lent(path: Path, user: int) -> _Range | None:
 
 def _remove(folder: Path) -> None:
     """Remove a folder that may hold files of lent identities."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists() and os.geteuid() != 0:
+    if not remove_tree(folder) and os.geteuid() != 0:
         with suppress(EngineError, OSError), _started({"remove": str(folder), "user": "needed"}) as process:
             assert process.stderr is not None  # noqa: S101 - a pipe
             assert process.stdin is not None  # noqa: S101 - a pipe

@@ -13,6 +13,7 @@ from envbuild.errors import UsageError
 from envbuild.runs import project_copy
 from envbuild.runs.project_copy import Aging, check_size, make_copy, plan_copy, remove_copy
 from envbuild.runs.workspace import scan
+from tests.support.races import changing
 
 
 @pytest.fixture
@@ -92,6 +93,39 @@ def test_a_copy_is_removed_whatever_was_made_in_it(project: Path, tmp_path: Path
     remove_copy(copy)
     remove_copy(copy)
     assert not copy.exists()
+
+
+def test_a_link_in_the_place_of_a_folder_is_not_followed(project: Path, tmp_path: Path) -> None:
+    """A program that still runs in the project puts it there after the look: no file of the host gets into a copy."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "model.py").write_text("secret")
+    plan = plan_copy(project, ["lib/input"])
+    (project / "lib").rename(project / "away")
+    (project / "lib").symlink_to(outside)
+    make_copy(plan, tmp_path / "copy", ["lib/input"])
+    assert not (tmp_path / "copy/lib/model.py").exists()
+    assert plan_copy(project, []).links == ("latest", "lib")
+    make_copy(plan_copy(project, []), tmp_path / "other", ["lib/input"])
+    assert sorted(path.name for path in outside.iterdir()) == ["model.py"]
+
+
+def test_nothing_outside_gets_into_a_copy_while_names_change(project: Path, tmp_path: Path) -> None:
+    """The same with a program that changes the names all the time, over many copies."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "model.py").write_text("secret")
+    (project / "link").symlink_to(outside)
+    with changing(project / "lib", project / "link"):
+        for number in range(100):
+            copy = tmp_path / str(number)
+            make_copy(plan_copy(project, []), copy, [])
+            found = [path for name in ("lib", "link") for path in [copy / name / "model.py"] if not copy.is_symlink()]
+            for path in found:
+                assert path.parent.is_symlink() or not path.exists() or path.read_text() != "secret"
+            remove_copy(copy)
+            assert not copy.exists()
+    assert (outside / "model.py").read_text() == "secret"
 
 
 def test_projects_that_are_too_large_are_refused(

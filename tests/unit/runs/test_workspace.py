@@ -56,3 +56,21 @@ def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path) -> None:
     """A vanished file is listed without a digest instead of failing the run."""
     outputs, _ = changes(tmp_path, {}, {"gone": (1, 2, 3, 4)})
     assert [(output.path, output.sha256) for output in outputs] == [("gone", None)]
+
+
+def test_what_took_a_files_place_is_not_read(tmp_path: Path) -> None:
+    """Another program may change names after the look: no link is followed, and nobody waits for a pipe."""
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "a", outside):
+        folder.mkdir(parents=True)
+        (folder / "x").write_text("secret" if folder == outside else "mine")
+    (project / "b").write_text("mine")
+    (project / "c").write_text("mine")
+    after = scan(project)
+    (project / "a" / "x").unlink()
+    (project / "a").rmdir()
+    (project / "a").symlink_to(outside)
+    (project / "b").unlink()
+    os.mkfifo(project / "b")
+    found, _ = changes(project, {}, after)
+    assert {output.path: output.sha256 is not None for output in found} == {"a/x": False, "b": False, "c": True}
