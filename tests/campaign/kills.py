@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -126,18 +127,19 @@ class Worker:
     def _step(self, step: str) -> None:
         """Kill one command some times, then let it end, and look what there is."""
         self._prepare(step)
-        words, environ = self._command(step)
         for _ in range(self.random.choice((1, 1, 2, 3))):
             if self.tally.over:
                 break
-            self._kill(step, words, environ)
-        self._end(step, words, environ)
+            self._kill(step, *self._command(step))
+        self._end(step, *self._command(step))
         self._inspect(step)
 
     def _command(self, step: str) -> tuple[Sequence[str], dict[str, str]]:
         """Return a command's words, and the variables that it gets."""
         match step:
             case "output":
+                # A folder that is there already is refused, also if the killed command had finished it.
+                shutil.rmtree(self.project.folder / "out", ignore_errors=True)
                 target = self.random.choice(("oci:out", "oci:out.tar", "docker-archive:out.tar"))
                 return ("build", "--output", target), self.environ | {"ENVBUILD_ENGINE": "none"}
             case "load":
