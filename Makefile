@@ -5,6 +5,7 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 DOCS_VENV ?= .venv-docs
+FUZZ_VENV ?= .venv-fuzz
 # Silences an advertisement of the theme: CONTRIBUTING.md has the reasons for it and what follows it.
 MKDOCS = NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs
 PYTHON ?= python3
@@ -12,7 +13,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants crash reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants fuzz crash reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -75,6 +76,8 @@ pins: venv ## move the pins of the tools for development and documentation, and 
 	    --no-emit-index-url --no-emit-find-links --group dev --python-version 3.10 pyproject.toml -o requirements-dev.txt
 	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
 	    --no-emit-index-url --no-emit-find-links --group docs --python-version 3.10 -o requirements-docs.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-header \
+	    --no-emit-index-url --no-emit-find-links --group fuzz --python-version 3.10 pyproject.toml -o requirements-fuzz.txt
 	@$(MAKE) --no-print-directory cipins
 	$(BIN)/python -m tools.ci_images
 
@@ -103,6 +106,10 @@ benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a
 plants: venv engine ## 94 programs with and without planted differences: what verify makes of each (ONLY="FILE…")
 	$(BIN)/python -m tests.plants $(or $(ONLY),$(wildcard tests/plants/*.toml))
 
+fuzz: ## every parser of foreign bytes under libFuzzer, 10^6 inputs (COUNT=…, SEED=…, ONLY="wheel lock"; needs Python 3.11 to 3.13)
+	@scripts/venv.sh $(FUZZ_VENV) requirements-fuzz.txt
+	$(FUZZ_VENV)/bin/python -m tests.fuzz $(ONLY) --count $(or $(COUNT),1100000) --seed $(or $(SEED),1)
+
 crash: venv engine ## faults on purpose: commands killed at random (COUNT=300, SEED=1), full disks, power cuts
 	$(BIN)/python -m tests.campaign kills --seed $(or $(SEED),1) --count $(or $(COUNT),300)
 
@@ -116,4 +123,4 @@ wheel: venv ## envbuild's own wheel and source archive, built twice and compared
 	@scripts/wheel.sh
 
 clean: ## remove what make made here (not the shared store)
-	rm -rf $(VENV) $(DOCS_VENV) build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(DOCS_VENV) $(FUZZ_VENV) build .mypy_cache .ruff_cache .pytest_cache

@@ -158,7 +158,7 @@ def _engine_version(path: Path) -> str | None:
             with connection.makefile("rb") as stream:
                 _, _, body = stream.read(1 << 16).partition(b"\r\n\r\n")
             return str(msgspec.json.decode(body)["Version"])
-        except (OSError, msgspec.DecodeError, KeyError, TypeError):
+        except (OSError, ValueError, RecursionError, KeyError, TypeError):
             return None
 
 

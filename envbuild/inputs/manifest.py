@@ -13,6 +13,7 @@ walk writes, and a comparison of two manifests reads, one record at a time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from tempfile import SpooledTemporaryFile
 from typing import IO, NamedTuple
@@ -25,6 +26,7 @@ PENDING = b"?" * 64
 """Represents a content digest in a draft."""
 
 _CHUNK = 1 << 20
+_SIZE = re.compile(rb"[0-9]{1,19}")
 _IN_MEMORY = 64 << 20
 
 
@@ -67,7 +69,8 @@ def entries(stream: IO[bytes]) -> Iterator[Entry]:
         each = iter(fields[:whole])
         for kind, path, size, value in zip(each, each, each, each, strict=True):
             place = order(path)
-            if kind not in (FILE, LINK, DIR) or (kind == FILE) != size.isdigit() or (before and place <= before):
+            sized = _SIZE.fullmatch(size) if kind == FILE else not size
+            if kind not in (FILE, LINK, DIR) or not sized or (before and place <= before):
                 raise ManifestError(f"not a record of a manifest: {kind!r} {path!r}")
             before = place
             yield Entry(kind, path, int(size or 0), value)

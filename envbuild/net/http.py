@@ -111,7 +111,7 @@ class Http:
             body: gives the request's body anew each time it is called.
 
         Raises:
-            HttpError: no connection, no trust, or too many redirects.
+            HttpError: no connection, no trust, too many redirects, or one to no address.
         """
         for _ in range(_MOST_REDIRECTS):
             address, credentials = authorized(url)
@@ -121,7 +121,11 @@ class Http:
                 return response, address
             response.drain_conn()
             response.release_conn()
-            url = urljoin(address, location)
+            try:
+                url = urljoin(address, location)
+                origin(url)
+            except ValueError:
+                raise HttpError(f"a redirect to no usable address: {location[:200]!r}", transient=False) from None
         raise HttpError(f"more than {_MOST_REDIRECTS} redirects", transient=False)
 
     def request(

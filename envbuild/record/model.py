@@ -280,7 +280,7 @@ def loads(data: bytes, source: str = "record") -> Record:
     """Parse a record; raises ``RecordError`` if it is damaged or of another format."""
     try:
         record = msgspec.json.decode(data, type=Record)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{source} is not a record of this format: {error}") from None
     if record.format != FORMAT:
         raise RecordError(

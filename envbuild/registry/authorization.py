@@ -86,7 +86,12 @@ class Authorization:
 
     def _token(self, challenge: Mapping[str, str], scope: str, found: Credentials | None) -> str:
         realm = challenge.get("realm", "")
-        parts = urlsplit(realm)
+        try:
+            parts = urlsplit(realm)
+        except ValueError:
+            raise RegistryError(
+                f"{self._registry} names a token server without an address: {realm!r}", "ask who runs the registry"
+            ) from None
         if parts.scheme != "https" and not (self._plain and parts.scheme == "http"):
             raise RegistryError(
                 f"{self._registry} wants the password sent to {realm!r}, which is not encrypted",

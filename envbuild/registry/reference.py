@@ -10,6 +10,7 @@ import ipaddress
 import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from envbuild.errors import UsageError
 
@@ -18,7 +19,6 @@ _REPOSITORY = re.compile(rf"{_PART}(?:/{_PART})*")
 _HOST = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
-_USER = re.compile(r"[^/@]*:[^/@]*@(?!sha256:)")
 _HUB = "docker.io"
 
 
@@ -83,9 +83,19 @@ def parse_reference(text: str) -> Reference:
         hint = "e.g. registry.example.com/team/digits:1, or …@sha256: with 64 lower-case hexadecimal digits"
         if "://" in text:
             hint = "leave out the scheme: registry.example.com/team/digits"
-        shown = _USER.sub("***@", text)
-        raise UsageError(f"not the name of an image in a registry: {shown!r}", hint)
+        raise UsageError(f"not the name of an image in a registry: {_masked(text)!r}", hint)
     return Reference(registry=registry, repository=repository, tag=tag, digest=found[1] if found else "")
+
+
+def _masked(text: str) -> str:
+    """Return a text without user names and passwords, in time that grows with its length only."""
+    parts = []
+    for part in text.split("/"):
+        words = part.split("@")
+        pairs = pairwise(words)
+        hidden = ["***" if ":" in word and not following.startswith("sha256:") else word for word, following in pairs]
+        parts.append("@".join([*hidden, words[-1]]))
+    return "/".join(parts)
 
 
 def is_loopback(registry: str) -> bool:

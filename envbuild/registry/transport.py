@@ -155,10 +155,16 @@ class Transport:
         """Return the URL for a path of the API or for a ``Location``.
 
         Raises:
-            RegistryError: the registry names an address that is not encrypted.
+            RegistryError: the registry names an address that is not encrypted, or is none.
         """
         root = self._root()
-        url = urljoin(root, path)
+        try:
+            url = urljoin(root, path)
+            origin(url)
+        except ValueError:
+            raise RegistryError(
+                f"{self.registry} sends us to no usable address: {path[:200]!r}", "ask who runs the registry"
+            ) from None
         parts, base = urlsplit(url), urlsplit(root)
         if parts.scheme == "http" and base.scheme == "https":
             # Registries behind a proxy that ends TLS give their own inner address.

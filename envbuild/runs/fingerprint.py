@@ -91,7 +91,7 @@ def load(lock_path: Path, lock: Lock) -> Fingerprint | None:
         found = msgspec.json.decode(read_regular(path, _LIMIT), type=Fingerprint)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.DecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         hint = f"restore it from version control, or delete it: the next run records it anew: rm {path}"
         raise LockError(f"the fingerprint {path} cannot be read: {error}", hint) from None
     return found if found.format == FORMAT and found.basis == basis(lock) else None

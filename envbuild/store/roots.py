@@ -183,6 +183,6 @@ def _state(entry: RegisteredLock) -> State:
 def _read(path: Path) -> RegisteredLock | None:
     try:
         entry = msgspec.json.decode(path.read_bytes(), type=RegisteredLock)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError, RecursionError):
         return None
     return entry if all(SHA256.fullmatch(file.sha256) for file in entry.files) else None

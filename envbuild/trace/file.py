@@ -253,7 +253,7 @@ class _Reader:
                 self._start(body)
             elif kind == b"E":
                 self.ended = True
-        except (struct.error, KeyError, msgspec.MsgspecError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        except (struct.error, KeyError, ValueError, RecursionError) as error:
             raise _DamagedError(f"{self.path.name}: the entry at byte {start} cannot be understood: {error}") from None
 
     def _start(self, body: bytes) -> None:

@@ -206,7 +206,7 @@ def load(path: Path) -> Statement:
     except OSError:
         hint = f"make one: envbuild verify {script_in(path.parent)}"
         raise LockError(f"there is no attestation {path}", hint) from None
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise LockError(f"{path} is no attestation of envbuild: {error}", "make it again: envbuild verify") from None
 
 

@@ -27,6 +27,7 @@ import io
 import os
 import re
 import stat
+import struct
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -96,7 +97,7 @@ class Wheel:
         self._reserved = {*folders, *links, *made, f"{PREFIX}/lib64"}
         try:
             self._zip = zipfile.ZipFile(path)
-        except (zipfile.BadZipFile, OSError) as error:
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error) as error:
             raise WheelError(f"{self.name}: not a readable zip archive: {error}") from None
         try:
             self._members = self._read_members()
@@ -155,6 +156,8 @@ class Wheel:
         found: dict[str, zipfile.ZipInfo] = {}
         for member in self._zip.infolist():
             name = member.orig_filename
+            if member.header_offset < 0:
+                raise self.wrong(name, "the archive places it before its own start")
             for part in name[: -1 if name.endswith("/") else None].split("/"):
                 if not _PART.fullmatch(part) or part in (".", "..") or part.startswith(".wh."):
                     raise self.wrong(name, "the name is not a plain relative path")

@@ -211,7 +211,7 @@ def _get_release(url: str, path: Path, cached: ReleaseFile | None, access: Acces
     note = path.with_suffix(".json")
     validators = _Validators()
     if cached is not None:
-        with suppress(OSError, msgspec.MsgspecError):
+        with suppress(OSError, ValueError):
             validators = msgspec.json.decode(note.read_bytes(), type=_Validators)
     headers = {"If-None-Match": validators.etag, "If-Modified-Since": validators.modified}
     try:

@@ -10,6 +10,7 @@ import gzip
 import io
 import re
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -105,11 +106,16 @@ def _connect(path: Path) -> sqlite3.Connection | None:
 def _libraries(packed: bytes) -> Iterator[tuple[str, str]]:
     """Give each library's file name and its packages, separated by spaces; unpacks piece by piece (half a gigabyte)."""
     found: dict[str, dict[str, None]] = {}
-    with gzip.open(io.BytesIO(packed)) as stream:
-        while lines := stream.readlines(_PIECE):
-            for name, owners in _LINE.findall(b"".join(lines)):
-                packages = (owner.rsplit("/", 1)[-1] for owner in owners.decode("utf-8", "replace").split(","))
-                found.setdefault(name.decode("utf-8", "replace"), {}).update(dict.fromkeys(packages))
+    try:
+        with gzip.open(io.BytesIO(packed)) as stream:
+            while lines := stream.readlines(_PIECE):
+                for name, owners in _LINE.findall(b"".join(lines)):
+                    packages = (owner.rsplit("/", 1)[-1] for owner in owners.decode("utf-8", "replace").split(","))
+                    found.setdefault(name.decode("utf-8", "replace"), {}).update(dict.fromkeys(packages))
+    except (OSError, EOFError, zlib.error) as error:
+        raise IntegrityError(
+            f"the archive's index of files cannot be unpacked: {error}", "use another mirror"
+        ) from None
     return ((name, " ".join(found[name])) for name in sorted(found))
 
 

@@ -162,7 +162,7 @@ def _time(fields: Mapping[str, str], name: str, source: str) -> datetime:
     value = fields.get(name, "")
     try:
         moment = email.utils.parsedate_to_datetime(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise IntegrityError(f"{source}: {name}: expected a date, found {value!r}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 

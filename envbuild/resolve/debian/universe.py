@@ -20,6 +20,7 @@ class Package:
 
     Attributes:
         age: sorts packages by how early apt hears of them.
+        wishes: what it recommends and suggests.
         provided: names it provides with the version it provides them as, or with an empty one.
     """
 
@@ -28,6 +29,7 @@ class Package:
     age: tuple[int, int]
     requirements: tuple[Group, ...]
     conflicts: tuple[Relation, ...]
+    wishes: tuple[Group, ...]
     provided: tuple[tuple[str, str], ...]
 
     @property
@@ -139,6 +141,7 @@ def _package(record: Record, suite: int, age: tuple[int, int]) -> Package:
             age=age,
             requirements=record.requirements(),
             conflicts=record.conflicting(),
+            wishes=record.wishes(),
             provided=tuple((relation.name, relation.version) for relation in record.provided()),
         )
     except ValueError as error:
@@ -175,7 +178,7 @@ def reachable(roots: Iterable[str], chosen: dict[str, Package]) -> set[str]:
         if name in seen:
             continue
         seen.add(name)
-        for group in (*chosen[name].requirements, *chosen[name].record.wishes()):
+        for group in (*chosen[name].requirements, *chosen[name].wishes):
             for relation in group:
                 waiting += [relation.name] if relation.name in chosen else []
                 waiting += provided.get(relation.name, ())

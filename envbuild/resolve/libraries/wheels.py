@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import lzma
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -60,7 +61,7 @@ class WheelLibraries(Value, frozen=True, kw_only=True, rename=None, dict=True):
 
 def known_libraries(sha256: str, cache_dir: Path) -> WheelLibraries | None:
     """Return what an earlier ``scan_wheel`` found, or None; reads no wheel."""
-    with suppress(OSError, msgspec.MsgspecError):
+    with suppress(OSError, ValueError):
         found = msgspec.json.decode(_kept(sha256, cache_dir).read_bytes(), type=WheelLibraries)
         if found.format == _FORMAT:
             return found
@@ -92,7 +93,9 @@ def scan_wheel(path: Path, sha256: str, cache_dir: Path, name: str = "") -> Whee
         zlib.error,
         NotImplementedError,
         RuntimeError,
+        ValueError,
         lzma.LZMAError,
+        struct.error,
     ) as err:
         raise IntegrityError(f"{name}: not a readable wheel: {err}", "fetch it again: envbuild fetch") from None
     return _keep(WheelLibraries(wheel=name, objects=objects), sha256, cache_dir)
@@ -158,7 +161,7 @@ def _kept(sha256: str, cache_dir: Path) -> Path:
 def _objects(archive: zipfile.ZipFile) -> Iterator[Object]:
     """Yield the ELF objects of a wheel, by path."""
     for info in sorted(archive.infolist(), key=lambda info: info.filename):
-        if info.is_dir() or info.file_size < 64:
+        if info.filename.endswith("/") or info.file_size < 64:  # a name may be empty
             continue
         with archive.open(info) as member:
             if member.read(4) != MAGIC:

@@ -51,6 +51,8 @@ def _add(contents: Contents, name: str, entry: Any, data: memoryview) -> None:
         raise UnreadableError(f"the entry of {name[:100]} is damaged") from None
     if values is None:
         raise UnreadableError(f"{name[:100]} lies beyond the end of the file")
+    if dtype and len(values) != size:
+        raise UnreadableError(f"{name[:100]} has {len(values)} bytes of values, {size} by its shape")
     if not dtype:  # types of less than a byte, or newer than this: digested as stored
         dtype, size = str(kind)[:40].lower(), len(values)
     contents.add(name, dtype, shape, cut(values), size)
