@@ -15,7 +15,7 @@ from envbuild.record.processes import ProcessRecord
 
 Table = Mapping[str, Any]
 
-_IGNORED = frozenset(("format", "pid", "parent", "arguments", "path", "left_out", "entropy", "listings"))
+_IGNORED = frozenset(("format", "pid", "parent", "arguments", "path", "left_out", "entropy", "listings", "asked"))
 """Different in any two runs, or reported elsewhere."""
 _WEIGHTS: dict[str, tuple[Area, int]] = {
     "seed": ("seeds", 80),

@@ -33,6 +33,8 @@ RUN_DIR = "/run/envbuild"
 
 WORKSPACE = "/workspace"
 """Where ``envbuild run`` mounts the caller's project."""
+HOST_NAME = "envbuild"
+"""The name of the container for itself, the same on all machines."""
 
 LARGE_WHEEL = 4 << 20
 """In layout 1 wheels of at least this many bytes (packed) get a separate layer; the others share one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +13,8 @@ import msgspec
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
 from envbuild.core.removal import remove_tree
-from envbuild.operations.events import Events, MoreRuns
+from envbuild.operations.events import Events
+from envbuild.operations.experiments import run_again
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.runs.repeat import trace_variables
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.trace.divergence import Divergence
-    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.judge import Verdict
 
 TEXT = 4 << 20
 """Bytes of the largest text that is compared line by line."""
@@ -189,7 +190,7 @@ def with_values(
         return evidence, []
     if tensor is None or tensor.values is not None or not tensor.size:
         return evidence, []
-    pair = _more(session, 2, trace_variables(values, found.step), engine, events, "values")
+    pair = run_again(session, 2, trace_variables(values, found.step), engine, events, "values")
     if len(pair) < 2:
         return evidence, []
     project = session.plan.request.project
@@ -217,7 +218,7 @@ def with_diagnosis(
     if not worthwhile(evidence, rank_causes(evidence)):
         return evidence, []
     project = session.plan.request.project
-    made = _more(session, 1, {**trace_variables(), "ENVBUILD_DIAGNOSE": "1"}, engine, events, "diagnose")
+    made = run_again(session, 1, {**trace_variables(), "ENVBUILD_DIAGNOSE": "1"}, engine, events, "diagnose")
     if not made:
         return evidence, []
     record = made[0].record
@@ -231,107 +232,6 @@ def with_diagnosis(
     if record.exit_code != evidence.a.exit_code:
         notes.append(f"a run with memory filled, to diagnose, ended with exit {record.exit_code}")
     return replace(evidence, found=(*evidence.found, *found)), notes
-
-
-EXPERIMENTS = 600.0
-"""Seconds of the longest run of which experiments are made."""
-_GRACE = 30
-"""Seconds that an experiment may take beyond three times as long as a run."""
-
-
-def with_experiments(
-    session: Session, evidence: Evidence, engine: RunEngine, events: Events
-) -> tuple[Evidence, list[str]]:
-    """Fix one suspect at a time and run again: the one whose fixing makes runs equal is the cause.
-
-    The order of listings is tried where a line of the project listed a folder in a varied order; then what the sources
-    call, the likeliest first: the system's entropy and the clock, each alone, then both.
-
-    Returns:
-        The evidence with what was proven and refuted, and a note about what was not tried.
-    """
-    from envbuild.verification.causes import rank_causes, suspects
-
-    longest = max(run.record.duration or 0.0 for run in session.runs)
-    if longest > EXPERIMENTS:
-        return evidence, [f"a run takes {longest:.0f} s: no experiment was made to prove the cause"]
-    listed = any(each.listings for run in session.runs for each in run.record.processes)
-    if listed and _equal(session, {}, engine, events, "same order", with_first=True):
-        return replace(evidence, proven=("listings",)), []
-    refuted: list[str] = ["listings"] if listed else []
-    wanted = suspects(evidence, rank_causes(evidence))
-    for fixed in (*((each,) for each in wanted), *((wanted,) if len(wanted) > 1 else ())):
-        limit = int(3 * longest) + _GRACE
-        variables = {"ENVBUILD_FIX": f"{','.join(fixed)}@{limit}"}
-        if _equal(session, variables, engine, events, f"fixed {' and '.join(fixed)}"):
-            return replace(evidence, proven=fixed, refuted=tuple(each for each in refuted if each not in fixed)), []
-        refuted += [each for each in fixed if each not in refuted]
-    return replace(evidence, refuted=tuple(refuted)), []
-
-
-def _equal(
-    session: Session,
-    variables: Mapping[str, str],
-    engine: RunEngine,
-    events: Events,
-    label: str,
-    *,
-    with_first: bool = False,
-) -> bool:
-    """Run twice more and tell whether both ran to a good end and are equal, to the very first run too if asked."""
-    from envbuild.operations.verify_session import ran_of
-    from envbuild.record import history
-    from envbuild.verification.judge import judge
-
-    project = session.plan.request.project
-    ran: list[Ran] = []
-    made = _more(
-        session, 2, variables, engine, events, label, lambda found: ran.append(ran_of(found, project)), trace=True
-    )
-    first = [session.ran[0]] if with_first and 0 in session.ran else []
-    verdict = judge([*first, *ran], len(first) + 2, session.ignore)
-    for each in made:  # they are no runs of the program as it is
-        remove_tree(history.run_folder(project, each.record.id))
-    return len(made) == 2 and verdict.outcome == "identical"
-
-
-def _more(
-    session: Session,
-    count: int,
-    variables: Mapping[str, str],
-    engine: RunEngine,
-    events: Events,
-    label: str,
-    look: Callable[[Repeated], None] = lambda found: None,
-    *,
-    trace: bool = False,
-) -> list[Repeated]:
-    """Run again in copies that are thrown away."""
-    from envbuild.runs.repeat import repeat
-
-    plan = session.plan
-    request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})
-    again = replace(
-        plan,
-        request=request,
-        slots=plan.slots[:count],
-        folder=plan.folder / label.replace(" ", "-"),
-        values=0,
-        trace=trace,
-        vary="",
-    )
-    made: dict[int, Repeated] = {}
-    with events.phase(label, total=count, unit="runs") as advance:
-
-        def each(found: Repeated) -> None:
-            made[found.number] = found
-            look(found)
-            found.discard()
-            advance(1)
-
-        repeat(again, count, engine, each)
-    events.report(MoreRuns(purpose=label, count=count))
-    return [made[number] for number in sorted(made)]
 
 
 def _with_values_of(found: Divergence, again: Divergence) -> Divergence:

@@ -12,7 +12,7 @@ from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
 from envbuild.operations.verify_session import Session, ran_of, stream_digest
-from envbuild.runs.repeat import TRACE_VALUES, Repeat, Repeated, Vary, clear, repeat, variations
+from envbuild.runs.repeat import ALL, FREE, TRACE_VALUES, Repeat, Repeated, clear, repeat, variations
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.verification.judge import Ran, Verdict
 
@@ -196,7 +196,6 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         folder.mkdir(parents=True)
         check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
     request = replace(request, verification=identity)
-    vary: Vary = "" if options.cost else "all" if options.strict else "free"
     return Repeat(
         request=request,
         slots=slots,
@@ -204,7 +203,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         folder=folder,
         digest=partial(stream_digest, options.ignore),
         values=options.values,
-        vary=vary,
+        vary=frozenset() if options.cost else ALL if options.strict else FREE,
         limit=request.limit or TimeLimit(),
     )
 
@@ -272,6 +271,7 @@ def _refute(
     """Find where runs diverge and why that may be; an existing attestation is removed."""
     from envbuild.operations import divergence
     from envbuild.operations.attestation import withdraw
+    from envbuild.operations.experiments import with_experiments
     from envbuild.verification.causes import rank_causes
 
     evidence, notes = divergence.look_closer(session, verdict, options.in_place)
@@ -279,9 +279,10 @@ def _refute(
     kept = divergence.keep_outputs(session, verdict)
     ended_well = all(session.runs[index].ended_well for index in verdict.pair)
     if options.diagnose and ended_well and not options.in_place and session.plan.request.controls:
-        evidence, tried = divergence.with_experiments(session, evidence, engine, events)
+        evidence, tried = with_experiments(session, evidence, engine, events)
         notes = [*notes, *tried]
-        values = 0 if "listings" in evidence.proven else options.values  # runs of one order are equal
+        alike = not {*ALL, "layout"}.isdisjoint(evidence.proven)  # with nothing varied, runs are equal
+        values = 0 if alike else options.values
         evidence, more = divergence.with_values(session, evidence, values, engine, events)
         evidence, others = divergence.with_diagnosis(session, evidence, engine, events)
         notes = [*notes, *more, *others]

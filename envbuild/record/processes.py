@@ -161,6 +161,25 @@ class Listing(_Value, frozen=True, kw_only=True):
     module: str = ""
 
 
+class Asked(_Value, frozen=True, kw_only=True):
+    """A line that asked for what an experiment fixed.
+
+    Attributes:
+        suspect: what was fixed, such as ``clock``.
+        call: what it called.
+        module: who called: a package, or the program.
+        place: file and line of the innermost line of the project on the way; the caller's without one.
+    """
+
+    suspect: str
+    call: str
+    file: str
+    line: int
+    module: str = ""
+    place: str = ""
+    count: int = 1
+
+
 class ProcessRecord(_Value, frozen=True, kw_only=True):
     """What the hook recorded of one Python process.
 
@@ -176,6 +195,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
         left_out: number of files read beyond the limits.
         entropy: unset unless the run was made to diagnose.
         listings: unset unless their order was varied.
+        asked: unset unless the run was an experiment.
         missing_module: the module whose absence ended it; unset if it ended otherwise.
     """
 
@@ -196,6 +216,7 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
     refused_ops: tuple[RefusedOperation, ...] = ()
     entropy: tuple[EntropyDraw, ...] | UnsetType = UNSET
     listings: tuple[Listing, ...] | UnsetType = UNSET
+    asked: tuple[Asked, ...] | UnsetType = UNSET
     missing_module: str | UnsetType = UNSET
     warnings: tuple[str, ...] = ()
 

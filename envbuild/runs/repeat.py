@@ -20,12 +20,13 @@ from typing import Any, Literal, Protocol
 from envbuild.core.fs import folder_below
 from envbuild.engine.protocol import ContainerRunner
 from envbuild.lockfile.discovery import state_path
+from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.runs.execute import run
 from envbuild.runs.project_copy import Aging, Plan, make_copy, remove_copy
-from envbuild.runs.request import HOST_NAME, RunEngine, RunRequest
+from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.time_limit import TimeLimit
 
 TAIL = 8 << 10
@@ -38,10 +39,16 @@ TRACE_VALUES = 256 << 20
 """Bytes of parameter values that a trace keeps, so that a difference has numbers."""
 AGE = 86_413
 """Seconds by which files of a copy are older than those of the copy before, where runs are varied: about a day."""
-STRICT = ("process ids of children", "host name")
-"""What is always among the variations if all that can be is varied, and never otherwise."""
-Vary = Literal["", "free", "all"]
-"""Nothing, what costs no time, or all that can be varied."""
+Variation = Literal["listings", "environment", "times", "host", "order of times", "cpus", "pids"]
+"""Something that no result may depend on: order of directory listings and of the environment, files' times of change,
+host name, which file is the newest, CPUs in sight, process ids of children."""
+FREE: frozenset[Variation] = frozenset(("listings", "environment", "times", "host"))
+"""What costs no time to vary."""
+ALL: frozenset[Variation] = FREE | {"order of times", "cpus", "pids"}
+STRICT = ("process ids of children",)
+"""What of ``variations`` is always there if all that can be is varied, and never otherwise."""
+_IN_PROCESS: tuple[Variation, ...] = ("listings", "environment", "pids")
+"""What the hook varies (``ENVBUILD_VARY``)."""
 _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
@@ -149,7 +156,8 @@ class Repeat:
         values: bytes of parameter values that the traces of the first two runs keep.
         trace: leave a step trace.
         limit: how long a run may take; the first one that ends well sets it unless it was asked for.
-        vary: give each run but the first otherwise what no result may depend on; see ``variations``.
+        vary: what each run but the first gets otherwise; see ``variations``.
+        number: each run is varied as the one of this number would be; None for its own.
     """
 
     request: RunRequest
@@ -159,7 +167,8 @@ class Repeat:
     digest: Callable[[str], StreamDigest]
     values: int = 0
     trace: bool = True
-    vary: Vary = ""
+    vary: frozenset[Variation] = frozenset()
+    number: int | None = None
     limit: TimeLimit = field(default_factory=TimeLimit)
 
     @property
@@ -279,26 +288,30 @@ def _one(
 def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Output) -> RunRequest:
     """Return the request of one run."""
     request = replace(plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset)
+    varied = number if plan.number is None else plan.number
     if plan.copy is not None:
-        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, number))
+        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, varied))
         mounts = (*plan.copy.mounts, *request.mounts)
         request = replace(request, workspace=folder / "project", mounts=mounts)
     request = replace(request, limit=plan.limit)
     variables = dict(request.own_variables)
     if plan.trace:
         variables |= trace_variables(plan.values if number < 2 else 0)
-    if plan.vary and number:
-        variables["ENVBUILD_VARY"] = f"{number}+" if plan.vary == "all" else str(number)
-    if plan.vary == "all" and number:
-        request = replace(request, hostname=f"{HOST_NAME}-{number}")
-    if plan.vary == "all" and not number % 2:
+    inside = ",".join(each for each in _IN_PROCESS if each in plan.vary)
+    if inside and varied:
+        variables["ENVBUILD_VARY"] = f"{varied}:{inside}"
+    if "host" in plan.vary and varied:
+        request = replace(request, hostname=f"{HOST_NAME}-{varied}")
+    if "cpus" in plan.vary and not varied % 2:
         request = replace(request, cpuset=plan.request.cpuset)  # the others have as many CPUs as the lock has threads
     return replace(request, own_variables=variables)
 
 
-def _aging(vary: Vary, number: int) -> Aging:
+def _aging(vary: frozenset[Variation], number: int) -> Aging:
     """Return what becomes of the times of change in the copy of one run."""
-    return Aging(seconds=AGE * number, reverse=vary == "all" and number % 2 == 1) if vary else Aging()
+    if "times" not in vary:
+        return Aging()
+    return Aging(seconds=AGE * number, reverse="order of times" in vary and number % 2 == 1)
 
 
 def variations(plan: Repeat) -> tuple[str, ...]:
@@ -308,10 +321,10 @@ def variations(plan: Repeat) -> tuple[str, ...]:
     return (
         "order of directory listings",
         *(("times of change", "inode numbers", "folder on the host") if plan.copy is not None else ()),
-        *(("order of times of change",) if plan.vary == "all" and plan.copy is not None else ()),
-        *(("number of CPUs in sight",) if plan.vary == "all" and any(plan.slots) else ()),
-        *(STRICT if plan.vary == "all" else ()),
-        "order of the environment", "address layout", "start time",
+        *(("order of times of change",) if "order of times" in plan.vary and plan.copy is not None else ()),
+        *(("number of CPUs in sight",) if "cpus" in plan.vary and any(plan.slots) else ()),
+        *(STRICT if "pids" in plan.vary else ()),
+        "host name", "order of the environment", "address layout", "start time",
     )  # fmt: skip
 
 

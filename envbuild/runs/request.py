@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal, Protocol
 
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
+from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.runs.time_limit import TimeLimit
 
@@ -19,10 +20,6 @@ class RunEngine(ContainerRunner, Protocol):
 
     def describe(self) -> Mapping[str, str]:
         """Name, version, storage driver and API version."""
-
-
-HOST_NAME = "envbuild"
-"""The name of the container for itself, the same on all machines."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

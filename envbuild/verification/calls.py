@@ -23,6 +23,8 @@ _PATHS = re.compile(
 """Files that have another content in each run."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
+_BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
+"""Built-in functions whose results hold addresses of objects."""
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
@@ -58,7 +60,7 @@ def calls(source: str) -> tuple[Call, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    names = _imported(tree)
+    names = {**dict.fromkeys(_BY_ADDRESS - _bound(tree), ""), **_imported(tree)}
     try:
         uses = Uses(tree)
         found = [*_calls(tree, names, uses, ordered=False), *_sets_in_order(tree), *_beside(tree, uses)]
@@ -80,6 +82,12 @@ def _imported(tree: ast.Module) -> dict[str, str]:
     return found
 
 
+def _bound(tree: ast.Module) -> set[str]:
+    """Return the names that the file gives a meaning of its own."""
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    return stored | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+
+
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
@@ -87,8 +95,18 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
             in_order = ordered or _maintains_order(node)
             yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=in_order, use=uses.of(node))
         ordered = ordered or name == "sorted"
+        yield from _given(node, names)
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, names, uses, ordered=ordered)
+
+
+def _given(node: ast.Call, names: dict[str, str]) -> Iterator[Call]:
+    """Yield the functions that a call is given, to be called by it: ``sorted(…, key=id)``, ``map(hash, …)``."""
+    for value in (*node.args, *(word.value for word in node.keywords)):
+        if isinstance(value, ast.Attribute) or (isinstance(value, ast.Name) and value.id in names):
+            name = _name(value, names)
+            if name and not name.startswith("."):
+                yield Call(name=name, line=value.lineno)
 
 
 def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
@@ -190,7 +208,7 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
         parts.append(node.attr)
         node = node.value
     if isinstance(node, ast.Name) and (node.id in names or not parts):
-        return ".".join([names.get(node.id, node.id), *reversed(parts)])
+        return ".".join([names.get(node.id) or node.id, *reversed(parts)])
     return f".{parts[0]}" if parts else ""
 
 

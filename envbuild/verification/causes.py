@@ -46,11 +46,57 @@ _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
 _PROVEN, _BESIDE_PROVEN, _REFUTED = 97, 30, 18
 """Weights of a cause whose fixing made runs equal, and at most of all others then; of one whose fixing did not."""
+SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory")
+"""What experiments can fix (``runtime/hook/fix.py``)."""
 _FIXED = {
     "listings": "folders are listed in the same order",
+    "host": "the host has the same name",
+    "times": "files have the same times of change",
+    "order of times": "the same file is the newest",
+    "environment": "variables of the environment have the same order",
+    "layout": "nothing moves objects in memory, such as the size of the environment",
+    "pids": "children have the same process ids",
+    "cpus": "the same number of CPUs is in sight",
     "entropy": "the system's entropy is fixed",
     "clock": "the clock is fixed",
+    "addresses": "objects have the same addresses",
+    "figures": "figures of files and of the kernel are fixed",
+    "order": "tasks are done one after another",
+    "memory": "memory is filled before the program gets it",
 }
+"""What is the case when runs are equal, by what was proven to be the cause."""
+_THINGS = {
+    "host": "the result depends on the name of the host",
+    "times": "the result depends on the times of change of files",
+    "order of times": "the result depends on which file is the newest",
+    "environment": "the result depends on the order of the environment's variables",
+    "layout": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
+    "pids": "the result depends on the process ids of children",
+    "cpus": "the result depends on the number of CPUs in sight",
+    "entropy": "the program, or a package that it uses, takes values from the system's entropy, which no seed reaches",
+    "clock": "the program, or a package that it uses, takes values from the time, which is never the same",
+    "addresses": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
+    "figures": "the result depends on figures of files or of the kernel: inode numbers, times, load, process ids",
+    "order": "the result depends on the order in which threads, processes or tasks are done",
+    "memory": "the program, or a package that it uses, reads memory that nothing wrote",
+}
+"""What to report where no line is known."""
+_ATTEMPTS = {
+    "entropy": "look for a seed among the options of the packages",
+    "clock": "leave the time out of seeds, decisions and results",
+    "addresses": "give classes a __hash__ or a __repr__ of their own, sort by a name or a number",
+    "order": "combine results in the order in which tasks were begun",
+    "memory": "zeros in the place of empty, or write all of it before it is read",
+}
+_DRAWN = {
+    "entropy": "draws from the system's entropy, which no seed reaches",
+    "clock": "returns the time, which is never the same",
+    "figures": "returns a figure that is another one in each run",
+}
+"""What a line does that asks for a suspect, where the table knows nothing of the call."""
+_RELIABLE = frozenset(("entropy", "clock"))
+"""Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
+_TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
@@ -79,6 +125,23 @@ class Operation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Culprit:
+    """A line that makes runs differ, as an experiment showed: what it called, and the line of the project before it.
+
+    Attributes:
+        suspect, call, module: as the hook recorded them (``record.processes.Asked``).
+        place: file and line in the container; ``file`` and ``line`` are of the caller, which may be a package.
+    """
+
+    suspect: str
+    call: str
+    module: str
+    place: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Evidence:
     """What is known of two runs that differ.
 
@@ -92,8 +155,10 @@ class Evidence:
         found: causes that others found, such as differences between the records.
         operations: the table of operations that differ from run to run.
         in_place: the runs shared the project's folder.
-        proven: suspects whose fixing made runs equal: ``listings``, ``entropy``, ``clock``.
+        proven: suspects whose fixing made runs equal (``SUSPECTS``), or what alone was varied and made them differ.
         refuted: suspects whose fixing left runs different.
+        culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
+        cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
     """
 
     a: Record
@@ -108,6 +173,8 @@ class Evidence:
     in_place: bool = False
     proven: Sequence[str] = ()
     refuted: Sequence[str] = ()
+    culprits: Sequence[Culprit] = ()
+    cleared: Sequence[str] = ()
 
 
 def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
@@ -137,16 +204,32 @@ def _of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[F
     if "listings" in evidence.proven:
         yield from _of_listings(evidence)
     elif evidence.proven and not any(each.weight >= _PROVEN - 1 for each in causes):
-        things = {
-            "entropy": "the system's entropy, which no seed reaches",
-            "clock": "the time, which is never the same",
-        }
-        what = " and ".join(things[name] for name in evidence.proven)
+        yield from _of_culprits(evidence) if evidence.culprits else _of_things(evidence)
+
+
+def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what the line called that makes runs differ: the table knows nothing of it."""
+    for culprit in evidence.culprits[:_SHOWN]:
+        own = culprit.file.startswith(f"{WORKSPACE}/") or culprit.module == "__main__"
+        by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
+        call = culprit.call if " " in culprit.call else f"{culprit.call}()"
         yield Finding(
             area="entropy",
             weight=_PROVEN,
-            what=f"the program, or a package that it uses, takes values from {what}; {_proof(evidence.proven)}",
-            attempt="look for a seed among the options of the packages",
+            what=f"{call} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=bool(evidence.cleared))}",
+            where=culprit.place.removeprefix(f"{WORKSPACE}/"),
+            attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
+        )
+
+
+def _of_things(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what is proven though no line is known."""
+    for name in evidence.proven:
+        yield Finding(
+            area="entropy",
+            weight=_PROVEN,
+            what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
+            attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),
         )
 
 
@@ -182,18 +265,36 @@ def _demoted(cause: Finding) -> Finding:
     return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
 
 
-def suspects(evidence: Evidence, causes: Sequence[Finding]) -> tuple[str, ...]:
-    """Return what experiments may prove, the likeliest first: suspects that the sources call, else all."""
+def suspects(evidence: Evidence) -> tuple[str, ...]:
+    """Return what experiments may prove, the likeliest first: suspects that the sources call."""
     found: dict[str, int] = {}
-    for source in (evidence.sources or {}).values():
+    for _, call, row in _known_calls(evidence):
+        if row.get("fixed") in SUSPECTS and call.use not in ("waited", "unused"):
+            found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
+    return tuple(sorted(found, key=lambda name: -found[name]))
+
+
+def in_likely_order(evidence: Evidence, places: Sequence[str]) -> list[str]:
+    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value."""
+    known: dict[str, int] = {}
+    for path, call, row in _known_calls(evidence):
+        place = f"{WORKSPACE}/{path}:{call.line}"
+        known[place] = max(known.get(place, 0), _likely(call, row))
+    return sorted(places, key=lambda place: -known.get(place, 0))
+
+
+def _likely(call: Call, row: Mapping[str, Any]) -> int:
+    weight = _WEIGHTS["numbers"] if call.use == "seed" else int(row.get("weight", _WEIGHTS[row["kind"]]))
+    return weight - 20 * (call.use == "printed")
+
+
+def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, Any]]]:
+    """Yield the calls of the sources that the table knows, with their file and their row."""
+    for path, source in (evidence.sources or {}).items():
         for call in calls(source):
             row = _row(call)
-            if row is not None and "fixed" in row and call.use not in ("waited", "unused"):
-                weight = _WEIGHTS["numbers"] if call.use == "seed" else _WEIGHTS[row["kind"]]
-                found[row["fixed"]] = max(found.get(row["fixed"], 0), weight - 20 * (call.use == "printed"))
-    if not found and not (causes and causes[0].weight >= _SUSPICIOUS):
-        return ("entropy", "clock")
-    return tuple(sorted(found, key=lambda name: -found[name]))
+            if row is not None:
+                yield path, call, row
 
 
 def _of_the_run(evidence: Evidence) -> Iterator[Finding]:
@@ -273,30 +374,32 @@ def _of_texts(texts: Sequence[TextDifference]) -> Iterator[Finding]:
 
 def _of_sources(evidence: Evidence) -> Iterator[Finding]:
     """Yield calls whose outcome no seed and no switch decides."""
-    found: dict[tuple[str, Use], list[str]] = {}
+    found: dict[tuple[str, Use, str], list[str]] = {}
     alone = len(evidence.sources or {}) == 1
-    rows: dict[tuple[str, Use], Mapping[str, Any]] = {}
-    for path, source in (evidence.sources or {}).items():
-        for call in calls(source):
-            row = _row(call)
-            # What is printed and nothing else makes no parameter another one; a name may be read by another module.
-            idle = call.use == "waited" or (call.use == "unused" and alone)
-            if row is not None and not idle and not (call.use == "printed" and evidence.divergence is not None):
-                key = (call.name, call.use if row["kind"] in ("time", "identity") else "")
-                rows[key] = row
-                found.setdefault(key, []).append(
-                    f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
-                )
+    rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
+    for path, call, row in _known_calls(evidence):
+        # What is printed and nothing else makes no parameter another one; a name may be read by another module.
+        idle = call.use == "waited" or (call.use == "unused" and alone)
+        shown = _shown_to_be(evidence, row, f"{WORKSPACE}/{path}:{call.line}")
+        if shown == "culprit" or (
+            not idle and not (call.use == "printed" and evidence.divergence is not None and shown != "proven")
+        ):
+            key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
+            rows[key] = row
+            found.setdefault(key, []).append(
+                f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
+            )
     facts, causes, names = list(_facts(evidence)), list[Finding](), list[str]()
-    for (name, use), row in rows.items():
-        where = ", ".join(found[name, use][:_SHOWN]) + (" …" if len(found[name, use]) > _SHOWN else "")
+    for (name, use, shown), row in rows.items():
+        places = found[name, use, shown]
+        where = ", ".join(places[:_SHOWN]) + (" …" if len(places) > _SHOWN else "")
         called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
         if use == "seed":
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
             weight = _sharpened(row["kind"], weight, facts)
-        weight, why = _tried(evidence, row, weight, why)
+        weight, why = _tried(evidence, shown, weight, why)
         causes.append(
             Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
         )
@@ -316,19 +419,31 @@ def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding
         yield msgspec.structs.replace(cause, what=what)
 
 
-def _tried(evidence: Evidence, row: Mapping[str, Any], weight: int, why: str) -> tuple[int, str]:
-    """Return weight and sentence of a cause in the light of the experiments that were made."""
+def _shown_to_be(evidence: Evidence, row: Mapping[str, Any], place: str) -> str:
+    """Return what experiments showed of a line: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
     suspect = row.get("fixed")
-    if suspect in evidence.proven:
-        return _PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
+    if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
+        if not evidence.culprits:
+            return "refuted" if place in evidence.cleared else "proven"
+        return "culprit" if place == evidence.culprits[0].place else "refuted" if place in evidence.cleared else ""
+    if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
+        return "proven" if "time" in row["call"] else ""
     # A file may be read by a program that is no Python, which no experiment reaches.
-    if suspect in evidence.refuted and not row["call"].startswith("/"):
-        return min(weight, _REFUTED), why
-    return weight, why
+    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and row["call"][0] != "/" else ""
 
 
-def _proof(proven: Sequence[str]) -> str:
-    return f"proven: runs are equal when {' and '.join(_FIXED[name] for name in proven)}"
+def _tried(evidence: Evidence, shown: str, weight: int, why: str) -> tuple[int, str]:
+    """Return weight and sentence of a cause in the light of the experiments that were made."""
+    if shown == "culprit":
+        return _PROVEN, f"{why}; {_proof(evidence.proven, line=bool(evidence.cleared))}"
+    if shown == "proven":
+        return _PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
+    return (min(weight, _REFUTED) if shown == "refuted" else weight), why
+
+
+def _proof(proven: Sequence[str], *, line: bool = False) -> str:
+    text = f"proven: runs are equal when {' and '.join(_FIXED[name] for name in proven)}"
+    return f"{text}, and differ if that is so but for this line" if line else text
 
 
 def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:

@@ -79,6 +79,8 @@ def _nan_in_metrics(record: Record) -> bool:
 
 
 def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
+    if "entropy" in evidence.refuted or (evidence.proven and "entropy" not in evidence.proven):
+        return
     for process in record.processes:
         for draw in process.entropy or ():
             weight = _weight(draw, evidence.divergence)

@@ -20,6 +20,7 @@ from functools import partial
 
 import msgspec
 
+from envbuild.lockfile.layout import HOST_NAME
 from envbuild.record.measurements import names_result
 from envbuild.verification.lines import TextDifference
 
@@ -46,6 +47,7 @@ IGNORED = "what was not to be compared"
 """Kind of a line that is left out as asked."""
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
+_HOSTS = re.compile(rf"(?<![\w-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
@@ -84,6 +86,11 @@ class Printed(msgspec.Struct, frozen=True, kw_only=True):
     masked: dict[str, int] = {}
 
 
+def common_host(text: str) -> str:
+    """Put the first run's host name in the place of those that the others were given (``runs.repeat``)."""
+    return _HOSTS.sub(HOST_NAME, text) if HOST_NAME in text else text
+
+
 class Masks:
     """Knows what to mask in the output of one run.
 
@@ -103,6 +110,7 @@ class Masks:
 
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
+        line = common_host(line)
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
         if len(line) >= _LONGEST or _DIGIT.search(line) is None or _MAYBE.search(line) is None:

@@ -57,6 +57,8 @@ class Process:
         """Returns the draws from the system's entropy; None unless this run is to diagnose (``EntropyLog``)."""
         self.listings: Callable[[], list[dict[str, Any]]] | None = None
         """Returns the lines that listed folders in a varied order; None unless they are varied (``vary``)."""
+        self.asked: Callable[[], list[dict[str, Any]]] | None = None
+        """Returns the lines that asked for what an experiment fixed; None unless one does (``fix``)."""
         self.forks = self.calls = 0
         self.programs: dict[str, int] = {}
         """Programs that this process (or its task) has started so far, by name (``lineage.started``)."""
@@ -250,6 +252,7 @@ class Process:
             "refused_ops": self.refusals or [],
             **({"entropy": self.entropy()} if self.entropy else {}),
             **({"listings": self.listings()} if self.listings else {}),
+            **({"asked": self.asked()} if self.asked else {}),
             **(_missing_module() if final else {}),
             "warnings": self.warnings,
         }

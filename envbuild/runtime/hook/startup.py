@@ -26,13 +26,15 @@ def start() -> None:
     _started = True
     if os.environ.get(gate.MARKER) != gate.marker(config.IDENTITY) and not gate.pass_or_refuse("startup"):
         os._exit(gate.REFUSED)
-    variation = 0
-    if os.environ.get("ENVBUILD_VARY"):
+    if "addresses" in os.environ.get("ENVBUILD_FIX", ""):
+        from . import fix_addresses
+
+        fix_addresses.restart()
+    varied = os.environ.get("ENVBUILD_VARY")
+    if varied and lineage.VARIABLE not in os.environ:
         from . import vary
 
-        variation = vary.wanted(os.environ)
-        if lineage.VARIABLE not in os.environ:
-            vary.skip_numbers(os.environ)
+        vary.skip_numbers(os.environ)
     process = Process(config)
     if process.recorded:
         process.observer.install()
@@ -50,8 +52,10 @@ def start() -> None:
         from . import fix
 
         process.guarded("fix", lambda: fix.begin(process), vital=False)
-    if variation:
-        process.guarded("vary", lambda: vary.begin(process, variation), vital=False)
+    if varied:
+        from . import vary
+
+        process.guarded("vary", lambda: vary.begin(process), vital=False)
     if os.environ.get("ENVBUILD_DIAGNOSE") == "1":
         from . import entropy
 

@@ -1,8 +1,8 @@
 """What no result may depend on, given otherwise than in the run before (``ENVBUILD_VARY``, set by ``envbuild verify``).
 
-The value is a number from 1, with ``+`` for all that can be varied. Directory listings come in another order: reversed
-for 1, shuffled with the number as a seed for others. The order of the environment is reversed. With ``+``, numbers of
-processes are skipped, so that children have others: logs name them too often to do so always.
+The value is a number from 1, and after ``:`` what is varied, with commas between. ``listings``: of directories come
+in another order, reversed for 1, shuffled with the number as a seed for others. ``environment``: its order is reversed.
+``pids``: numbers of processes are skipped, so that children have others: logs name them too often to do so always.
 
 Listings are those of ``os.listdir`` and ``os.scandir``, on which ``os.walk``, ``glob`` and ``pathlib`` stand;
 ``readdir`` called from C or C++ is not reached. Folders of the interpreter, of installed packages and of the kernel
@@ -36,16 +36,16 @@ _FIXED = ("/proc/", "/sys/", "/dev/")
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 
 
-def wanted(environ: Any) -> int:
-    """Return the number of the variation; 0 for none."""
-    text = str(environ.get(VARIABLE, "")).rstrip("+")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+def wanted(environ: Any) -> tuple[int, list[str]]:
+    """Return the number of the variation, 0 for none, and what is varied."""
+    text, _, what = str(environ.get(VARIABLE, "")).partition(":")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0, what.split(",")
 
 
 def skip_numbers(environ: Any) -> None:
-    """Use up numbers of processes if all is to be varied. Only before anything is called at a fork."""
-    number = wanted(environ) if str(environ.get(VARIABLE, "")).endswith("+") else 0
-    for _ in range(number * SKIPPED_PIDS):
+    """Use up numbers of processes if these are to be varied. Only before anything is called at a fork."""
+    number, what = wanted(environ)
+    for _ in range(number * SKIPPED_PIDS if "pids" in what else 0):
         try:
             child = os.fork()
         except OSError:
@@ -55,13 +55,16 @@ def skip_numbers(environ: Any) -> None:
         os.waitpid(child, 0)
 
 
-def begin(process: Process, number: int) -> None:
+def begin(process: Process) -> None:
     """Vary from now on; there is no way back."""
-    listings = Listings(number, process.observer.within)
-    listings.install()
-    process.listings = listings.as_list
-    os.register_at_fork(after_in_child=listings.clear)
-    reverse_environment()
+    number, what = wanted(os.environ)
+    if number and "listings" in what:
+        listings = Listings(number, process.observer.within)
+        listings.install()
+        process.listings = listings.as_list
+        os.register_at_fork(after_in_child=listings.clear)
+    if number and "environment" in what:
+        reverse_environment()
 
 
 def reverse_environment() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from functools import partial
 
 from envbuild.verification.content.canonical import day, moment_of
-from envbuild.verification.printed import Masks
+from envbuild.verification.printed import Masks, common_host
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(
@@ -26,7 +26,7 @@ _DRAWN = re.compile(r"(?<![0-9a-zA-Z])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{8,40}(?![
 
 def masked_path(path: str, masks: Masks) -> str:
     """Return a path without dates about when the run was, and names that were drawn for it."""
-    text = _UUID.sub("⟨name⟩", path)
+    text = _UUID.sub("⟨name⟩", common_host(path))
     for pattern in (_DATE, _SHORT, _EPOCH):
         text = pattern.sub(partial(_dated, masks), text)
     text = _BEHIND.sub(r"\1⟨name⟩", text)

@@ -19,7 +19,8 @@ from envbuild.record import history
 from envbuild.runs import execute as stage
 from envbuild.runs.project_copy import plan_copy
 from envbuild.runs.repeat import (
-    STRICT,
+    ALL,
+    FREE,
     Output,
     Repeat,
     Repeated,
@@ -341,14 +342,18 @@ def test_each_run_but_the_first_is_varied(project: Path) -> None:
         return 0
 
     engine = Engine(work)
-    plan = a_plan(project, slots=("0",), vary="all")
+    plan = a_plan(project, slots=("0",), vary=ALL)
     collect(plan, 3, engine)
-    assert [request.environment.get("ENVBUILD_VARY") for request in engine.asked] == [None, "1+", "2+"]
+    assert [request.environment.get("ENVBUILD_VARY") for request in engine.asked] == [
+        None,
+        *(f"{number}:listings,environment,pids" for number in (1, 2)),
+    ]
     assert [request.hostname for request in engine.asked] == ["envbuild", "envbuild-1", "envbuild-2"]
     assert [request.cpuset for request in engine.asked] == ["", "0", ""]
     assert len(set(times)) == 3
-    assert set(STRICT) < set(variations(plan))
-    free = a_plan(project, vary="free")
-    assert not set(STRICT) & set(variations(free))
+    assert {"process ids of children", "number of CPUs in sight", "host name"} < set(variations(plan))
+    free = a_plan(project, vary=FREE)
+    assert "host name" in variations(free)
+    assert "process ids of children" not in variations(free)
     assert variations(free)[0] == "order of directory listings"
     assert variations(a_plan(project)) == ()

@@ -1,0 +1,87 @@
+"""Which lines of a program ask for what an experiment fixes (fix.py)."""
+
+from __future__ import annotations
+
+import os
+
+from ..guard import gate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+    from typing import Any
+
+PLACES = 200
+"""Lines that are recorded."""
+_LIBRARY, _PACKAGE, _PROJECT = range(3)
+
+
+class Callers:
+    """Lines that ask for what is fixed.
+
+    Args:
+        within: returns whether an absolute path is a file of the project.
+        real: lines that get what is real.
+    """
+
+    def __init__(self, within: Callable[[str], bool], real: frozenset[str]) -> None:
+        self.within, self.wanted = within, real
+        self.found: dict[tuple[str, CodeType, int, str], dict[str, Any]] = {}
+        self._kinds: dict[CodeType, int] = {}
+        self._library = os.path.dirname(os.__file__) + os.sep
+        self._own = gate.PREFIX.rstrip("/") + "/"
+
+    def real(self, suspect: str, call: str, frame: FrameType | None) -> bool:
+        """Note a call, and return whether its line gets what is real; ``frame`` is the caller's."""
+        direct, project = None, None
+        while frame is not None:
+            kind = self._kind(frame.f_code)
+            if kind != _LIBRARY and direct is None:
+                direct = frame
+            if kind == _PROJECT:
+                project = frame
+                break
+            frame = frame.f_back
+        if direct is None:
+            return False
+        at = project or direct
+        place = f"{os.path.abspath(at.f_code.co_filename)}:{at.f_lineno}"
+        key = (call, direct.f_code, direct.f_lineno, place)
+        entry = self.found.get(key)
+        if entry is None and len(self.found) < PLACES:
+            entry = self.found[key] = {
+                "suspect": suspect,
+                "call": call,
+                "file": direct.f_code.co_filename,
+                "line": direct.f_lineno,
+                "module": str(direct.f_globals.get("__name__") or ""),
+                "place": place,
+                "count": 0,
+            }
+        if entry is not None:
+            entry["count"] += 1
+        return place in self.wanted
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """Return the lines in the order in which they asked first."""
+        return list(self.found.values())
+
+    def clear(self) -> None:
+        """In a forked child: the parent's record has all that was asked so far."""
+        self.found = {}
+
+    def is_project(self, code: CodeType) -> bool:
+        """Return whether code is the project's."""
+        return self._kind(code) == _PROJECT
+
+    def _kind(self, code: CodeType) -> int:
+        kind = self._kinds.get(code)
+        if kind is None:
+            file = code.co_filename
+            library = file.startswith(("<frozen", self._own)) or (
+                file.startswith(self._library) and "-packages" not in file
+            )
+            inside = not library and "-packages" not in file and self.within(os.path.abspath(file))
+            kind = self._kinds[code] = _LIBRARY if library else _PROJECT if inside else _PACKAGE
+        return kind

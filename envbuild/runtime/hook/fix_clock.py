@@ -1,0 +1,115 @@
+"""A clock that is the same in each run of an experiment (fix.py).
+
+The functions of ``time``, ``datetime.now`` and ``uuid.uuid1`` return a time that goes on by one millisecond at each
+call, and by what was slept. The standard library itself keeps the real one where it waits (``threading``, ``queue``,
+``selectors``, ``asyncio``).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+    from .fix_callers import Callers
+
+_START, _TICK = 1_700_000_000_000_000_000, 1_000_000
+_READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+_OURS = frozenset(("uuid", "timeit", "random", "datetime", "logging"))
+"""Modules of the standard library that get the fixed clock: they tell the time to the program."""
+
+
+class Clock:
+    """A time that goes on by calls, not by itself."""
+
+    def __init__(self, callers: Callers) -> None:
+        self.now, self.callers = _START, callers
+        self._library = os.path.dirname(os.__file__) + os.sep
+
+    def install(self) -> None:
+        """Put the fixed time in the place of the clock's, for all but the standard library's own waiting."""
+        for name in _READERS:
+            for suffix, nanoseconds in (("", False), ("_ns", True)):
+                self._replace(f"{name}{suffix}", nanoseconds)
+        clock: Any = time
+        sleep = time.sleep
+
+        def slept(seconds: float) -> None:
+            self.now += int(seconds * 1e9)
+            sleep(seconds)
+
+        clock.sleep = slept
+        for name in ("localtime", "gmtime", "ctime"):
+            self._with_default(name)
+        strftime, localtime = time.strftime, time.localtime
+        real = self.callers.real
+
+        def written(form: str, at: Any = None) -> str:
+            if at is None and real("clock", "time.strftime", sys._getframe(1)):
+                return strftime(form)
+            return strftime(form, localtime() if at is None else at)
+
+        clock.strftime = written
+        self._replace_datetime()
+
+    def _replace(self, name: str, nanoseconds: bool) -> None:
+        original: Any = getattr(time, name)
+
+        def told() -> Any:
+            if self._waits(sys._getframe(1)) or self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+                return original()
+            self.now += _TICK
+            return self.now if nanoseconds else self.now / 1e9
+
+        setattr(time, name, told)
+
+    def _with_default(self, name: str) -> None:
+        original: Any = getattr(time, name)
+
+        def told(seconds: Any = None) -> Any:
+            if seconds is None and not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+                self.now += _TICK
+                seconds = self.now / 1e9
+            return original(seconds) if seconds is not None else original()
+
+        setattr(time, name, told)
+
+    def _replace_datetime(self) -> None:
+        import datetime
+        import uuid
+
+        uuid._generate_time_safe = None  # type: ignore[attr-defined]
+        uuid._node = 0x0242AC110002  # type: ignore[attr-defined]
+        kind, clock = datetime.datetime, self
+
+        class Meta(type):
+            def __instancecheck__(cls, value: object) -> bool:
+                return isinstance(value, kind)
+
+        def at(call: str, zone: Any = None) -> Any:
+            if clock.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
+                return kind.now(zone)
+            clock.now += _TICK
+            return kind.fromtimestamp(clock.now / 1e9, zone)
+
+        fixed = Meta(
+            "datetime",
+            (kind,),
+            {
+                "now": staticmethod(lambda tz=None: at("now", tz)),
+                "today": staticmethod(lambda: at("today")),
+                "utcnow": staticmethod(lambda: at("utcnow", datetime.timezone.utc).replace(tzinfo=None)),
+            },
+        )
+        datetime.datetime = fixed  # type: ignore[misc, assignment]
+
+    def _waits(self, frame: FrameType) -> bool:
+        """Whether a frame is the standard library's own, which waits by the clock."""
+        file = frame.f_code.co_filename
+        library = file.startswith("<frozen") or (file.startswith(self._library) and "-packages" not in file)
+        return library and str(frame.f_globals.get("__name__")).partition(".")[0] not in _OURS
