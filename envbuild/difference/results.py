@@ -9,7 +9,7 @@ from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
 from envbuild.difference.text import digest, numbers, some
 from envbuild.record.compare_outputs import compare as different_files
-from envbuild.record.compare_outputs import different_tensors
+from envbuild.record.compare_outputs import different_tensors, folders_and_modes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Point, Record
 
@@ -44,7 +44,7 @@ def outcome(a: Record, b: Record) -> Outcome:
         return "unknown"
     if results(a, b):
         return "different"
-    return "equal" if a.outputs or a.outside or a.deleted or _measured(a) else "unknown"
+    return "equal" if a.outputs or a.outside or a.deleted or a.folders or _measured(a) else "unknown"
 
 
 def verdict(a: Record, b: Record, *, causes: bool) -> str:
@@ -155,6 +155,19 @@ def _files(a: Record, b: Record) -> Iterator[Finding]:
     for path in sorted({*a.deleted} ^ {*b.deleted}):
         one, other = ("deleted", "kept") if path in a.deleted else ("kept", "deleted")
         yield changed("results", plain(path), one, other, _WEIGHT)
+    yield from _folders_and_modes(a, b)
+
+
+def _folders_and_modes(a: Record, b: Record) -> Iterator[Finding]:
+    """Yield empty folders that one run left, and permissions of files and folders that both left."""
+    left, modes = zip(*map(folders_and_modes, (a, b)), strict=True)
+    for path in sorted(left[0] ^ left[1]):
+        one, other = (("an empty folder" if path in each else NOWHERE) for each in left)
+        yield changed("results", plain(path), one, other, _WEIGHT)
+    for path in sorted(modes[0].keys() & modes[1].keys()):
+        if modes[0][path] != modes[1][path]:
+            what = f"permissions of {plain(path)}"
+            yield changed("results", what, modes[0][path], modes[1][path], _WEIGHT)
 
 
 def _file(path: str, before: Output | None, after: Output | None) -> Finding:

@@ -37,6 +37,16 @@ def different_tensors(output: Output, earlier: Output) -> tuple[str, ...]:
     return tuple(name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name))
 
 
+def folders_and_modes(record: Record) -> tuple[frozenset[str], dict[str, str]]:
+    """Return the empty folders that a run left or removed, and the permissions of all that it left, by path.
+
+    Folders with files in them are there because of those.
+    """
+    empty = frozenset(folder.path for folder in record.folders if folder.empty or folder.change == "removed")
+    modes = {folder.path: folder.mode for folder in record.folders if folder.mode}
+    return empty, modes | {output.path: output.mode for output in record.outputs if output.mode}
+
+
 def _other_bytes(record: Record, earlier: Record) -> list[str]:
     """Name the files whose digests differ."""
     mine = {output.path: output.sha256 for output in (*record.outputs, *record.outside)}

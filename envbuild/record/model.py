@@ -180,16 +180,32 @@ class Output(_Value, frozen=True, kw_only=True, omit_defaults=True):
         canonical: digest of what the file holds without times of writing and measurements; only of a file whose bytes
             differed from those of a run that it was compared with, and whose format is opened (docs/how-to/verify.md).
         unread: why not, in a sentence; empty for files that are no saved model.
+        mode: permission bits in octal; empty for links, and where they are not known.
     """
 
     path: str
     change: Literal["created", "changed"]
     size: int
     sha256: Sha256 | None
+    mode: str = ""
     tensors: dict[str, Tensor] = {}
     content: str = ""
     canonical: str = ""
     unread: str = ""
+
+
+class Folder(_Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A folder of the project that the run made, removed, or gave other permissions.
+
+    Attributes:
+        mode: permission bits in octal; empty for one that is gone.
+        empty: nothing was left in it.
+    """
+
+    path: str
+    change: Literal["created", "changed", "removed"]
+    mode: str = ""
+    empty: bool = False
 
 
 class Record(_Value, frozen=True, kw_only=True):
@@ -213,6 +229,7 @@ class Record(_Value, frozen=True, kw_only=True):
         objects: shared objects loaded from outside the image's locked folders.
         metrics: what the program measured, by name: steps and values in their order.
         metric_sources: where each metric was found: ``keras``, ``standard output``, or the event file's folder.
+        folders: those of the project that the program made, removed, or gave other permissions.
         outside: files outside the project that the program left: in the container's own layer, in memory, in folders
             mounted to be written. Caches and locks of tools are not among them. Paths are those in the container.
         outside_left_out: what of that was not looked at, a sentence each.
@@ -257,6 +274,7 @@ class Record(_Value, frozen=True, kw_only=True):
     objects: tuple[ReadFile, ...] = ()
     outputs: tuple[Output, ...] = ()
     deleted: tuple[str, ...] = ()
+    folders: tuple[Folder, ...] = ()
     outside: tuple[Output, ...] = ()
     outside_left_out: tuple[str, ...] = ()
     metrics: dict[str, tuple[Point, ...]] = {}
@@ -304,6 +322,7 @@ def _paths(record: Record) -> Iterator[tuple[str, str]]:
         yield "script.path", record.script.path
     yield from ((f"outputs[{number}].path", output.path) for number, output in enumerate(record.outputs))
     yield from ((f"deleted[{number}]", path) for number, path in enumerate(record.deleted))
+    yield from ((f"folders[{number}]", folder.path) for number, folder in enumerate(record.folders))
     yield from (("inputs", path) for path in record.inputs)
 
 

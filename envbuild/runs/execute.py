@@ -96,6 +96,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["verified"] = verified(changed["state"], changed["verdict"])
         after = workspace.scan(request.mounted, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
+        changed["folders"] = workspace.folder_changes(before, after)
         changed["outside"], changed["outside_left_out"] = around.look_last(
             processes.json_table(read_foreign(folder / "memory.json", _FILE)) or {}
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes, sha256_stream
 from envbuild.core.fs import folder_below, open_regular
-from envbuild.record.model import Output
+from envbuild.record.model import Folder, Output
 
 SKIPPED = frozenset(
     [
@@ -19,12 +20,12 @@ SKIPPED = frozenset(
 )
 """Folders of tools, at any depth: never results."""
 
-FileState = tuple[int, int, int, int]
-"""Size in bytes, modification and change time in nanoseconds, inode."""
+FileState = tuple[int, int, int, int, int]
+"""Size in bytes, modification and change time in nanoseconds, inode, permission bits; of a folder these alone."""
 
 
 def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
-    """Return the state of every file and link below ``root`` by relative path; links are not followed.
+    """Return the state of all below ``root`` by relative path, folders' with ``/`` at the end; no link is followed.
 
     Args:
         root: the project.
@@ -55,12 +56,14 @@ def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, File
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name not in SKIPPED and path not in skipped:
                         left.append(f"{path}/")
+                        yield f"{path}/", (0, 0, 0, 0, stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode))
                 elif path not in skipped and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
                     yield path, _state(entry.stat(follow_symlinks=False))
 
 
 def _state(status: os.stat_result) -> FileState:
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+    mode = 0 if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, mode
 
 
 def changes(
@@ -73,11 +76,27 @@ def changes(
             change="changed" if path in before else "created",
             size=after[path][0],
             sha256=_digest(root, path),
+            mode=f"{after[path][4]:03o}" if after[path][4] else "",
         )
         for path in sorted(after)
-        if before.get(path) != after[path]
+        if before.get(path) != after[path] and not path.endswith("/")
     )
-    return outputs, tuple(sorted(before.keys() - after.keys()))
+    return outputs, tuple(sorted(path for path in before.keys() - after.keys() if not path.endswith("/")))
+
+
+def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> tuple[Folder, ...]:
+    """Return the folders created, removed or of other permissions, sorted."""
+    paths = sorted(path for path in {*before, *after} if path.endswith("/") and before.get(path) != after.get(path))
+    filled = {f"{path.rstrip('/').rpartition('/')[0]}/" for path in after}
+    return tuple(
+        Folder(
+            path=path[:-1],
+            change="removed" if path not in after else "changed" if path in before else "created",
+            mode=f"{after[path][4]:03o}" if path in after else "",
+            empty=path in after and path not in filled,
+        )
+        for path in paths
+    )
 
 
 def _digest(root: Path, path: str) -> str | None:

@@ -44,7 +44,7 @@ _SUSPICIOUS = 40
 """A cause of this weight makes experiments needless that no call in the sources suggests."""
 _CONSEQUENCE = 24
 """Weight of what follows from another cause, in case that no other is found."""
-_PROVEN, _BESIDE_PROVEN, _REFUTED = 97, 30, 18
+PROVEN, _BESIDE_PROVEN, _REFUTED = 97, 30, 18
 """Weights of a cause whose fixing made runs equal, and at most of all others then; of one whose fixing did not."""
 SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory")
 """What experiments can fix (``runtime/hook/fix.py``)."""
@@ -97,6 +97,8 @@ _DRAWN = {
 _RELIABLE = frozenset(("entropy", "clock"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
+UNWRITTEN = "a tensor that nothing was written to"
+"""The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""
 _OPERATIONS = {"order": 60, "numbers": 45}
 _WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
@@ -188,11 +190,13 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
         *_of_operations(evidence),
         *_of_the_lock(evidence),
     ]
+    if any(cause.area == "memory" for cause in causes):  # the same, found in the sources
+        causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
     causes = [*_of_experiments(evidence, causes), *map(_demoted, causes)]
     if evidence.proven:
         causes = [
             each
-            if each.weight >= _PROVEN - 1 or each.weight <= _BESIDE_PROVEN
+            if each.weight >= PROVEN - 1 or each.weight <= _BESIDE_PROVEN
             else msgspec.structs.replace(each, weight=_BESIDE_PROVEN)
             for each in causes
         ]
@@ -203,7 +207,7 @@ def _of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[F
     """Yield what was proven and has no line of the project's among the causes."""
     if "listings" in evidence.proven:
         yield from _of_listings(evidence)
-    elif evidence.proven and not any(each.weight >= _PROVEN - 1 for each in causes):
+    elif evidence.proven and not any(each.weight >= PROVEN - 1 for each in causes):
         yield from _of_culprits(evidence) if evidence.culprits else _of_things(evidence)
 
 
@@ -215,7 +219,7 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
         call = culprit.call if " " in culprit.call else f"{culprit.call}()"
         yield Finding(
             area="entropy",
-            weight=_PROVEN,
+            weight=PROVEN,
             what=f"{call} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=bool(evidence.cleared))}",
             where=culprit.place.removeprefix(f"{WORKSPACE}/"),
             attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
@@ -227,7 +231,7 @@ def _of_things(evidence: Evidence) -> Iterator[Finding]:
     for name in evidence.proven:
         yield Finding(
             area="entropy",
-            weight=_PROVEN,
+            weight=PROVEN,
             what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
             attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),
         )
@@ -251,7 +255,7 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
             by = f" (by {listing.module})" if "." in listing.module else ""
             yield Finding(
                 area="sources",
-                weight=_PROVEN,
+                weight=PROVEN,
                 what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
                 f"and the result depends on it; {_proof(('listings',))}",
                 where=place,
@@ -271,6 +275,8 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     for _, call, row in _known_calls(evidence):
         if row.get("fixed") in SUSPECTS and call.use not in ("waited", "unused"):
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
+    if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in _of_operations(evidence)):
+        found.setdefault("memory", _OPERATIONS["order"])
     return tuple(sorted(found, key=lambda name: -found[name]))
 
 
@@ -435,9 +441,9 @@ def _shown_to_be(evidence: Evidence, row: Mapping[str, Any], place: str) -> str:
 def _tried(evidence: Evidence, shown: str, weight: int, why: str) -> tuple[int, str]:
     """Return weight and sentence of a cause in the light of the experiments that were made."""
     if shown == "culprit":
-        return _PROVEN, f"{why}; {_proof(evidence.proven, line=bool(evidence.cleared))}"
+        return PROVEN, f"{why}; {_proof(evidence.proven, line=bool(evidence.cleared))}"
     if shown == "proven":
-        return _PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
+        return PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
     return (min(weight, _REFUTED) if shown == "refuted" else weight), why
 
 
@@ -468,11 +474,13 @@ def _of_operations(evidence: Evidence) -> Iterator[Finding]:
             if not row.also or any(part in text for part in row.also)
         }
         if where := places(row.calls, sources):
-            weight = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence)))
+            weight, why = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence))), row.why
+            if row.name == UNWRITTEN:
+                weight, why = _tried(evidence, "proven" if "memory" in evidence.proven else "", weight, why)
             yield Finding(
                 area="operations",
                 weight=weight,
-                what=f"{row.name}: {row.why}",
+                what=f"{row.name}: {why}",
                 where=where,
                 attempt="; or ".join(row.ways[:2]),
             )

@@ -14,12 +14,10 @@ from envbuild.record.model import Record
 from envbuild.record.processes import EntropyDraw
 from envbuild.trace.divergence import Divergence
 from envbuild.trace.file import Trace
-from envbuild.verification.causes import Evidence, places
+from envbuild.verification.causes import PROVEN, UNWRITTEN, Evidence, places
 
 SURE = 75
 """Causes from this weight on need no further run."""
-_UNWRITTEN = "a tensor that nothing was written to"
-"""The operation's name in ``data/nondeterministic.toml``."""
 _FRAMEWORKS = frozenset(
     ["tensorflow", "keras", "tf_keras", "torch", "jax", "jaxlib", "numpy", "scipy", "absl", "google", "h5py", "optree"]
 )
@@ -56,7 +54,7 @@ def _of_memory(
     if shown:
         yield Finding(
             area="memory",
-            weight=94,
+            weight=PROVEN,
             what=f"memory that nothing wrote is read: filled with NaN, it shows in {shown}",
             where=_unwritten(evidence),
             attempt="torch.zeros in place of torch.empty, or write all of it before it is read",
@@ -154,5 +152,5 @@ def _torch(evidence: Evidence) -> bool:
 
 def _unwritten(evidence: Evidence) -> str:
     """Name the lines that make tensors of memory that nothing wrote."""
-    calls = [call for row in evidence.operations if row.name == _UNWRITTEN for call in row.calls]
+    calls = [call for row in evidence.operations if row.name == UNWRITTEN for call in row.calls]
     return places(calls, evidence.sources or {})

@@ -21,15 +21,16 @@ import msgspec
 
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
-from envbuild.record.compare_outputs import different_tensors
+from envbuild.record.compare_outputs import different_tensors, folders_and_modes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
 from envbuild.verification.content.canonical import Content, compare
-from envbuild.verification.files import FileTable
+from envbuild.verification.content.names import common_names
+from envbuild.verification.files import FileTable, masks_of
 from envbuild.verification.printed import Printed
 
 Outcome = Literal["identical", "different", "failed", "refused"]
-ChannelKind = Literal["end", "files", "deleted", "steps", "metrics", "outside", "stdout", "stderr"]
+ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", "outside", "stdout", "stderr"]
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
 _METRIC = "metric:"
@@ -183,7 +184,8 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
             ``stdout`` and ``stderr`` for streams. Lines of streams are left out when they are read (``printed``).
     """
     files = file_table(runs, ignore)
-    readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Steps(), _Metrics(ignore), _Outside(ignore)]
+    readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Folders(runs, ignore)]
+    readers += [_Steps(), _Metrics(ignore), _Outside(ignore)]
     several = any(len(each.record.processes) > 1 for each in runs)
     readers += [_Stream(kind, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
@@ -345,6 +347,56 @@ class _Deleted:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         names = tuple(sorted({*self.value(one)} ^ {*self.value(other)}))
         return ((f"deleted: {_some(names)}",) if names else ()), names
+
+
+class _Folders:
+    """Empty folders, and permissions of files and folders that all runs have; ``ignore`` as for files.
+
+    Names are common ones, as for files; folders with files in them are there because of those.
+    """
+
+    kind: ChannelKind = "folders"
+
+    def __init__(self, runs: Sequence[Ran], ignore: Sequence[str]) -> None:
+        found = [folders_and_modes(run.record) for run in runs]
+        wanted = [
+            [path for path in sorted({*empty, *modes}) if not _ignored(path, ignore) and not is_event_file(path)]
+            for empty, modes in found
+        ]
+        names = common_names([(paths, masks_of(run.record)) for paths, run in zip(wanted, runs, strict=True)])
+        self._tables: list[tuple[int, dict[str, str]]] = []
+        for run, paths, (empty, modes), table in zip(runs, wanted, found, names, strict=True):
+            named = {table.get(path, path): (path in empty, modes.get(path, "")) for path in paths}
+            self._tables.append((id(run), {name: f"{'empty ' * left}{mode}" for name, (left, mode) in named.items()}))
+        everywhere = set.intersection(*({*table} for _, table in self._tables)) if self._tables else set()
+        # What only some have and is not empty differs by the files in it.
+        for _, table in self._tables:
+            for name in [each for each, text in table.items() if each not in everywhere and "empty" not in text]:
+                del table[name]
+
+    def value(self, run: Ran) -> Any:
+        return sorted(self._of(run).items())
+
+    def compared(self, run: Ran) -> tuple[int, str]:
+        return len(self._of(run)), ""
+
+    def masked(self, run: Ran) -> tuple[str, ...]:
+        return ()
+
+    def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        mine, theirs = self._of(one), self._of(other)
+        names = tuple(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
+        pairs = [(name, mine.get(name, "").split(), theirs.get(name, "").split()) for name in names]
+        phrases = [
+            f"permissions of {name} ({before[-1]} → {after[-1]})"
+            if before and after and before[-1] != after[-1]
+            else f"the empty folder {name}"
+            for name, before, after in pairs
+        ]
+        return ((_some(phrases),) if names else ()), names
+
+    def _of(self, run: Ran) -> dict[str, str]:
+        return next(table for each, table in self._tables if each == id(run))
 
 
 class _Steps:

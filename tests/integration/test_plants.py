@@ -79,7 +79,9 @@ def test_a_plant_is_found(planted: Project, tmp_path: Path, name: str) -> None:
         script = not plant.at.endswith(".py")
         line = plants.line_of(text if script else plants.PACKAGE, plant.at if script else "os.urandom")
         *calls, where = chief["where"].split(" → ")
-        assert f"{'train.py' if script else plant.at}:{line}" in where.split(", ")
+        *made, where = where.split(", ")
+        assert where == f"{'train.py' if script else plant.at}:{line}"
+        assert len(made) == ("a set" in plant.cause), "of a set, the line that made it; else one line alone"
         assert script or calls[0].startswith("train.py:")
     likely = [cause["what"] for cause in others if cause["weight"] >= LIKELY]
     assert [what for what in likely if not what.startswith(plant.also or "-")] == []

@@ -155,7 +155,6 @@ FOUND = {
         tensor="out.bias",
         cause="memory that nothing wrote is read: filled with NaN, it shows in out.bias after step 37",
         at="torch.empty",
-        also=("a tensor that nothing was written to", "torch.empty() is memory that nothing wrote"),
     ),
     "torch: the controls are off": Plant(
         framework="torch",

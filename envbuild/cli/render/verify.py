@@ -74,6 +74,8 @@ def proved(result: Verification) -> Iterator[tuple[str, ...]]:
     yield "result", first
     for line in (*others, *_doubts(result)):
         yield "", line
+    if result.varied:
+        yield "varied", ", ".join(result.varied)
     if (path := result.attestation) is not None:
         yield "wrote", path.name, f"signed: {path.name}.sig" if result.signed else ""
 
@@ -144,6 +146,7 @@ def different(result: Verification) -> str:
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
         ("agrees", "; ".join((", ".join(verdict.agrees), *_same_content(verdict)))),
+        ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
         *_because(result.causes),

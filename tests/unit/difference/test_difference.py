@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.difference.compare import NOT_COMPARED, compare
-from envbuild.difference.finding import Context, Tree
-from envbuild.record.model import Git, LockFacts, Output, Record, Script
+from envbuild.difference.finding import NOWHERE, Context, Tree
+from envbuild.difference.results import results
+from envbuild.record.model import Folder, Git, LockFacts, Output, Record, Script
 from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
@@ -332,7 +333,18 @@ def test_what_both_lack_is_not_equal() -> None:
     )
 
 
-RESULTS = {"outputs", "outside", "deleted", "metrics", "exit_code", "out_of_memory", "timed_out", "state", "problem"}
+RESULTS = {
+    "outputs",
+    "outside",
+    "deleted",
+    "folders",
+    "metrics",
+    "exit_code",
+    "out_of_memory",
+    "timed_out",
+    "state",
+    "problem",
+}
 CHANGED: dict[str, Any] = {
     "lock": LockFacts(file="pylock.digits.toml", sha256=sha("e")),
     "image": sha("e"),
@@ -523,3 +535,13 @@ def test_a_run_that_reached_its_time_limit_ends_otherwise() -> None:
     """The limit is named; the exit code of a program that was killed explains nothing."""
     late = compare(record(exit_code=1), record(B, exit_code=137, timed_out=60.0))
     assert "exit 1 → ended after 60 s, its time limit" in [each.change for each in (*late.results, *late.causes)]
+
+
+def test_permissions_and_empty_folders_are_results() -> None:
+    """A file of equal bytes and other permissions differs; so does an empty folder that only one run left."""
+    (first, *_) = record().outputs
+    made = Folder(path="fold", change="created", mode="755", empty=True)
+    one = record(outputs=(msgspec.structs.replace(first, mode="644"),), folders=(made,))
+    other = record(B, outputs=(msgspec.structs.replace(first, mode="755"),))
+    found = {each.what: (each.before, each.after) for each in results(one, other)}
+    assert found == {"fold": ("an empty folder", NOWHERE), f"permissions of {first.path}": ("644", "755")}

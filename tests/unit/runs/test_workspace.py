@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.runs.workspace import changes, scan
+from envbuild.record.model import Folder
+from envbuild.runs.workspace import changes, folder_changes, scan
 from tests.support.ticks import next_tick
 
 
@@ -49,12 +50,12 @@ def test_folders_of_tools_and_inputs_are_left_out(tmp_path: Path) -> None:
         (tmp_path / folder / "file").touch()
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     os.mkfifo(tmp_path / "pipe")
-    assert sorted(scan(tmp_path, ("data",))) == ["kept/data/file", "loop"]
+    assert sorted(scan(tmp_path, ("data",))) == ["kept/", "kept/data/", "kept/data/file", "loop", "pkg/"]
 
 
 def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path) -> None:
     """A vanished file is listed without a digest instead of failing the run."""
-    outputs, _ = changes(tmp_path, {}, {"gone": (1, 2, 3, 4)})
+    outputs, _ = changes(tmp_path, {}, {"gone": (1, 2, 3, 4, 0o644)})
     assert [(output.path, output.sha256) for output in outputs] == [("gone", None)]
 
 
@@ -74,3 +75,36 @@ def test_what_took_a_files_place_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(project / "b")
     found, _ = changes(project, {}, after)
     assert {output.path: output.sha256 is not None for output in found} == {"a/x": False, "b": False, "c": True}
+
+
+def test_permissions_and_folders_are_found(tmp_path: Path) -> None:
+    """Of files the permissions; folders that were made, removed, or got others; those that nothing is in are marked."""
+    for name in ("gone", "opened", "same/deep"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "run.sh").touch(0o644)
+    (tmp_path / "run.sh").chmod(0o644)
+    before = scan(tmp_path)
+    next_tick(tmp_path / "run.sh")
+    (tmp_path / "run.sh").chmod(0o750)
+    (tmp_path / "gone").rmdir()
+    (tmp_path / "opened").chmod(0o700)
+    for name in ("made/empty", "made/full"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "made").chmod(0o711)
+    (tmp_path / "made" / "full" / "file").touch()
+    (tmp_path / "link").symlink_to("run.sh")
+    after = scan(tmp_path)
+    outputs, _ = changes(tmp_path, before, after)
+    assert {output.path: output.mode for output in outputs if output.path != "made/full/file"} == {
+        "run.sh": "750",
+        "link": "",
+    }
+    assert folder_changes(before, after) == (
+        Folder(path="gone", change="removed"),
+        Folder(path="made", change="created", mode="711"),
+        Folder(path="made/empty", change="created", mode="755", empty=True),
+        Folder(path="made/full", change="created", mode="755"),
+        Folder(path="opened", change="changed", mode="700", empty=True),
+    )

@@ -232,3 +232,10 @@ def test_long_lines_are_cut_and_cost_little(text: str) -> None:
 def test_no_line_is_searched_for_long(part: str) -> None:
     """Just below the length from which nothing is masked, no pattern goes back and forth over a line."""
     MASKS.mask((part * (1 << 16))[: (1 << 16) - 1])
+
+
+def test_the_host_names_of_a_verification_are_one() -> None:
+    """Each of its runs has another; what names it is equal."""
+    masks = Masks(0.0)
+    assert masks.mask("rank 0 on envbuild-2").text == masks.mask("rank 0 on envbuild").text
+    assert masks.mask("my-envbuild-2").text == "my-envbuild-2"

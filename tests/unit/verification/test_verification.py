@@ -15,7 +15,7 @@ from envbuild.difference.finding import Finding
 from envbuild.errors import LockError
 from envbuild.lockfile.model import Determinism
 from envbuild.operations.verify import Verification
-from envbuild.record.model import Options, Output, Record, Tensor
+from envbuild.record.model import Folder, Options, Output, Record, Tensor
 from envbuild.record.processes import ReadFile
 from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
@@ -156,6 +156,7 @@ def test_channels_say_what_was_compared_and_what_differs() -> None:
         Channel(kind="end", count=1),
         Channel(kind="files", count=1, compared="1 file", differs=("out.txt",), names=("out.txt",)),
         Channel(kind="deleted", count=0),
+        Channel(kind="folders", count=0),
         Channel(kind="steps", count=3, compared="3 steps of 2 tensors"),
         Channel(
             kind="metrics",
@@ -170,7 +171,7 @@ def test_channels_say_what_was_compared_and_what_differs() -> None:
         Channel(kind="stderr", count=0),
     )
     assert verdict.compared == ()
-    assert verdict.channel("steps") == verdict.channels[3]
+    assert verdict.channel("steps") == verdict.channels[4]
     assert verdict.agrees == ("3 steps of 2 tensors",)
     assert judge([one, two], 2, ["stdout"]).channel("stdout") is None
 
@@ -599,3 +600,33 @@ def test_a_lock_and_a_file_read_twice_do_not_matter(tmp_path: Path) -> None:
     """Files without a digest, such as configurations that were gone, are no part of a proof."""
     gone = ReadFile(path="gone.json", size=None, sha256=None)
     assert "gone.json" not in proof(record(configs=(gone,))).predicate.files
+
+
+def folder(path: str, *, empty: bool = True) -> Folder:
+    """A folder that a run made."""
+    return Folder(path=path, change="created", mode="755", empty=empty)
+
+
+def with_mode(path: str, mode: str) -> Output:
+    """A file with permissions."""
+    return msgspec.structs.replace(output(path), mode=mode)
+
+
+def test_permissions_and_empty_folders_count() -> None:
+    """Files of equal bytes and other permissions differ, and so do empty folders; full ones follow from their files."""
+    one = ran(with_mode("run.sh", "755"), folders=(folder("a"),))
+    other = ran(with_mode("run.sh", "644"), folders=(folder("b"),))
+    verdict = judge([one, other], 2)
+    assert verdict.outcome == "different"
+    assert verdict.differs == ("the empty folder a, the empty folder b, permissions of run.sh (755 → 644)",)
+    assert judge([one, other], 2, ("run.sh", "a", "b")).outcome == "identical"
+    full = [ran(output(f"{name}/x"), folders=(folder(name, empty=False),)) for name in ("c", "d")]
+    assert judge(full, 2).differs == ("c/x, d/x",)
+
+
+def test_folders_that_are_named_for_the_run_are_compared_under_a_common_name() -> None:
+    """As files are."""
+    names = ("runs/20260101-101500_0a1b2c", "runs/20260101-101507_9f8e7d")
+    start = "2026-01-01T10:15:00.000Z"
+    runs = [ran(output(), folders=(folder(name),), start=start) for name in names]
+    assert judge(runs, 2).outcome == "identical"

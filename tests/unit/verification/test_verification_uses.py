@@ -13,7 +13,7 @@ from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Record
 from envbuild.trace import compare
 from envbuild.verification.calls import SET, calls
-from envbuild.verification.causes import Evidence, Operation, rank_causes
+from envbuild.verification.causes import PROVEN, Culprit, Evidence, Operation, in_likely_order, rank_causes
 from envbuild.verification.diagnosis import diagnosed, worthwhile
 from envbuild.verification.uses import Uses
 from tests.support import plants
@@ -198,7 +198,7 @@ def test_memory_that_nothing_wrote(tmp_path: Path) -> None:
     known = evidence(divergence=STEP, sources={"t.py": "x = 1\ny = torch.empty(3)\n"}, operations=(EMPTY,))
     (cause,) = diagnosed(known, record(), nan, plain)
     assert cause.what == "memory that nothing wrote is read: filled with NaN, it shows in w after step 2"
-    assert (cause.where, cause.weight) == ("t.py:2", 94)
+    assert (cause.where, cause.weight) == ("t.py:2", PROVEN)
     assert diagnosed(known, record(), plain, plain) == ()
     assert diagnosed(known, record(), nan, nan) == ()
     damaged = record(metrics={"loss": ((0, float("nan")),)})
@@ -212,3 +212,79 @@ def test_a_diagnosing_run_is_made_where_it_may_tell_more() -> None:
     assert worthwhile(evidence(), [Finding(area="sources", weight=40, what="a race")])
     assert not worthwhile(evidence(), sure)
     assert worthwhile(evidence(sources={"t.py": "torch.empty(3)"}, operations=(EMPTY,)), sure)
+
+
+TWO_TIMES = "import random, time\nbegin = time.time()\nrng = random.Random(time.time_ns())\nprint(begin)\n"
+
+
+def culprit(place: str, call: str = "time.time_ns", **changes: Any) -> Culprit:
+    """A line that makes runs differ."""
+    path, _, line = place.rpartition(":")
+    table: dict[str, Any] = {"suspect": "clock", "call": call, "module": "__main__", "place": place}
+    return Culprit(**{**table, "file": path, "line": int(line), **changes})
+
+
+def test_of_several_lines_the_one_that_makes_the_difference_is_proven() -> None:
+    """The others that ask for the same are no causes any more."""
+    known = evidence(
+        sources={"t.py": TWO_TIMES},
+        proven=("clock",),
+        culprits=(culprit("/workspace/t.py:3"),),
+        cleared=("/workspace/t.py:2",),
+    )
+    first, other = rank_causes(known)
+    assert (first.where, first.weight) == ("t.py:3", PROVEN)
+    assert first.what == (
+        "time.time_ns() is another number in each run, and becomes a seed; "
+        "proven: runs are equal when the clock is fixed, and differ if that is so but for this line"
+    )
+    assert (other.where, other.weight) == ("t.py:2", 18)
+    assert in_likely_order(known, ["/workspace/t.py:2", "/workspace/t.py:3"]) == [
+        "/workspace/t.py:3",
+        "/workspace/t.py:2",
+    ]
+
+
+def test_a_proven_line_that_the_table_does_not_know() -> None:
+    """A call inside a package is named with the package and with the line of the project that leads to it."""
+    known = evidence(
+        sources={"t.py": "import net\nnet.train()\n"},
+        proven=("clock",),
+        culprits=(culprit("/workspace/t.py:2", file="/opt/env/site-packages/net/a.py", module="net.a"),),
+    )
+    (cause,) = rank_causes(known)
+    assert cause.where == "t.py:2"
+    assert cause.what.startswith(
+        "time.time_ns() returns the time, which is never the same, and the package net calls it"
+    )
+    (without,) = rank_causes(evidence(proven=("addresses",)))
+    assert without.what.startswith("the result depends on addresses of objects")
+    assert not without.where
+
+
+def test_what_was_varied_and_made_a_difference() -> None:
+    """The name of the host with the line that asks for it; addresses where anything that moves objects did it."""
+    (cause,) = rank_causes(
+        evidence(sources={"t.py": "import socket\nx = socket.gethostname()\ny = x\n"}, proven=("host",))
+    )
+    assert (cause.where, cause.weight) == ("t.py:2", PROVEN - 1)
+    (cause,) = rank_causes(evidence(sources={"t.py": "order = sorted(items, key=id)\n"}, proven=("layout",)))
+    assert cause.what.startswith(
+        "id() is an address, another one in each run; proven: runs are equal when nothing moves"
+    )
+
+
+def test_draws_of_packages_are_no_causes_once_refuted() -> None:
+    """With the system's entropy fixed runs differed still: what draws from it is not named."""
+    drawn = {"call": "os.urandom", "file": "/x/site-packages/p/a.py", "line": 3, "module": "p", "step": 0}
+    found = record(processes=(process(entropy=[drawn]),))
+    assert diagnosed(evidence(), found)
+    assert diagnosed(evidence(refuted=("entropy",)), found) == ()
+    assert diagnosed(evidence(proven=("addresses",)), found) == ()
+
+
+def test_functions_that_are_given_to_others() -> None:
+    """``key=id`` is a use of id; a variable of that name is none."""
+    source = "import time\nsorted(a, key=id)\nmap(hash, b)\nfield(default_factory=time.time)\n"
+    assert [call.name for call in calls(source)] == ["sorted", "id", "map", "hash", "field", "time.time"]
+    assert [call.name for call in calls("for id in a:\n    f(id)\ndef g(str): h(str)\n")] == ["f", "h"]
