@@ -34,6 +34,8 @@ _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 8
 """Lines that are left as they were, one at a time."""
+_BY_LINE = frozenset(("entropy", "clock", "figures"))
+"""Suspects of which the hook knows which lines ask for them."""
 _SHIFT = 300
 """Characters of a variable that nobody reads."""
 _FILLED = {"MALLOC_PERTURB_": "165"}
@@ -203,18 +205,20 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, lucky: bool) -> tup
 
 
 def _with_culprits(laboratory: Laboratory, evidence: Evidence, pair: Sequence[Ran]) -> Evidence:
-    """Find the line that makes runs differ, if several asked for what was fixed; ``pair`` are the equal runs."""
-    from envbuild.verification.causes import in_likely_order
+    """Find the line that makes runs differ, of those that ask for what was fixed; ``pair`` are the equal runs."""
+    from envbuild.verification.causes import in_likely_order, known_places
 
+    if _BY_LINE.isdisjoint(evidence.proven):
+        return evidence
     asked = _asked(pair[0].record, evidence.proven)
-    places = list(dict.fromkeys(each.place for each in asked))
-    if len(places) == 1:
-        return replace(evidence, culprits=_culprits(asked, places[0]))
+    # Workers of pools that are killed leave no record: what the sources show may be asked there.
+    places = [*dict.fromkeys((*(each.place for each in asked), *known_places(evidence)))]
     cleared: list[str] = []
     for place in in_likely_order(evidence, places)[:_LINES]:
         one = laboratory.with_real(evidence.proven, place)
         if one and not laboratory.equal(pair, one):
-            return replace(evidence, culprits=_culprits(asked, place), cleared=tuple(cleared))
+            culprits = _culprits(asked, place) or (Culprit(suspect=evidence.proven[0], place=place),)
+            return replace(evidence, culprits=culprits, cleared=tuple(cleared))
         if one:
             cleared.append(place)
     return replace(evidence, cleared=() if len(cleared) == len(places) else tuple(cleared))

@@ -131,16 +131,16 @@ class Culprit:
     """A line that makes runs differ, as an experiment showed: what it called, and the line of the project before it.
 
     Attributes:
-        suspect, call, module: as the hook recorded them (``record.processes.Asked``).
+        suspect, call, module: as the hook recorded them (``record.processes.Asked``); no call if it could not.
         place: file and line in the container; ``file`` and ``line`` are of the caller, which may be a package.
     """
 
     suspect: str
-    call: str
-    module: str
     place: str
-    file: str
-    line: int
+    call: str = ""
+    module: str = ""
+    file: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,11 +216,11 @@ def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
     for culprit in evidence.culprits[:_SHOWN]:
         own = culprit.file.startswith(f"{WORKSPACE}/") or culprit.module == "__main__"
         by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
-        call = culprit.call if " " in culprit.call else f"{culprit.call}()"
+        call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
         yield Finding(
             area="entropy",
             weight=PROVEN,
-            what=f"{call} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=bool(evidence.cleared))}",
+            what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
             where=culprit.place.removeprefix(f"{WORKSPACE}/"),
             attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
         )
@@ -287,6 +287,15 @@ def in_likely_order(evidence: Evidence, places: Sequence[str]) -> list[str]:
         place = f"{WORKSPACE}/{path}:{call.line}"
         known[place] = max(known.get(place, 0), _likely(call, row))
     return sorted(places, key=lambda place: -known.get(place, 0))
+
+
+def known_places(evidence: Evidence) -> list[str]:
+    """Return the lines, as in ``Culprit``, that ask for what is proven as far as the sources show."""
+    return [
+        f"{WORKSPACE}/{path}:{call.line}"
+        for path, call, row in _known_calls(evidence)
+        if row.get("fixed") in evidence.proven
+    ]
 
 
 def _likely(call: Call, row: Mapping[str, Any]) -> int:
@@ -386,7 +395,7 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
     for path, call, row in _known_calls(evidence):
         # What is printed and nothing else makes no parameter another one; a name may be read by another module.
         idle = call.use == "waited" or (call.use == "unused" and alone)
-        shown = _shown_to_be(evidence, row, f"{WORKSPACE}/{path}:{call.line}")
+        shown = _shown_to_be(evidence, call, row, f"{WORKSPACE}/{path}:{call.line}")
         if shown == "culprit" or (
             not idle and not (call.use == "printed" and evidence.divergence is not None and shown != "proven")
         ):
@@ -395,7 +404,7 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
             )
-    facts, causes, names = list(_facts(evidence)), list[Finding](), list[str]()
+    facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
     for (name, use, shown), row in rows.items():
         places = found[name, use, shown]
         where = ", ".join(places[:_SHOWN]) + (" …" if len(places) > _SHOWN else "")
@@ -405,12 +414,31 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
             weight = _sharpened(row["kind"], weight, facts)
+        weight_alone = weight
         weight, why = _tried(evidence, shown, weight, why)
         causes.append(
             Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
         )
         names.append(called)
-    yield from _merged(causes, names)
+        ranks.append(0 if shown == "culprit" else weight_alone)
+    yield from _merged(_best_proven(causes, ranks), names)
+
+
+def _best_proven(causes: Sequence[Finding], ranks: Sequence[int]) -> list[Finding]:
+    """Leave of several calls of what is proven the likeliest as proven, where nothing shows which of them it is.
+
+    Args:
+        causes: all of them.
+        ranks: their weights without experiments; 0 for those that an experiment showed.
+    """
+    proven = [at for at, cause in enumerate(causes) if cause.weight >= PROVEN - 1 and ranks[at]]
+    best = max(proven, key=lambda at: ranks[at], default=None)
+    return [
+        msgspec.structs.replace(cause, weight=_BESIDE_PROVEN, what=cause.what.partition("; proven:")[0])
+        if at in proven and at != best
+        else cause
+        for at, cause in enumerate(causes)
+    ]
 
 
 def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding]:
@@ -425,26 +453,39 @@ def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding
         yield msgspec.structs.replace(cause, what=what)
 
 
-def _shown_to_be(evidence: Evidence, row: Mapping[str, Any], place: str) -> str:
-    """Return what experiments showed of a line: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
+def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
+    """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
     suspect = row.get("fixed")
+    if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
+        return "culprit"
     if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
         if not evidence.culprits:
             return "refuted" if place in evidence.cleared else "proven"
-        return "culprit" if place == evidence.culprits[0].place else "refuted" if place in evidence.cleared else ""
+        return "refuted" if place in evidence.cleared else "beside"
     if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
         return "proven" if "time" in row["call"] else ""
     # A file may be read by a program that is no Python, which no experiment reaches.
     return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and row["call"][0] != "/" else ""
 
 
+def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str) -> bool:
+    """Whether a call is the one that an experiment found.
+
+    It may have made the object that draws elsewhere (``random.SystemRandom``), or be part of a program given as a text.
+    """
+    if row.get("fixed") != culprit.suspect:
+        return False
+    made = culprit.call.startswith(f"{row['call']}.")
+    return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)
+
+
 def _tried(evidence: Evidence, shown: str, weight: int, why: str) -> tuple[int, str]:
     """Return weight and sentence of a cause in the light of the experiments that were made."""
     if shown == "culprit":
-        return PROVEN, f"{why}; {_proof(evidence.proven, line=bool(evidence.cleared))}"
+        return PROVEN, f"{why}; {_proof(evidence.proven, line=True)}"
     if shown == "proven":
         return PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
-    return (min(weight, _REFUTED) if shown == "refuted" else weight), why
+    return (min(weight, {"refuted": _REFUTED, "beside": _BESIDE_PROVEN}.get(shown, weight)), why)
 
 
 def _proof(proven: Sequence[str], *, line: bool = False) -> str:

@@ -34,11 +34,13 @@ class Callers:
 
     def real(self, suspect: str, call: str, frame: FrameType | None) -> bool:
         """Note a call, and return whether its line gets what is real; ``frame`` is the caller's."""
-        direct, project = None, None
+        direct, project, through = None, None, None
         while frame is not None:
             kind = self._kind(frame.f_code)
             if kind != _LIBRARY and direct is None:
                 direct = frame
+            elif direct is None:
+                through = frame
             if kind == _PROJECT:
                 project = frame
                 break
@@ -46,7 +48,9 @@ class Callers:
         if direct is None:
             return False
         at = project or direct
-        place = f"{os.path.abspath(at.f_code.co_filename)}:{at.f_lineno}"
+        file = at.f_code.co_filename
+        place = f"{file if file.startswith('<') else os.path.abspath(file)}:{at.f_lineno}"
+        call = call if through is None else _name(through)
         key = (call, direct.f_code, direct.f_lineno, place)
         entry = self.found.get(key)
         if entry is None and len(self.found) < PLACES:
@@ -82,6 +86,14 @@ class Callers:
             library = file.startswith(("<frozen", self._own)) or (
                 file.startswith(self._library) and "-packages" not in file
             )
-            inside = not library and "-packages" not in file and self.within(os.path.abspath(file))
+            outside = library or "-packages" in file or file.startswith("<")
+            inside = not outside and self.within(os.path.abspath(file))
             kind = self._kinds[code] = _LIBRARY if library else _PROJECT if inside else _PACKAGE
         return kind
+
+
+def _name(frame: FrameType) -> str:
+    """Return the full name of a running function of the standard library."""
+    owner, function = frame.f_locals.get("self"), frame.f_code.co_name
+    kind = f"{type(owner).__name__}." if owner is not None and hasattr(type(owner), function) else ""
+    return f"{frame.f_globals.get('__name__')}.{kind}{function}"
