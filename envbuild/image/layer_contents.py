@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import tarfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.image.plan.layer_order import LayerSpec
-from envbuild.image.python.environment import Contents
+from envbuild.image.python.environment import Contents, WheelFile, opened
 
 _NAME = "contents.json"
+_ELF = b"\x7fELF"
 
 Objects = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
 """By SHA-256 of a wheel: the tar that holds it unpacked, and offset and size there of each of its ELF objects."""
@@ -22,6 +24,37 @@ def note(folder: Path, contents: Contents) -> None:
     """Write what a layer holds into its folder."""
     table = {"files": contents.files, "objects": contents.objects, "replaced": contents.replaced}
     (folder / _NAME).write_bytes(canonical_json(table))
+
+
+def derived_contents(tar: Path, wheels: Sequence[WheelFile], python: str) -> Contents:
+    """Return what ``pack_wheels`` noted when it made a layer, from the layer and its wheels themselves.
+
+    A layer that was made elsewhere is known by its digest; what somebody noted of it is not.
+
+    Args:
+        tar: the layer.
+        wheels: lowest precedence first.
+        python: feature release of the target.
+
+    Raises:
+        BuildError, IntegrityError: as ``opened`` does.
+    """
+    contents = Contents()
+    owners: dict[str, tuple[str, str]] = {}
+    with opened(wheels, python) as archives:
+        for archive in archives:
+            contents.objects[archive.wheel.name] = {}
+            for file in archive.wheel.files:
+                contents.put(file.path, file.digest, archive.wheel.name)
+                owners[file.path] = archive.wheel.name, file.member.filename if file.member else ""
+    with tarfile.open(tar, "r:") as layer, tar.open("rb") as stream:
+        for entry in layer:
+            owner, member = owners.get(entry.name, ("", ""))
+            if entry.isreg() and member:
+                stream.seek(entry.offset_data)
+                if stream.read(len(_ELF)) == _ELF:
+                    contents.objects[owner][member] = (entry.offset_data, entry.size)
+    return contents
 
 
 def contents_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Contents:

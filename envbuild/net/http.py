@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 10
+_DRAIN = 1 << 16
+"""Bytes that are read to use a connection again, which is cheaper than another one."""
 _SYSTEM_BUNDLES = (  # used only if OpenSSL's own default holds nothing, as with some stand-alone interpreters
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -119,8 +121,7 @@ class Http:
             location = response.headers.get("Location")
             if response.status not in _REDIRECTS or not location or method not in ("GET", "HEAD"):
                 return response, address
-            response.drain_conn()
-            response.release_conn()
+            finish(response)
             try:
                 url = urljoin(address, location)
                 origin(url)
@@ -266,6 +267,19 @@ def explain(error: Exception) -> HttpError:
     if isinstance(cause, urllib3.exceptions.ProtocolError):
         return HttpError("the connection broke off", transient=True)
     return HttpError(f"the connection failed: {cause}", transient=True)
+
+
+def finish(response: urllib3.BaseHTTPResponse) -> None:
+    """Give a connection back whose answer is of no more use; one with much to come is closed instead.
+
+    A server decides how long an answer is, and it may have no end.
+    """
+    length = response.headers.get("Content-Length", "")
+    if length.isascii() and length.isdigit() and int(length) <= _DRAIN:
+        response.drain_conn()
+        response.release_conn()
+    else:
+        response.close()
 
 
 def _usable(response: urllib3.BaseHTTPResponse, accept: tuple[int, ...]) -> urllib3.BaseHTTPResponse:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import posixpath
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError
@@ -29,6 +30,10 @@ from envbuild.store.objects import Store
 _RENDER = {"cyclonedx": cyclonedx.render, "spdx": spdx.render}
 _DOC = "usr/share/doc/"
 _LINKS = 8
+_TEXT = 16 << 20
+"""Bytes of a METADATA or copyright file that are read."""
+_IN_MEMORY = 64 << 20
+"""Bytes of an unpacked package above which it is in a temporary file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,9 +131,13 @@ def _wheel_evidence(path: Path, name: str) -> Evidence:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [item for item in archive.namelist() if item.count("/") == 1]
-            metadata = archive.read(next(item for item in members if item.endswith(".dist-info/METADATA")))
+            member = next(item for item in members if item.endswith(".dist-info/METADATA"))
+            with archive.open(member) as stream:
+                metadata = stream.read(_TEXT + 1)
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, StopIteration, NotImplementedError) as error:
         raise IntegrityError(f"{name}: not a readable wheel: {error}", "bring it in again: envbuild fetch") from None
+    if len(metadata) > _TEXT:
+        raise IntegrityError(f"{name}: its METADATA has more than {_TEXT} bytes", "leave out this package")
     fields, _ = parse_email(metadata)
     return Evidence(licence=wheel_licence(metadata), requires=tuple(fields.get("requires_dist", [])))
 
@@ -152,19 +161,19 @@ def _read_deb(package: OsPackage, store: Store) -> _Content:
         provides=tuple(group[0].name for group in _relations(fields.get("Provides", ""), package)),
         source=(source, version.strip("() ") or package.version),
     )
-    unpacked = io.BytesIO()
-    deb.unpack_data(unpacked)
-    unpacked.seek(0)
     documents = {}
-    for entry, stream in deb.members(unpacked):
-        if not entry.path.startswith(_DOC):
-            continue
-        if entry.kind == "symlink":
-            documents[entry.path] = "\0" + posixpath.join("/", posixpath.dirname(entry.path), entry.target)
-        elif entry.kind == "hardlink":
-            documents[entry.path] = "\0/" + entry.target
-        elif stream is not None and entry.path.endswith("/copyright"):
-            documents[entry.path] = stream.read().decode("utf-8", "replace")
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as unpacked:
+        deb.unpack_data(cast(BinaryIO, unpacked))
+        unpacked.seek(0)
+        for entry, stream in deb.members(cast(BinaryIO, unpacked)):
+            if not entry.path.startswith(_DOC):
+                continue
+            if entry.kind == "symlink":
+                documents[entry.path] = "\0" + posixpath.join("/", posixpath.dirname(entry.path), entry.target)
+            elif entry.kind == "hardlink":
+                documents[entry.path] = "\0/" + entry.target
+            elif stream is not None and entry.path.endswith("/copyright"):
+                documents[entry.path] = stream.read(_TEXT).decode("utf-8", "replace")
     return _Content(evidence=evidence, documents=documents)
 
 

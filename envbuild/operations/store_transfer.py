@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,6 @@ from envbuild.store.bundle import (
     CONFIG,
     FILE,
     LAYER,
-    LAYER_NOTE,
     MANIFEST,
     Artifact,
     BundleFolder,
@@ -32,7 +30,6 @@ from envbuild.store.bundle import (
     annotated,
     artifact_of,
     files_of,
-    key_of,
     read_artifact,
     tag_of,
     title_of,
@@ -41,13 +38,13 @@ from envbuild.store.objects import Store
 from envbuild.store.roots import find_roots, note_lock
 
 if TYPE_CHECKING:
+    from envbuild.image.plan.layer_order import LayerSpec
     from envbuild.image.plan.model import Plan
     from envbuild.image.tar.layer import Layer
 
 _SCHEME = "oci://"
-_SMALL = 64 << 20
-"""Bytes of what is read into memory: an image's configuration, and the notes of a layer."""
-_NOTE = re.compile(r"[a-z][a-z0-9-]*\.json")
+_SMALL = 8 << 20
+"""Bytes of what is read into memory: an image's configuration."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -317,9 +314,6 @@ def _made_layers(loaded: LoadedLock, events: Events) -> list[Blob]:
     blobs = [blob_of(image.config, CONFIG)]
     for spec, made in zip(plan(loaded.lock).layers, image.layers, strict=True):
         blobs.append(replace(made, media_type=LAYER, annotations=annotated(spec.title, spec.key)))
-        for note in sorted(made.path.parent.iterdir()):
-            if _NOTE.fullmatch(note.name) and note.name != "layer.json":
-                blobs.append(blob_of(note.read_bytes(), LAYER_NOTE, annotated(note.name, spec.key)))
     return blobs
 
 
@@ -329,8 +323,8 @@ def _pull_layers(
     """Take layers, as far as the digest recorded next to the lock vouches for them; returns how many came.
 
     A layer's key states what it is made of, not what it is; the pusher could put anything there. The image's
-    configuration lists the layers' digests, and its own digest is recorded next to the lock. The notes of a layer
-    decide nothing but which warnings a build gives.
+    configuration lists the layers' digests, and its own digest is recorded next to the lock. What a build notes of a
+    layer's content is derived from the layer and the lock's wheels.
     """
     from envbuild.image.plan.model import plan
     from envbuild.image.runtime_layer import adopt_runtime, runtime_key
@@ -339,7 +333,12 @@ def _pull_layers(
     vouched = _vouched(remote, artifact, loaded, planned, events)
     if artifact is None or not vouched:
         return 0
-    wanted = {key: digest for key, digest in vouched.items() if store.derived("layers", key) is None}
+    specs = {spec.key: spec for spec in planned.layers}
+    wanted = {
+        key: digest
+        for key, digest in vouched.items()
+        if store.derived("layers", key) is None and all(store.has(wheel.sha256) for wheel in specs[key].wheels)
+    }
     top = planned.layers[-1].key
     if top in wanted and store.derived("bytecode", runtime_key(planned)) is not None:
         del wanted[top]
@@ -352,24 +351,25 @@ def _pull_layers(
             adopt_runtime(planned, loaded.lock, store, store.path(blob.digest))
             store.path(blob.digest).unlink(missing_ok=True)
         else:
-            notes = [one for one in artifact.blobs if one.media_type == LAYER_NOTE and key_of(one) == key]
-            _settle(remote, store, key, blob, notes)
+            _settle(store, specs[key], planned.python, blob)
     return len(taken)
 
 
-def _settle(remote: StoreRemote, store: Store, key: str, blob: Blob, notes: Sequence[Blob]) -> None:
-    """Move a layer that came in as a file of the store to where layers are, with its notes."""
+def _settle(store: Store, spec: LayerSpec, python: str, blob: Blob) -> None:
+    """Move a layer that came in as a file of the store to where layers are."""
     from envbuild.image.layer_cache import TAR, boot_id, make_layer
+    from envbuild.image.layer_contents import derived_contents, note
+    from envbuild.image.python.environment import WheelFile
     from envbuild.image.tar.layer import Layer
 
     def make(folder: Path) -> Layer:
-        for note in notes:
-            if _NOTE.fullmatch(title_of(note)):
-                (folder / title_of(note)).write_bytes(remote.read(note.digest, _SMALL))
+        if spec.kind in ("wheel", "environment"):
+            wheels = [WheelFile(name=one.name, path=store.path(one.sha256), sha256=one.sha256) for one in spec.wheels]
+            note(folder, derived_contents(store.path(blob.digest), wheels, python))
         store.path(blob.digest).replace(folder / TAR)
         return Layer(diff_id=blob.digest, size=blob.size)
 
-    make_layer(store, key, boot_id(), make)
+    make_layer(store, spec.key, boot_id(), make)
 
 
 def _vouched(

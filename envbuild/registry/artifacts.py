@@ -15,6 +15,7 @@ from typing import Any, Literal
 from envbuild.core.blob import Blob, blob_of
 from envbuild.core.digest import canonical_json
 from envbuild.core.progress import Progress, Silent
+from envbuild.errors import IntegrityError
 from envbuild.registry.errors import AnswerError
 from envbuild.registry.repository import OCI_INDEX, OCI_MANIFEST, Manifest, Repository, descriptors
 from envbuild.registry.upload import push
@@ -33,6 +34,8 @@ _WORDS: Sequence[tuple[str, Kind]] = (
     ("cyclonedx", "sbom"),
     ("sbom", "sbom"),
 )
+_MOST = 1000
+"""Referring manifests that are read."""
 _TAG = re.compile(r"sha256-[0-9a-f]{64}(?:\.(?:sig|att|sbom))?")
 _EMPTY_TYPE = "application/vnd.oci.empty.v1+json"
 _EMPTY = blob_of(b"{}")
@@ -89,11 +92,22 @@ def attachments(repository: Repository, digest: str) -> tuple[Attachment, ...]:
 
 
 def referrers(repository: Repository, digest: str) -> tuple[Blob, ...]:
-    """Return the manifests whose subject is this one (hexadecimal digest)."""
+    """Return the manifests whose subject is this one (hexadecimal digest).
+
+    Raises:
+        IntegrityError: there are more than anybody attaches.
+    """
     index = _listed(repository, digest)
     if index is None:
         index = repository.manifest(_fallback(digest))
-    return descriptors(index, "manifests") if index is not None else ()
+    found = descriptors(index, "manifests") if index is not None else ()
+    if len(found) > _MOST:
+        raise IntegrityError(
+            f"{repository.reference.name} lists {len(found):,} things that refer to sha256:{digest[:12]}…; expected at "
+            f"most {_MOST:,}",
+            "each of them would have to be asked for: find out who attaches so many",
+        )
+    return found
 
 
 def attach(

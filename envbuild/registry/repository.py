@@ -36,6 +36,7 @@ _KINDS = (OCI_MANIFEST, OCI_INDEX, DOCKER_MANIFEST, DOCKER_INDEX)
 _LARGEST = 4 << 20
 """Bytes of a manifest or index; registries need not take larger ones (distribution specification, end-7)."""
 
+_MOST_TAGS = 100_000
 _UNKNOWN_ATTEMPTS = 2
 """Tries of a registry that has never answered."""
 
@@ -238,7 +239,7 @@ class Repository:
         """Return the repository's tags; none if there is no such repository."""
         found: list[str] = []
         path = f"{self.path}/tags/list"
-        for _ in range(1000):
+        while len(found) < _MOST_TAGS:
             here = path
             answer = self._optional(
                 lambda: self.transport.call("GET", here, scope=self.pull_scope, limit=_LARGEST),  # noqa: B023
@@ -248,7 +249,7 @@ class Repository:
                 break
             found += [str(tag) for tag in (_object(answer.data).get("tags") or ())]
             following = re.match(r'\s*<([^>]+)>\s*;\s*rel="?next"?', answer.headers.get("link", ""))
-            if following is None:
+            if following is None or not _object(answer.data).get("tags"):
                 break
             path = self.transport.address(following[1])
         return tuple(found)

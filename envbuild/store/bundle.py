@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from envbuild.core.blob import OCTETS, Blob, blob_of
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_file, atomic_write, clone, locked
+from envbuild.core.fs import atomic_file, atomic_write, clone, locked, read_regular
 from envbuild.core.progress import Progress
 from envbuild.errors import IntegrityError
 from envbuild.lockfile.model import Lock, dumps, lock_digest
@@ -29,22 +29,18 @@ LOCK = "application/vnd.envbuild.lock.v1+toml"
 FILE = OCTETS
 LAYER = "application/vnd.oci.image.layer.v1.tar"
 CONFIG = "application/vnd.oci.image.config.v1+json"
-LAYER_NOTE = "application/vnd.envbuild.layer.v1+json"
 _TITLE = "org.opencontainers.image.title"
 _KEY = "envbuild.layer"
 _NAME = "org.opencontainers.image.ref.name"
 _INDEX = "application/vnd.oci.image.index.v1+json"
 _CHUNK = 1 << 20
+_INDEX_LIMIT = 16 << 20
+"""Bytes of a folder's index: some sixty thousand artifacts."""
 
 
 def title_of(blob: Blob) -> str:
     """Return a file's name, as a manifest has it; empty if it has none."""
     return blob.annotations.get(_TITLE, "")
-
-
-def key_of(blob: Blob) -> str:
-    """Return the key of the layer that a blob belongs to; empty for a lock's files."""
-    return blob.annotations.get(_KEY, "")
 
 
 def annotated(title: str = "", key: str = "") -> dict[str, str]:
@@ -123,6 +119,11 @@ def _descriptor(blob: Blob) -> dict[str, Any]:
     return {**found, "annotations": dict(blob.annotations)} if blob.annotations else found
 
 
+def _notes(entry: Mapping[str, Any]) -> Any:
+    """Return the annotations of an index's entry, which should be an object."""
+    return entry.get("annotations") or {}
+
+
 def _blob(entry: Mapping[str, Any]) -> Blob:
     digest, size, notes = str(entry["digest"]), entry["size"], entry.get("annotations") or {}
     name = digest.removeprefix("sha256:")
@@ -197,7 +198,7 @@ class BundleFolder:
             IntegrityError: the folder is damaged.
         """
         for entry in self._entries():
-            if (entry.get("annotations") or {}).get(_NAME) == tag:
+            if _notes(entry).get(_NAME) == tag:
                 digest = str(entry.get("digest", "")).removeprefix("sha256:")
                 return self.read(digest, 4 << 20)
         return None
@@ -205,7 +206,7 @@ class BundleFolder:
     def tags(self) -> list[str]:
         """Return the names of all artifacts of this kind."""
         named = (entry for entry in self._entries() if entry.get("artifactType") == ARTIFACT)
-        return sorted(str((entry.get("annotations") or {}).get(_NAME, "")) for entry in named)
+        return sorted(str(_notes(entry).get(_NAME, "")) for entry in named)
 
     def read(self, digest: str, limit: int) -> bytes:
         """Return a small blob, checked.
@@ -213,25 +214,26 @@ class BundleFolder:
         Raises:
             IntegrityError: it is not there, too large, or has other bytes.
         """
-        with suppress(OSError, ValueError), self.path(digest).open("rb") as stream:
-            data = stream.read(limit + 1)
-            if len(data) <= limit and sha256_bytes(data) == digest:
+        with suppress(OSError, ValueError):
+            data = read_regular(self.path(digest), limit)
+            if sha256_bytes(data) == digest:
                 return data
         raise IntegrityError(f"{self.root} is damaged: sha256 {digest[:64]}", "push it there again")
 
     def _entries(self) -> list[dict[str, Any]]:
         path = self.root / "index.json"
         try:
-            found = parse_json(path.read_bytes())["manifests"]
+            found = parse_json(read_regular(path, _INDEX_LIMIT))["manifests"]
         except FileNotFoundError:
             return []
         except (OSError, ValueError, KeyError, TypeError):
             raise IntegrityError(f"{path} is no index of an OCI image layout", "name another folder") from None
-        return [entry for entry in found if isinstance(entry, dict)]
+        entries = found if isinstance(found, list) else []
+        return [entry for entry in entries if isinstance(entry, dict) and isinstance(_notes(entry), dict)]
 
     def _name(self, manifest: Blob, tag: str) -> None:
         """Put an artifact into the index; the folder's lock is held."""
-        others = [entry for entry in self._entries() if (entry.get("annotations") or {}).get(_NAME) != tag]
+        others = [entry for entry in self._entries() if _notes(entry).get(_NAME) != tag]
         entry = {
             "annotations": {_NAME: tag},
             "artifactType": ARTIFACT,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import stat
+import os
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from envbuild.core.fs import ELSEWHERE
+from envbuild.core.fs import ELSEWHERE, open_regular
 from envbuild.errors import IntegrityError
 from envbuild.net.config import redacted
 from envbuild.net.http import Http, HttpError
@@ -135,16 +135,14 @@ def _copy(path: Path, item: Item, part: Part, transfer: Transfer) -> None:
     """Fill the part from a file of this machine."""
     part.restart()
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise HttpError("not a regular file", transient=False)
-        if found.st_size != item.size:
-            raise ContentMismatch(f"wrong size: expected {item.size} bytes, found {found.st_size}")
-        source = path.open("rb", buffering=0)
+        source = open_regular(path)
     except OSError as error:
         raise HttpError(error.strerror or str(error), transient=False) from None
     with source:
-        copy_into(part, source, lambda amount: transfer.show())
+        size = os.fstat(source.fileno()).st_size
+        if size != item.size:
+            raise ContentMismatch(f"wrong size: expected {item.size} bytes, found {size}")
+        copy_into(part, source, lambda amount: transfer.show(), limit=item.size)
     transfer.show()
 
 

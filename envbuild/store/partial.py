@@ -64,11 +64,20 @@ class Part:
         return self._hash.hexdigest()
 
 
-def copy_into(part: Part, source: BinaryIO, advance: Callable[[int], None] = lambda amount: None) -> None:
-    """Fill a part from an open file, sharing blocks where the file system can."""
+def copy_into(
+    part: Part, source: BinaryIO, advance: Callable[[int], None] = lambda amount: None, *, limit: int | None = None
+) -> None:
+    """Fill a part from an open file, sharing blocks where the file system can.
+
+    Args:
+        advance: receives the number of bytes as they are written.
+        limit: stop beyond so many bytes, since the file may be growing; the part then has the wrong size.
+    """
     if part.size == 0 and part.clone(source):
         advance(part.size)
         return
     while chunk := source.read(_CHUNK):
         part.write(chunk)
         advance(len(chunk))
+        if limit is not None and part.size > limit:
+            return

@@ -8,6 +8,7 @@ entries a lock needs get a new time stamp: a file's age in the store is the time
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Collection, Iterable, Sequence
@@ -18,7 +19,7 @@ from typing import Literal
 import msgspec
 
 from envbuild.core.digest import SHA256, sha256_bytes
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import atomic_write, read_regular
 from envbuild.errors import EnvbuildError
 from envbuild.lockfile.model import Lock, load
 from envbuild.store.objects import Store
@@ -89,7 +90,7 @@ def note_lock(store: Store, path: Path, lock: Lock, derived: Collection[str] = (
     place = path.resolve()
     target = store.root / FOLDER / f"{sha256_bytes(os.fsencode(place))}.json"
     with suppress(OSError):
-        digest = sha256_bytes(place.read_bytes())
+        digest = sha256_bytes(read_regular(place, _LARGEST))
         old = _read(target)
         same = old is not None and old.sha256 == digest
         known = old.derived if old is not None and same else ()
@@ -171,13 +172,11 @@ def needed(found: Iterable[Root], oldest: float) -> frozenset[str]:
 def _state(entry: RegisteredLock) -> State:
     try:
         path = entry.place
-        if path.stat().st_size > _LARGEST:
-            return "changed"
-        return "current" if sha256_bytes(path.read_bytes()) == entry.sha256 else "changed"
+        return "current" if sha256_bytes(read_regular(path, _LARGEST)) == entry.sha256 else "changed"
     except (FileNotFoundError, NotADirectoryError):
         return "gone"
-    except OSError:
-        return "current"
+    except OSError as error:
+        return "changed" if error.errno in (errno.EFBIG, errno.EINVAL) else "current"
 
 
 def _read(path: Path) -> RegisteredLock | None:

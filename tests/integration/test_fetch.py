@@ -261,6 +261,29 @@ def test_an_endless_body_is_cut(server: FileServer, store: Store) -> None:
         bring(store, item(url, data=b"abcd", name="small.deb"))
 
 
+def test_a_redirect_without_end_is_left(server: FileServer, store: Store) -> None:
+    """What a redirecting answer holds is of no interest: it is not read to its end, which a server decides."""
+    target = server.add("big.whl", DATA)
+    over = threading.Event()
+
+    def redirect() -> None:
+        peer, _ = listening.accept()
+        with peer, contextlib.suppress(OSError):
+            peer.recv(1 << 16)
+            peer.sendall(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\n\r\n".encode())
+            while not over.is_set():
+                peer.sendall(bytes(1 << 16))
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=redirect)
+        thread.start()
+        try:
+            assert bring(store, item(f"http://127.0.0.1:{listening.getsockname()[1]}/a.whl")).fetched == 1
+        finally:
+            over.set()
+            thread.join()
+
+
 def test_a_nonsense_range_is_not_appended(server: FileServer, store: Store) -> None:
     """A 206 for another range than asked for restarts the file."""
     url = server.add("big.whl", DATA, drop_after=5000, drops=1, headers={"Content-Range": "bytes 7-9/10"})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote, urlsplit
 
+from envbuild.core.fs import read_regular
 from envbuild.errors import IntegrityError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _get_http(url: str, limit: int, headers: Mapping[str, str], advance: Callabl
     """Ask once; raises ``HttpError`` or ``IntegrityError``."""
     import urllib3
 
-    from envbuild.net.http import explain
+    from envbuild.net.http import explain, finish
 
     response = _http().open(url, headers=headers, accept=(200, 304, 404))
     data = bytearray()
@@ -92,8 +93,7 @@ def _get_http(url: str, limit: int, headers: Mapping[str, str], advance: Callabl
     except urllib3.exceptions.HTTPError as error:
         raise explain(error) from error
     finally:
-        response.close() if len(data) > limit else response.drain_conn()
-        response.release_conn()
+        finish(response)
 
 
 @lru_cache(maxsize=1)
@@ -106,13 +106,13 @@ def _http() -> Http:
 
 def _get_file(url: str, limit: int) -> Reply:
     try:
-        data = Path(unquote(urlsplit(url).path)).read_bytes()
+        data = read_regular(unquote(urlsplit(url).path), limit)
     except FileNotFoundError:
         return Reply(status=404)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise _too_long(url, limit) from None
         raise IntegrityError(f"{url}: expected a readable file, found: {error.strerror}", _HINT) from None
-    if len(data) > limit:
-        raise _too_long(url, limit)
     return Reply(status=200, data=data)
 
 

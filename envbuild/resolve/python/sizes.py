@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 _FILE = "wheel-sizes.json"
 _THREADS = 8
-_DRAIN = 1 << 16
 
 
 def complete(
@@ -84,15 +83,14 @@ def _fill_remote(candidate: Candidate, http: Http) -> Candidate:
     """Ask the server of one wheel."""
     from urllib3.exceptions import HTTPError
 
-    from envbuild.net.http import HttpError
+    from envbuild.net.http import HttpError, finish
 
     try:
         response = http.open(candidate.location)
         try:
             length = response.headers.get("Content-Length", "")
             if candidate.sha256 and length.isascii() and length.isdigit():
-                if int(length) <= _DRAIN:
-                    response.drain_conn()  # cheaper than another connection
+                finish(response)
                 return replace(candidate, size=int(length))
             digest, size = hashlib.sha256(), 0
             for chunk in response.stream(1 << 20, decode_content=False):

@@ -13,6 +13,7 @@ from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.bytecode.compile import compile_tree
 from envbuild.image.bytecode.layer import pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.layer_contents import derived_contents
 from envbuild.image.python.environment import Contents, Made, WheelFile, pack_tree, pack_wheels
 from envbuild.image.tar.layer import Layer
 from tests.support.wheels import Member, make_wheel
@@ -55,6 +56,23 @@ def test_a_layer_is_a_function_of_its_wheels(tmp_path: Path) -> None:
         assert pack_wheels(output, [wheel], "3.11", advance=lambda amount: None)[0] == first
     finally:
         os.umask(before)
+
+
+def test_what_a_layer_holds_is_derived_from_it(tmp_path: Path) -> None:
+    """What the maker noted and what is found in a layer made elsewhere are equal: files, losers, ELF objects."""
+    elf = b"\x7fELF" + bytes(100)
+    files = {"a/x.py": "1", "a/lib.so": elf, "a/" + "long/" * 40 + "deep.so": elf, "shared.so": elf + b"a"}
+    wheels = [make_wheel(tmp_path, "a", files=files)]
+    wheels.append(make_wheel(tmp_path, "b", files={"shared.so": elf + b"b", "b.txt": "no object"}))
+    named = [WheelFile(name=path.name, path=path) for path in wheels]
+    with (tmp_path / "layer.tar").open("wb", buffering=0) as stream:
+        for executable in ("", "usr/bin/python3.11"):
+            stream.seek(0)
+            stream.truncate()
+            _, made = pack_wheels(stream, named, "3.11", executable=executable, advance=lambda amount: None)
+            assert derived_contents(tmp_path / "layer.tar", named, "3.11") == made
+    assert len(made.objects[wheels[0].name]) == 2
+    assert len(made.replaced) == 1
 
 
 def test_an_empty_environment() -> None:

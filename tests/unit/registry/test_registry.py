@@ -7,6 +7,7 @@ import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,13 +15,14 @@ from envbuild.errors import IntegrityError, RegistryError, UsageError
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import HttpError
 from envbuild.operations.blob_locations import BlobLocations, published_path, read_published, write_published
+from envbuild.registry.artifacts import attachments
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.credentials import Credentials, certificates
 from envbuild.registry.errors import answer_error, refused
 from envbuild.registry.image import unpacked
 from envbuild.registry.reference import Reference, api_host, is_loopback, parse_reference
-from envbuild.registry.repository import OCI_MANIFEST, Manifest, Repository, descriptors
-from envbuild.registry.transport import Transport
+from envbuild.registry.repository import OCI_INDEX, OCI_MANIFEST, Manifest, Repository, descriptors
+from envbuild.registry.transport import Answer, Transport
 from envbuild.store.objects import Store
 from tests.support.image_records import image_record
 from tests.support.locks import small_lock
@@ -270,3 +272,45 @@ def test_where_blobs_were_seen(tmp_path: Path) -> None:
     assert BlobLocations(store, "other.example.invalid", "team/two").others(DIGEST) == ()
     next((tmp_path / "derived" / "registries").iterdir()).write_text("{")
     assert BlobLocations(store, HOST, "team/two").others(DIGEST) == ()
+
+
+class Answers:
+    """A registry whose every answer is the same, with a further page."""
+
+    def __init__(self, document: object) -> None:
+        self.document = document
+        self.asked = 0
+
+    def call(self, method: str, path: str, **more: object) -> Answer:
+        self.asked += 1
+        headers = {"content-type": OCI_INDEX, "link": '</v2/a/tags/list?last=x>; rel="next"'}
+        return Answer(status=200, headers=headers, data=json.dumps(self.document).encode())
+
+    def address(self, path: str) -> str:
+        return path
+
+
+def _answering(document: object) -> tuple[Repository, Answers]:
+    repository = Repository(parse_reference(f"{HOST}/a"), NetworkConfig())
+    answers = Answers(document)
+    repository.transport = cast("Transport", answers)
+    return repository, answers
+
+
+def test_lists_without_end_are_left() -> None:
+    """Pages that always name a next one, with nothing in them or with thousands of tags each."""
+    repository, answers = _answering({"tags": []})
+    assert repository.tags() == ()
+    assert answers.asked == 1
+    repository, answers = _answering({"tags": ["x"] * 50_000})
+    assert len(repository.tags()) == 100_000
+    assert answers.asked == 2
+
+
+def test_not_everything_that_a_registry_lists_is_asked_for() -> None:
+    """Each referrer may cost a request: thousands of them are refused, with their number."""
+    entry = {"digest": f"sha256:{DIGEST}", "size": 1, "mediaType": OCI_MANIFEST}
+    repository, answers = _answering({"manifests": [entry] * 1001})
+    with pytest.raises(IntegrityError, match=r"lists 1,001 things that refer to sha256:abab.*at most 1,000$"):
+        attachments(repository, DIGEST)
+    assert answers.asked == 1

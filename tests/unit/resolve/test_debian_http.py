@@ -27,4 +27,4 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
     """A folder where a file should be is an error that reports it."""
     with pytest.raises(IntegrityError) as caught:
         get(f"file://{tmp_path}", limit=4)
-    assert caught.value.message == f"file://{tmp_path}: expected a readable file, found: Is a directory"
+    assert caught.value.message == f"file://{tmp_path}: expected a readable file, found: not a regular file"

@@ -307,3 +307,13 @@ def test_a_damaged_wheel_is_named(case: tuple[Lock, Store]) -> None:
         read_evidence(lock, store)
     assert str(caught.value) == "tool-1.0-py3-none-any.whl: not a readable wheel: File is not a zip file"
     assert caught.value.hint == "bring it in again: envbuild fetch"
+
+
+def test_metadata_without_end_is_refused(tmp_path: Path) -> None:
+    """A wheel's METADATA may unpack to any size: no more than a limit is read."""
+    data = wheel_bytes("bomb", metadata={"Description": "a" * (17 << 20)})
+    assert len(data) < 1 << 20
+    store = Store(tmp_path / "store")
+    store.add_bytes(data)
+    with pytest.raises(IntegrityError, match=r"its METADATA has more than 16777216 bytes$"):
+        read_evidence(small_lock({"bomb-1.0-py3-none-any.whl": data}), store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from envbuild.net.config import NetworkConfig
 from envbuild.store.download import local_path
 from envbuild.store.fetch import FetchResult, Item, fetch, lock_items
 from envbuild.store.objects import Store
+from envbuild.store.partial import Part, copy_into
 from tests.support.locks import small_lock
 
 OFFLINE = NetworkConfig(offline=True)
@@ -92,3 +94,19 @@ def test_only_addresses_of_this_machine_are_paths() -> None:
     assert local_path("file:///a%20b/c") == Path("/a b/c")
     assert local_path("https://h.example.invalid/a") is None
     assert local_path("a/b") is None
+
+
+def test_a_file_that_grows_without_end_is_left(tmp_path: Path) -> None:
+    """A shared folder's file may be longer than when it was looked at: no more than its promised size is copied."""
+
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return bytes(max(size or 0, 0))
+
+        def fileno(self) -> int:
+            return -1
+
+    with (tmp_path / "part").open("w+b", buffering=0) as stream:
+        part = Part(stream)
+        copy_into(part, Endless(), limit=3 << 20)
+        assert 3 << 20 < part.size <= 4 << 20

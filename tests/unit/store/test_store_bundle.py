@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from envbuild.core.blob import blob_of
-from envbuild.core.digest import sha256_bytes
+from envbuild.core.digest import canonical_json, sha256_bytes
 from envbuild.core.progress import Silent
 from envbuild.errors import IntegrityError
 from envbuild.lockfile.model import Lock, dumps, lock_digest
 from envbuild.store import leases
 from envbuild.store.bundle import (
+    ARTIFACT,
     LOCK,
     Artifact,
     BundleFolder,
@@ -128,3 +130,28 @@ def test_a_damaged_folder_is_refused(store: Store, lock: Lock, tmp_path: Path) -
     (folder.root / "index.json").write_bytes(b"[]")
     with pytest.raises(IntegrityError, match=r"index.json is no index of an OCI image layout$"):
         folder.tags()
+
+
+def test_a_hostile_folder_is_refused_at_once(store: Store, lock: Lock, tmp_path: Path) -> None:
+    """Pipes are not waited for, entries of other shapes are passed over, an index without end is not read."""
+    folder = BundleFolder(tmp_path / "carry")
+    artifact = artifact_of(lock, store)
+    folder.push(artifact, tag_of(lock), Silent())
+    odd: list[object] = [7, {"annotations": [1]}, {"annotations": "x", "artifactType": ARTIFACT}]
+    for index in ({"manifests": odd}, {"manifests": {"a": 1}}, {"manifests": 3}):
+        (folder.root / "index.json").write_bytes(canonical_json(index))
+        assert folder.manifest(tag_of(lock)) is None
+        assert folder.tags() == []
+    with (folder.root / "index.json").open("r+b") as stream:
+        stream.truncate(1 << 40)  # sparse: no disk has it
+    with pytest.raises(IntegrityError, match=r"index.json is no index of an OCI image layout$"):
+        folder.tags()
+    (folder.root / "index.json").unlink()
+    os.mkfifo(folder.root / "index.json")
+    with pytest.raises(IntegrityError, match=r"index.json is no index of an OCI image layout$"):
+        folder.tags()
+    digest = sha256_bytes(artifact.manifest)
+    folder.path(digest).unlink()
+    os.mkfifo(folder.path(digest))
+    with pytest.raises(IntegrityError, match=r"^.*/carry is damaged: sha256 "):
+        folder.read(digest, 1 << 20)

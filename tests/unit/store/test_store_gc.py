@@ -320,3 +320,16 @@ def test_a_store_that_cannot_be_written_is_not_collected(tmp_path: Path) -> None
     with pytest.raises(IntegrityError) as caught:
         collect(store, [])
     assert caught.value.message == f"the store {store.root} cannot be written: Not a directory"
+
+
+def test_a_pipe_in_the_place_of_a_lock_is_not_waited_for(store: Store, tmp_path: Path) -> None:
+    """A project's files may be anything by now: such a lock counts as changed."""
+    lock = small_lock()
+    path = put_lock(tmp_path / "project", lock)
+    store.add_bytes(b"x")
+    note_lock(store, path, lock, now=NOW)
+    path.unlink()
+    os.mkfifo(path)
+    (root,) = find_roots(store)
+    assert root.state == "changed"
+    note_lock(store, path, lock, now=NOW + 2 * DAY)
