@@ -217,7 +217,7 @@ def _drop_corrupt_layers(store: Store, events: Events) -> int:
     used = leases.names_used(store.root)
     held = [entry for entry in inventory(store, {}) if entry.kind == "layers" and entry.name in used]
     with events.phase("verify", sum(entry.size for entry in held)) as advance:
-        return len(check(store, held, is_sound, advance))
+        return len(check(store, held, {"layers": is_sound}, advance))
 
 
 def _drop_corrupt(lock: Lock, store: Store, events: Events) -> list[Item]:

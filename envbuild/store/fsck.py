@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -16,11 +16,13 @@ from envbuild.store.inventory import StoreEntry
 from envbuild.store.objects import Store
 
 IsSound = Callable[[Path, Advance], bool]
-"""Reads a layer's folder and reports whether it has the bytes it was made with."""
+"""Reads a derived folder and reports whether it has the bytes it was made with."""
+Checks = Mapping[str, IsSound]
+"""What reads layers and trees, by kind."""
 
 
 def check(
-    store: Store, entries: Sequence[StoreEntry], is_sound: IsSound, advance: Advance, jobs: int | None = None
+    store: Store, entries: Sequence[StoreEntry], checks: Checks, advance: Advance, jobs: int | None = None
 ) -> list[StoreEntry]:
     """Read entries and compare them with their digests; returns the damaged ones, which are removed.
 
@@ -37,7 +39,7 @@ def check(
         try:
             if "/" not in entry.name:
                 return store.inspect(entry.name, advance) != "damaged"
-            return _check_derived(store, entry, is_sound, advance)
+            return _check_derived(store, entry, checks, advance)
         except OSError as error:
             raise IntegrityError(f"cannot check {error.filename or entry.path}: {error.strerror}") from error
 
@@ -53,10 +55,10 @@ def check(
 def checkable(entry: StoreEntry) -> bool:
     """Whether an entry has anything to be compared with."""
     kind, _, _ = entry.name.rpartition("/")
-    return not kind or entry.kind in ("layers", "bytecode")
+    return not kind or entry.kind in ("layers", "trees", "bytecode")
 
 
-def _check_derived(store: Store, entry: StoreEntry, is_sound: IsSound, advance: Advance) -> bool:
+def _check_derived(store: Store, entry: StoreEntry, checks: Checks, advance: Advance) -> bool:
     """Check one derived entry; a damaged one is removed unless it has been made again meanwhile."""
     kind, _, key = entry.name.rpartition("/")
     folder = Path(entry.path)
@@ -64,8 +66,8 @@ def _check_derived(store: Store, entry: StoreEntry, is_sound: IsSound, advance: 
         before = folder.stat()
     except FileNotFoundError:
         return True
-    whole = store.derived(kind, key) is not None
-    if whole and (entry.kind != "layers" or is_sound(folder, advance)):
+    whole = entry.kind == "trees" or store.derived(kind, key) is not None
+    if whole and (entry.kind not in checks or checks[entry.kind](folder, advance)):
         return True
     lock = folder.with_name(f".{key}.lock")
     with claimed(lock):

@@ -14,7 +14,9 @@ from envbuild.core.digest import SHA256
 from envbuild.store.objects import Store
 from envbuild.store.roots import Root
 
-Kind = Literal["wheels", "os packages", "base images", "other files", "layers", "bytecode", "notes", "indexes", "parts"]
+Kind = Literal[
+    "wheels", "os packages", "base images", "other files", "layers", "trees", "bytecode", "notes", "indexes", "parts"
+]
 
 KINDS: tuple[Kind, ...] = (
     "wheels",
@@ -22,6 +24,7 @@ KINDS: tuple[Kind, ...] = (
     "base images",
     "other files",
     "layers",
+    "trees",
     "bytecode",
     "notes",
     "indexes",
@@ -34,6 +37,7 @@ NOTES = ("locations", "libraries/wheel-libraries")
 
 _DERIVED: Mapping[str, Kind] = {
     "layers": "layers",
+    "trees": "trees",
     "bytecode": "bytecode",
     "compiled": "bytecode",
     "interpreters": "bytecode",

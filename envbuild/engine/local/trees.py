@@ -1,6 +1,7 @@
 """Layers unpacked into folders: each once for all images that have it, checked while it is written.
 
     <folder>/<diff ID>/tree/      the layer's files
+    <folder>/<diff ID>/headers    what its tar has besides their content, compressed: with both, the same tar comes back
     <folder>/<diff ID>/tree.json  what is known of it, written last: without it there is no tree
 
 Only what envbuild's own writer makes is read (``envbuild/image/tar/layer.py``): ustar, and PAX headers where ustar is
@@ -22,21 +23,23 @@ import mmap
 import os
 import shutil
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import claimed
 from envbuild.errors import BuildError
 
-_TREE, _NOTE = "tree", "tree.json"
+_TREE, _NOTE, _HEADERS = "tree", "tree.json", "headers"
 _BLOCK = 512
 _PIECE = 1 << 24
 _XATTR = "SCHILY.xattr."
 _WRITABLE = 0o002
-_LINK, _SYMLINK, _FIFO, _FOLDER, _PAX = b"1", b"2", b"6", b"5", b"x"
+_FILE, _LINK, _SYMLINK, _FIFO, _FOLDER, _PAX = b"0", b"1", b"2", b"6", b"5", b"x"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,7 +116,10 @@ class Trees:
 
     def _fill(self, folder: Path, diff_id: str, tar: Path, advance: Callable[[int], None]) -> None:
         try:
-            writable = unpack(tar, diff_id, folder / _TREE, advance)
+            with (folder / _HEADERS).open("wb") as headers:
+                writable = unpack(tar, diff_id, folder / _TREE, headers, advance)
+        except ValueError as error:  # a number that is none, a name with a zero byte
+            raise BuildError(f"the layer {diff_id[:12]}… has a header that is damaged: {error}") from error
         except OSError as error:
             raise BuildError(
                 f"cannot unpack the layer {diff_id[:12]}… into {self._folder}: {error.strerror}",
@@ -122,10 +128,50 @@ class Trees:
         (folder / _NOTE).write_text(json.dumps({"boot": self._boot, "writable": writable}))
 
 
-def unpack(tar: Path, diff_id: str, folder: Path, advance: Callable[[int], None]) -> list[str]:
+def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None) -> bool:
+    """Read a tree's folder, which its diff ID names, and report whether it still gives that layer's tar.
+
+    Args:
+        advance: receives the number of bytes read.
+    """
+    digest = hashlib.sha256()
+    try:
+        for chunk in tar_of(folder):
+            digest.update(chunk)
+            advance(len(chunk))
+    except (OSError, zlib.error, BuildError):
+        return False
+    return digest.hexdigest() == folder.name
+
+
+def tar_of(folder: Path) -> Iterator[bytes]:
+    """Yield the tar of a tree, byte for byte the one that it was unpacked from.
+
+    Raises:
+        OSError, zlib.error, BuildError: a file is missing, or the headers are damaged.
+    """
+    headers = zlib.decompress((folder / _HEADERS).read_bytes())
+    written = 0
+    for entry in _entries(memoryview(headers), contents=False):
+        yield headers[written : entry.begin]
+        written = entry.begin
+        if entry.kind == _FILE and entry.size:
+            left = entry.size
+            with open(folder / _TREE / entry.path, "rb", buffering=0) as stream:
+                while left and (chunk := stream.read(min(left, _PIECE))):
+                    left -= len(chunk)
+                    yield chunk
+            yield bytes(left + -entry.size % _BLOCK)
+    yield headers[written:]
+
+
+def unpack(tar: Path, diff_id: str, folder: Path, headers: BinaryIO, advance: Callable[[int], None]) -> list[str]:
     """Unpack a layer into a new folder while its bytes are hashed; returns the folders everybody may write to.
 
     As root files get their owners; everybody else owns all of it.
+
+    Args:
+        headers: receives what the tar has besides the content of files, compressed.
 
     Raises:
         BuildError: the tar's SHA-256 is another, or it holds what no layer has.
@@ -139,7 +185,7 @@ def unpack(tar: Path, diff_id: str, folder: Path, advance: Callable[[int], None]
             hashing = _Hashing(data)
             hashing.start()
             try:
-                writable = _Unpacking(memoryview(data), str(folder), advance).run()
+                writable = _Unpacking(memoryview(data), str(folder), headers, advance).run()
             finally:
                 found = hashing.result()
     if found != diff_id:
@@ -194,8 +240,9 @@ class _Hashing(threading.Thread):
 class _Unpacking:
     """The entries of one tar on their way into a folder."""
 
-    def __init__(self, data: memoryview, folder: str, advance: Callable[[int], None]) -> None:
-        self._data, self._folder, self._advance = data, folder, advance
+    def __init__(self, data: memoryview, folder: str, headers: BinaryIO, advance: Callable[[int], None]) -> None:
+        self._data, self._folder, self._headers, self._advance = data, folder, headers, advance
+        self._compressor = zlib.compressobj(1)
         self._owners = os.geteuid() == 0
         self._folders = {""}
         self._late: list[tuple[str, int, int]] = []
@@ -205,18 +252,27 @@ class _Unpacking:
         """Make everything; returns the folders everybody may write to."""
         told = 0
         try:
+            place = 0
             for entry in _entries(self._data):
+                self._note(place, entry.begin)
+                place = entry.end
                 if entry.path:
                     self._make(entry)
                 if entry.end - told > _PIECE:
                     self._advance(entry.end - told)
                     told = entry.end
+            self._note(place, len(self._data))
+            self._headers.write(self._compressor.flush())
         finally:
             self._data.release()
         for path, mode, mtime in reversed(self._late):
             os.chmod(path, mode)
             os.utime(path, (mtime, mtime))
         return self._writable
+
+    def _note(self, begin: int, end: int) -> None:
+        with self._data[begin:end] as piece:
+            self._headers.write(self._compressor.compress(piece))
 
     def _make(self, entry: _Entry) -> None:
         above, _, name = entry.path.rpartition("/")
@@ -292,8 +348,12 @@ class _Entry:
     attributes: tuple[tuple[str, bytes], ...] = ()
 
 
-def _entries(data: memoryview) -> Iterator[_Entry]:
-    """Yield the entries of a tar; raises ``BuildError`` if it is none."""
+def _entries(data: memoryview, *, contents: bool = True) -> Iterator[_Entry]:
+    """Yield the entries of a tar; raises ``BuildError`` if it is none.
+
+    Args:
+        contents: False for headers alone, where the content of files is left out.
+    """
     place, pax = 0, {}
     whole = len(data)
     while True:
@@ -311,7 +371,7 @@ def _entries(data: memoryview) -> Iterator[_Entry]:
             pax = dict(_records(bytes(data[begin : begin + size])))
             continue
         size = int(pax.get(b"size", size))
-        place = begin + -(-size // _BLOCK) * _BLOCK
+        place = begin + (-(-size // _BLOCK) * _BLOCK if contents else 0)
         if place > whole:
             raise BuildError("a layer ends in the middle of a file")
         if kind not in b"01256" or len(kind) != 1:

@@ -298,11 +298,11 @@ def test_damage_is_found_and_removed(store: Store) -> None:
         path.unlink()
         path.write_bytes(data)
     read: list[int] = []
-    damaged = check(store, held, is_sound, read.append, jobs=3)
+    damaged = check(store, held, {"layers": is_sound}, read.append, jobs=3)
     assert {entry.name for entry in damaged} == {bad, f"layers/{altered}", f"layers/{cut}"}
     assert sum(read) == 4000 * 2 + 3000 * 2
     assert {entry.name for entry in entries(store)} == {good, f"layers/{sound}"}
-    assert check(store, held, is_sound, read.append) == []
+    assert check(store, held, {"layers": is_sound}, read.append) == []
 
 
 def test_kinds_are_told_by_content(store: Store, tmp_path: Path) -> None:

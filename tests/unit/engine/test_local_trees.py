@@ -1,0 +1,165 @@
+"""Layers as folders: what comes out, what comes back, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envbuild.core.digest import sha256_file
+from envbuild.engine.local import trees
+from envbuild.engine.local.trees import Trees
+from envbuild.errors import BuildError
+from envbuild.image.tar.layer import Entry, LayerWriter
+
+BOOT = "5f0b1c3e-0000-0000-0000-000000000000"
+LONG = "a" * 120
+
+
+def quiet(amount: int) -> None:
+    """Take no notice of progress."""
+
+
+def write_layer(path: Path) -> str:
+    """Write a layer with everything that one can have; returns its digest."""
+    entries: list[tuple[Entry, bytes]] = [
+        (Entry(path="bin", kind="dir", mode=0o755), b""),
+        (Entry(path="bin/tool", kind="file", mode=0o4755, size=5), b"hello"),
+        (Entry(path="bin/tool2", kind="hardlink", mode=0o4755, target="bin/tool"), b""),
+        (Entry(path="etc", kind="dir", mode=0o750), b""),
+        (Entry(path="etc/link", kind="symlink", mode=0o777, target="/nowhere/../x"), b""),
+        (Entry(path="etc/pipe", kind="fifo", mode=0o600), b""),
+        (Entry(path=f"etc/{LONG}", kind="dir", mode=0o755), b""),
+        (Entry(path=f"etc/{LONG}/ä", kind="file", mode=0o640, size=513), b"x" * 513),
+        (Entry(path="tmp", kind="dir", mode=0o1777), b""),
+    ]
+    with path.open("wb", buffering=0) as stream, LayerWriter(stream) as writer:
+        for entry, data in sorted(entries, key=lambda each: each[0].path.encode()):
+            writer.add(entry, data) if entry.kind == "file" else writer.add(entry)
+    return sha256_file(path)
+
+
+@pytest.fixture(name="made")
+def _made(tmp_path: Path) -> tuple[Trees, str, Path]:
+    tar = tmp_path / "layer.tar"
+    digest = write_layer(tar)
+    return Trees(tmp_path / "trees", lambda diff_id: None, BOOT), digest, tar
+
+
+def test_a_layer_becomes_a_folder_and_comes_back(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
+    """Kinds, modes, links and long names; folders that everybody may write to are noted; the tar is the same."""
+    store, digest, tar = made
+    tree = store.make(digest, tar, quiet)
+    assert (tree.path / "bin/tool").read_bytes() == b"hello"
+    assert (tree.path / "bin/tool").stat().st_mode & 0o7777 == 0o4755
+    assert (tree.path / "bin/tool").samefile(tree.path / "bin/tool2")
+    assert os.readlink(tree.path / "etc/link") == "/nowhere/../x"  # noqa: PTH115
+    assert (tree.path / "etc/pipe").is_fifo()
+    assert (tree.path / f"etc/{LONG}/ä").stat().st_size == 513
+    assert tree.writable == ("/tmp",)
+    with tarfile.open(tar) as archive:
+        assert (tree.path / "bin/tool").stat().st_mtime == archive.getmember("bin/tool").mtime
+    folder = tmp_path / "trees" / digest
+    assert b"".join(trees.tar_of(folder)) == tar.read_bytes()
+    assert trees.is_sound(folder)
+    assert store.find(digest) == tree
+    assert store.make(digest, Path("/nothing"), quiet) == tree
+
+
+@pytest.mark.parametrize("harm", ["bin/tool", "headers", "etc"])
+def test_damage_is_found(made: tuple[Trees, str, Path], tmp_path: Path, harm: str) -> None:
+    """An altered file, damaged headers, a missing folder."""
+    store, digest, tar = made
+    store.make(digest, tar, quiet)
+    folder = tmp_path / "trees" / digest
+    if harm == "headers":
+        (folder / "headers").write_bytes(b"x" + (folder / "headers").read_bytes())
+    elif harm == "etc":
+        trees.remove(folder / "tree/etc")
+    else:
+        (folder / "tree" / harm).write_bytes(b"HELLO")
+    assert not trees.is_sound(folder)
+
+
+def test_another_run_of_the_machine_unpacks_again(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
+    """A power cut may have damaged what was not synced."""
+    store, digest, tar = made
+    store.make(digest, tar, quiet)
+    later = Trees(tmp_path / "trees", lambda diff_id: None, "another")
+    assert later.find(digest) is None
+    (tmp_path / "trees" / digest / "tree/bin/tool").write_bytes(b"damaged")
+    assert (later.make(digest, tar, quiet).path / "bin/tool").read_bytes() == b"hello"
+
+
+def test_another_tar_is_refused(made: tuple[Trees, str, Path], tmp_path: Path) -> None:
+    """Its digest decides, and nothing is left."""
+    store, _, tar = made
+    with pytest.raises(BuildError, match="is not as it was made"):
+        store.make("0" * 64, tar, quiet)
+    assert list((tmp_path / "trees").iterdir()) == []
+
+
+def _archive(path: Path, add: Callable[[tarfile.TarFile], None]) -> str:
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
+        add(archive)
+    return sha256_file(path)
+
+
+def _folder_then(archive: tarfile.TarFile, *names: str, target: str = "", kind: bytes = tarfile.REGTYPE) -> None:
+    for name in names:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, target
+        archive.addfile(member)
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        pytest.param(lambda archive: _folder_then(archive, "../out"), id="above"),
+        pytest.param(lambda archive: _folder_then(archive, "a/../../out"), id="above in between"),
+        pytest.param(lambda archive: _folder_then(archive, "no/out"), id="no folder"),
+        pytest.param(lambda archive: _folder_then(archive, "dev", kind=tarfile.CHRTYPE), id="device"),
+        pytest.param(
+            lambda archive: _folder_then(archive, "l", target="../../x", kind=tarfile.LNKTYPE), id="hard link"
+        ),
+        pytest.param(
+            lambda archive: (
+                _folder_then(archive, "l", target="/tmp", kind=tarfile.SYMTYPE),
+                _folder_then(archive, "l/out"),
+            ),
+            id="through a link",
+        ),
+    ],
+)
+def test_what_no_layer_holds_is_refused(add: Callable[[tarfile.TarFile], None], tmp_path: Path) -> None:
+    """Nothing is written outside the folder, whatever the tar names."""
+    digest = _archive(tmp_path / "layer.tar", add)
+    store = Trees(tmp_path / "trees", lambda diff_id: None, BOOT)
+    with pytest.raises(BuildError):
+        store.make(digest, tmp_path / "layer.tar", quiet)
+    assert {path.name for path in tmp_path.iterdir()} == {"layer.tar", "trees"}
+    assert list((tmp_path / "trees").iterdir()) == []
+
+
+@settings(max_examples=200)
+@given(data=st.data())
+def test_an_altered_tar_is_refused_or_unpacked(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Whatever byte changes: an error of envbuild's own, and nothing is left."""
+    folder = tmp_path_factory.mktemp("altered")
+    tar = folder / "layer.tar"
+    write_layer(tar)
+    content = bytearray(tar.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    tar.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    digest = sha256_file(tar)
+    store = Trees(folder / "trees", lambda diff_id: None, BOOT)
+    try:
+        store.make(digest, tar, quiet)
+    except BuildError:
+        assert list((folder / "trees").iterdir()) == []
