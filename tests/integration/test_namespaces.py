@@ -28,7 +28,7 @@ from envbuild.errors import BuildError, EngineError
 from envbuild.image.os.normalise import normalise
 from envbuild.image.tar.layer import Layer
 from tests.support.cli import ROOT, Project
-from tests.support.rootfs import write_rootfs
+from tests.support.rootfs import PROGRAMS, write_rootfs
 
 NOBODY = "65534"
 AS_NOBODY = ("setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups")
@@ -65,7 +65,7 @@ def _base() -> Iterator[Path]:
 
 
 def _write_base(path: Path) -> None:
-    write_rootfs(path)
+    write_rootfs(path, (*PROGRAMS, "chown", "chmod", "ln", "cp", "rm", "mv", "mkdir", "setpriv"))
     with tarfile.open(path, "a") as tar:
         for name, fields in {
             "etc/shadow": {"gid": 42, "mode": 0o640, "size": 3},
@@ -132,20 +132,41 @@ def test_a_user_with_lent_identities_makes_the_same(base: Path, tmp_path: Path) 
     assert list(base.with_name("lent-steps").iterdir()) == []
 
 
-def test_a_user_without_any(base: Path) -> None:
-    """One identity is enough for bytecode; an OS layer is refused with the ways out."""
+GIVEN = """\
+set -e; cd /workspace
+touch a b c d; chown 33:42 a; chown 5 b; chown :7 b; ln -s /workspace/c soft; chown -h 9:9 soft; chown 10:11 soft
+chmod 4755 d; chown 0:3 d; mkdir -p e/f; chown -R 12:13 e; (cd e/f; chown 14 .; touch g; chown 15 ./g)
+touch gone; chown 16 gone; rm gone; touch new1 new2 new3; chown 17 new2; chown 0:0 new2
+chown 0:0 /etc/shadow; ln a hard; mv b moved; chown 0:0 /workspace
+chown 20 /etc/pipe; touch last; chown 21 nowhere 2>/dev/null && exit 3; chown 60000:65533 last
+"""
+"""Owners given in every way there is, taken back, and to files that are removed again."""
+
+
+def test_a_user_without_any_makes_the_same(base: Path, tmp_path: Path) -> None:
+    """What cannot be given is noted: the OS layer is root's, to the last bit; bytecode needs nothing."""
     scratch = base.with_name("plain-steps")
     done = as_nobody(scratch, a_step(base, "echo hello > /workspace/out", "/workspace"))
     assert done.returncode == 0, done.stderr.decode()
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
         assert tar.getnames() == ["workspace", "workspace/out"]
-    done = as_nobody(scratch, a_step(base, "true"))
+    for script in (SCRIPT, GIVEN):
+        done = as_nobody(scratch, a_step(base, script))
+        assert done.returncode == 0, done.stderr.decode()
+        found = normalise(io.BytesIO(done.stdout), tmp_path / "layer.tar")
+        assert found == layer_of(NamespaceSteps(tmp_path / "steps"), a_step(base, script), tmp_path)
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_script_that_becomes_another_user(base: Path) -> None:
+    """Its files would be root's: refused, also where the script goes on, and with the ways out."""
+    scratch = base.with_name("other-steps")
+    done = as_nobody(scratch, a_step(base, "setpriv --reuid 33 --clear-groups true; true"))
     assert done.stderr.decode().splitlines() == [
-        "no container engine answers, and this user alone cannot make an OS layer: its files have several owners, and "
-        "/etc/subuid lends this user none (or newuidmap is missing)",
+        "a package's script becomes another user (setresuid 33), and this user has one identity only: "
+        "/etc/subuid lends none, or newuidmap is missing",
         "lend some: sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $USER (and install uidmap); "
-        "or "
-        "start Docker or podman; or bring in a store that holds the layers: envbuild store pull",
+        "or start Docker or podman; or bring in a store that holds the layers: envbuild store pull",
     ]
     assert list(scratch.iterdir()) == []
 

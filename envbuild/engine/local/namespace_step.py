@@ -23,6 +23,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import importlib.util
 import json
 import os
 import shutil
@@ -116,16 +117,17 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) 
     _mount("root", "root", None, _BIND)
     _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
     os.chdir("root")
-    command = _Command(request["command"], request["environment"], bytes.fromhex(request["filter"]))
+    owners = _recorder() if request["record"] else None
+    command = _Command(request["command"], request["environment"], bytes.fromhex(request["filter"]), owners)
     _enter()
     for tar in tars:
-        _unpack(tar, strict=request["owners"])
+        _unpack(tar, strict=request["owners"], owners=owners)
     code, output = command.run()
     missing = not os.path.lexists(request["result"])
-    _send(code=code, output=output, missing=missing)
+    _send(code=code, output=output, missing=missing, others=owners.others if owners else [])
     if code == 0 and not missing:
         with open(1, "wb", buffering=1 << 20, closefd=False) as stream:
-            _pack(request["result"], stream)
+            _pack(request["result"], stream, owners)
         os.close(1)
     for folder in (b"/proc", b"/dev"):
         _LIBC.umount2(folder, _DETACH)
@@ -167,8 +169,24 @@ def _enter() -> None:
     os.chdir("/")
 
 
-def _unpack(stream: Any, *, strict: bool) -> None:
-    """Unpack a tar over ``/``; unless ``strict``, owners that are not mapped do not matter."""
+def _recorder() -> Any:
+    """Load the module next to this script, and return what notes owners that cannot be given."""
+    where = f"{os.path.dirname(__file__)}/owners.py"
+    spec = importlib.util.spec_from_file_location("owners", where)
+    assert spec is not None  # noqa: S101 - it is a file
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["owners"] = module
+    spec.loader.exec_module(module)
+    return module.Owners()
+
+
+def _unpack(stream: Any, *, strict: bool, owners: Any) -> None:
+    """Unpack a tar over ``/``; unless ``strict``, owners that are not mapped do not matter.
+
+    Args:
+        owners: notes owners instead; None to give them.
+    """
     late = []
     with tarfile.open(fileobj=stream, mode="r:") as tar:
         for member in tar:
@@ -186,7 +204,10 @@ def _unpack(stream: Any, *, strict: bool) -> None:
             if member.islnk():
                 continue
             try:
-                os.chown(path, member.uid, member.gid, follow_symlinks=False)
+                if owners is None:
+                    os.chown(path, member.uid, member.gid, follow_symlinks=False)
+                else:
+                    owners.give(path, member.uid, member.gid)
             except OSError as error:
                 if strict or error.errno != errno.EINVAL:
                     raise _RefusedError(f"give {path} to {member.uid}:{member.gid}", error.errno) from None
@@ -227,18 +248,22 @@ class _Command:
     It exists before the root changes: the kernel gives a user namespace a new ``/proc`` only where an old one is seen.
     """
 
-    def __init__(self, command: list[str], environment: dict[str, str], calls: bytes) -> None:
+    def __init__(self, command: list[str], environment: dict[str, str], calls: bytes, owners: Any = None) -> None:
+        self._owners = owners
         self._output, writer = os.pipe()
         self._fault, fault = os.pipe()
         waiting, self._go = os.pipe()
+        self._noted, noted = os.pipe()
         self._process = os.fork()
         if self._process == 0:
             try:
                 os.close(self._go)
                 _mount_proc("proc")
                 os.write(fault, b"\n")
-                if os.read(waiting, 1):
-                    _become(writer, calls)
+                if (word := os.read(waiting, 1 << 20)) and owners is not None:
+                    _supervised(word, waiting, writer, noted, owners)
+                if word:
+                    _become(writer, calls, owners)
                     os.execve(command[0], command, environment)  # noqa: S606 - the step's command
             except _RefusedError as refused:
                 os.write(fault, json.dumps(refused.args).encode() + b"\n")
@@ -246,23 +271,57 @@ class _Command:
                 os.write(fault, json.dumps([f"start {command[0]}", error.errno or 0]).encode() + b"\n")
             finally:
                 os._exit(127)
-        for descriptor in (writer, fault, waiting):
+        for descriptor in (writer, fault, waiting, noted):
             os.close(descriptor)
         self._check(os.read(self._fault, 1 << 12))
 
     def run(self) -> tuple[int, str]:
         """Run it to its end; returns its exit code and the end of what it printed."""
-        os.write(self._go, b"\n")
+        text = b"" if self._owners is None else self._owners.dump().encode()
+        with open(self._go, "wb") as go:
+            go.write(text + b"\n")
         tail = b""
         while chunk := os.read(self._output, 1 << 16):
             tail = (tail + chunk)[-_TAIL:]
         code = os.waitstatus_to_exitcode(os.waitpid(self._process, 0)[1])
         self._check(os.read(self._fault, 1 << 12))
+        if self._owners is not None:
+            with open(self._noted, "rb") as noted:
+                found = json.loads(noted.read() or b"[[], []]")
+            self._owners.load(json.dumps(found[0]))
+            self._owners.others += found[1]
         return (code if code >= 0 else 128 - code), tail.decode(errors="replace")
 
     def _check(self, message: bytes) -> None:
         if message.strip():
             raise _RefusedError(*json.loads(message))
+
+
+def _supervised(word: bytes, waiting: int, writer: int, noted: int, owners: Any) -> None:
+    """Leave the command to a child, and answer for it; returns in the child alone.
+
+    Args:
+        word: beginning of what the unpacking process has noted; ``waiting`` has the rest.
+        noted: takes what is noted at the end.
+    """
+    while not word.endswith(b"\n"):
+        word += os.read(waiting, 1 << 20)
+    owners.load(word.decode())
+    door, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        door.close()
+        owners.door = theirs
+        return
+    theirs.close()
+    os.close(writer)
+    status = sys.modules["owners"].supervise(child, door, owners)
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # as the end of process 1 does
+    with open(noted, "wb") as stream:
+        stream.write(json.dumps([json.loads(owners.dump()), owners.others]).encode())
+    code = os.waitstatus_to_exitcode(status)
+    os._exit(code if code >= 0 else 128 - code)
 
 
 def _mount_proc(place: str) -> None:
@@ -279,7 +338,7 @@ def _mount_proc(place: str) -> None:
             _mount("/dev/null", path, None, _BIND)
 
 
-def _become(writer: int, calls: bytes) -> None:
+def _become(writer: int, calls: bytes, owners: Any) -> None:
     """Turn the child into what the command may be; ``calls`` is the filter of its system calls."""
     _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     os.setsid()
@@ -298,13 +357,19 @@ def _become(writer: int, calls: bytes) -> None:
     for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and a program would inherit that
         signal.signal(signal_number, signal.SIG_DFL)
     os.chdir("/")
+    if owners is not None:
+        listener = sys.modules["owners"].install(calls)
+        socket.send_fds(owners.door, [b"x"], [listener])
+        os.close(listener)
+        owners.door.close()
+        return
     code = ctypes.create_string_buffer(calls, len(calls))
     filtered = struct.pack("@HP", len(calls) // 8, ctypes.addressof(code))
     _call("filter system calls", _LIBC.prctl, _SECCOMP, _FILTER, filtered, 0, 0)
 
 
-def _pack(result: str, stream: Any) -> None:
-    """Write the result's tree as a tar, as the engine protocol has it."""
+def _pack(result: str, stream: Any, owners: Any) -> None:
+    """Write the result's tree as a tar, as the engine protocol has it; ``owners`` has those that were noted."""
     links: dict[tuple[int, int], str] = {}
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar:
         for path, name in _walk(result):
@@ -321,6 +386,8 @@ def _pack(result: str, stream: Any) -> None:
                 value = os.getxattr(path, _CAPABILITY, follow_symlinks=False)
                 attributes[_XATTR + _CAPABILITY] = value.decode("utf-8", "surrogateescape")
             member.pax_headers = attributes
+            if owners is not None:
+                member.uid, member.gid = owners.of(status)
             member.uname = member.gname = ""
             if member.isreg():
                 with open(path, "rb", buffering=0) as content:

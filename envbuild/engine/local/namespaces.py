@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
@@ -28,7 +28,7 @@ from typing import Any, BinaryIO, cast
 
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
-from envbuild.engine.local import syscall_filter
+from envbuild.engine.local import owners, syscall_filter
 from envbuild.engine.protocol import Step
 from envbuild.errors import BuildError, EngineError
 
@@ -71,11 +71,13 @@ class NamespaceSteps:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
+            record = step.result == "/" and not makes_owners()
             request = {
                 "tars": [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None],
                 "folder": name,
                 "command": step.command,
-                "filter": syscall_filter.program(os.uname().machine).hex(),
+                "filter": syscall_filter.program(os.uname().machine, noticed=_noticed(record)).hex(),
+                "record": record,
                 "environment": {**_ENVIRONMENT, **step.environment},
                 "user": _user_namespace(),
                 "result": step.result,
@@ -154,11 +156,17 @@ def _judge(step: Step, process: subprocess.Popen[bytes], root: Path) -> None:
             if os.geteuid() == 0:
                 _shift(process.pid, (root.parent, root))
             else:
-                _map(process.pid, owners=step.result == "/")
+                _map(process.pid)
             process.stdin.write(b"\n")
             process.stdin.flush()
         elif "failed" in answer:
             raise _refused(answer)
+        elif answer.get("others"):
+            raise EngineError(
+                f"a package's script becomes another user ({', '.join(dict.fromkeys(answer['others']))}), "
+                "and this user has one identity only: /etc/subuid lends none, or newuidmap is missing",
+                _LEND,
+            )
         elif answer["code"] != 0:
             raise _failed(step, int(answer["code"]), str(answer["output"]))
         elif answer["missing"]:
@@ -250,13 +258,13 @@ def makes_owners() -> bool:
     return bool(lent and shutil.which("newuidmap") and shutil.which("newgidmap"))
 
 
-def _map(process: int, *, owners: bool) -> None:
-    """Map the identities of a process's new user namespace: this user to root, and lent ranges to all others.
+def _noticed(record: bool) -> Collection[int]:
+    """Return the numbers of the calls that ``owners.py`` answers, if it is needed."""
+    return owners.CALLS[os.uname().machine].values() if record else ()
 
-    Args:
-        process: its number.
-        owners: one identity alone will not do.
-    """
+
+def _map(process: int) -> None:
+    """Map the identities of a process's new user namespace: this user to root, and lent ranges to all others."""
     uids, gids = _lent(Path("/etc/subuid"), os.getuid()), _lent(Path("/etc/subgid"), os.getuid())
     if uids and gids and shutil.which("newuidmap") and shutil.which("newgidmap"):
         for tool, own, lent in (("newuidmap", os.getuid(), uids), ("newgidmap", os.getgid(), gids)):
@@ -266,12 +274,6 @@ def _map(process: int, *, owners: bool) -> None:
             if done.returncode != 0:
                 raise EngineError(f"{tool} refused to lend identities: {done.stderr.strip()}", _LEND)
         return
-    if owners:
-        raise EngineError(
-            "no container engine answers, and this user alone cannot make an OS layer: its files have several owners, "
-            "and /etc/subuid lends this user none (or newuidmap is missing)",
-            _LEND,
-        )
     folder = Path("/proc") / str(process)
     (folder / "setgroups").write_text("deny")
     (folder / "uid_map").write_text(f"0 {os.getuid()} 1")
@@ -306,7 +308,7 @@ def _remove(folder: Path) -> None:
             assert process.stderr is not None  # noqa: S101 - a pipe
             assert process.stdin is not None  # noqa: S101 - a pipe
             process.stderr.readline()
-            _map(process.pid, owners=False)
+            _map(process.pid)
             process.stdin.write(b"\n")
 
 

@@ -44,14 +44,15 @@ _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16
-_ALLOW, _ERROR = 0x7FFF0000, 0x00050000
+_ALLOW, _ERROR, _NOTICE = 0x7FFF0000, 0x00050000, 0x7FC00000
 
 
-def program(machine: str, allowed: Collection[str] = ()) -> bytes:
+def program(machine: str, allowed: Collection[str] = (), noticed: Collection[int] = ()) -> bytes:
     """Return the instructions of the filter; raises ``KeyError`` for a machine that it does not know.
 
     Args:
         allowed: names of calls in ``DENIED`` that are not denied.
+        noticed: numbers of calls that are handed to another process (``owners.py``).
     """
     denied = sorted(number for name, number in DENIED[machine].items() if name not in allowed)
     refuse, unknown = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
@@ -67,6 +68,8 @@ def program(machine: str, allowed: Collection[str] = ()) -> bytes:
     ]
     for number in denied:
         code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refuse)]
+    for number in sorted(noticed):
+        code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _NOTICE)]
     code += [
         (_EQUAL, 0, 3, _CLONE[machine]),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
