@@ -24,7 +24,7 @@ venv: ## the virtual environment with pinned tools
 engine: ## a container engine that answers (installs and starts Docker if there is none)
 	@scripts/ensure-engine.sh
 
-demo: venv engine ## lock, build, run twice, compare: the main job on real data
+demo: venv ## lock, build, run twice, compare: the main job on real data
 	@PATH="$(abspath $(BIN)):$$PATH" scripts/demo.sh
 
 test: lint unit integration ## everything CI runs
@@ -47,7 +47,8 @@ cosign: ## cosign, which images are signed with (unpacks Debian's into the cache
 	@scripts/ensure-cosign.sh >/dev/null
 
 integration: venv engine compiler imagetools cosign ## tests with the real engine, the real indexes and mirrors
-	$(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
+	ENVBUILD_ENGINE=docker $(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
+	ENVBUILD_ENGINE=local $(BIN)/python -m pytest tests/integration -m both_engines -n 2 --dist loadfile -q
 
 lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the workflows
 	$(BIN)/ruff check .

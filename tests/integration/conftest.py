@@ -16,7 +16,7 @@ from tests.support.cli import Project
 from tests.support.images import forget_images
 from tests.support.wheels import make_wheel
 
-os.environ.setdefault("ENVBUILD_ENGINE", "docker")  # the files of ``make local`` run a second time with "local"
+os.environ.setdefault("ENVBUILD_ENGINE", "docker")  # ``make integration`` runs some files a second time with "local"
 
 _NAME = "clitest"
 _SPEC = f"""\

@@ -19,7 +19,7 @@ import pytest
 
 from tests.support.cli import Done, Project, finish
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 DEADLINE = 300.0
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from envbuild.operations.self_test import CHANNELS
+from envbuild.store.objects import Store
 from tests.support.cli import Done, Project, finish
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 EQUAL = """\
 import random, sys
@@ -316,8 +317,8 @@ def test_what_switches_cost(project: Project) -> None:
 def test_a_run_goes_without_a_variable(project: Project) -> None:
     """What is left out is gone from the program's environment, and the guard still compares everything else."""
     project.write("t.py", "import os\nopen('o', 'w').write(str(os.environ.get('OMP_NUM_THREADS')))\n")
-    from envbuild.engine.docker.adapter import connect
     from envbuild.lockfile import model as locks
+    from envbuild.operations.engines import connect
     from envbuild.runs.execute import run
     from envbuild.runs.request import RunRequest
 
@@ -327,7 +328,7 @@ def test_a_run_goes_without_a_variable(project: Project) -> None:
         lock_path=path, lock=locks.load(path), image=identity["reference"], config=identity["config"],
         arguments=("t.py",), directory=project.folder, tty=False, without=("OMP_NUM_THREADS",),
     )  # fmt: skip
-    record = run(request, connect())
+    record = run(request, connect(Store(project.store)))
     assert (project.folder / "o").read_text() == "None"
     assert (record.exit_code, record.verified, record.options.without) == (0, "yes", ("OMP_NUM_THREADS",))
     assert record.processes[0].environment_changed == {}

@@ -7,7 +7,7 @@ import pytest
 from envbuild import cli
 from tests.support.cli import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 TRAIN = """\
 import argparse, json, os, random

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cli import Project, finish
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 MARK = "open('mark', 'w').close()\n"
 

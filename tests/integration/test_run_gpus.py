@@ -141,11 +141,21 @@ def cdi(folder: Path, libraries: Path, **devices: tuple[Device, ...]) -> str:
     return json.dumps({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": described})
 
 
-@pytest.fixture(scope="module")
-def newer(locked: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """The project on the newer engine, which has an H100 and a T4 by CDI."""
+@pytest.fixture(scope="module", params=["docker", "local"])
+def newer(
+    request: pytest.FixtureRequest, locked: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Project]:
+    """The project on engines that have an H100 and a T4 by CDI: a newer Docker, and the local one."""
     folder = tmp_path_factory.mktemp("standins")
     text = cdi(folder, build_standin(folder / "libraries"), gpu0=(h100(),), gpu1=(t4(),), all=(h100(), t4()))
+    if request.param == "local":
+        (folder / "cdi").mkdir()
+        (folder / "cdi/nvidia.json").write_text(text)
+        environ = {**locked.environ, "ENVBUILD_ENGINE": "local", "ENVBUILD_CDI_DIRS": str(folder / "cdi")}
+        project = Project(folder=locked.folder, store=locked.store, environ=environ)
+        project.must("build")
+        yield project
+        return
     with described_gpus(text) as host:
         try:
             project = Project(folder=locked.folder, store=locked.store, environ={**locked.environ, "DOCKER_HOST": host})

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cli import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 TRAIN = """\
 import argparse, json, signal, os

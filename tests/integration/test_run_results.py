@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cli import Project
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 # The image has neither NumPy nor any library for these formats: the bytes are made by hand.
 SAVE = """\

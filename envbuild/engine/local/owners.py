@@ -4,7 +4,7 @@ A filter of system calls hands every change of an owner to a process of envbuild
 succeed (seccomp_unotify(2)); what is noted goes into the tar of the result. A program that becomes another user cannot
 be served so: the files it made would be root's. That is noted too, and the step then fails.
 
-What programs see is not changed: to them a file whose owner was noted is root's. A script that copies owners (``cp -a``)
+Programs see no change: to them a file whose owner was noted is root's. A script that copies owners (``cp -a``)
 of such files gives other bits than as root; the digest that is recorded next to the lock then differs.
 
 Only owners other than root are noted, by inode, and each such inode is held open, so that its number stays its own.

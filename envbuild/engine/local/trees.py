@@ -13,7 +13,7 @@ power cut may have damaged it.
 """
 
 # One system call for each of sixty thousand files counts here, so paths are strings:
-# ruff: noqa: PTH101, PTH102, PTH112, PTH114, PTH120, PTH211
+# ruff: noqa: PTH101, PTH102, PTH211
 
 from __future__ import annotations
 
@@ -195,19 +195,22 @@ def unpack(tar: Path, diff_id: str, folder: Path, headers: BinaryIO, advance: Ca
 
 def remove(folder: Path) -> None:
     """Remove a folder whatever the modes in it are; nothing happens if it is not there."""
-
-    def allow(function: object, path: str, error: object) -> None:
-        with suppress(OSError):
-            for each in (os.path.dirname(path), path):
-                os.chmod(each, 0o700, follow_symlinks=False) if os.path.isdir(each) else None
-            (os.rmdir if os.path.isdir(path) and not os.path.islink(path) else os.unlink)(path)
-
     if folder.is_symlink():
         folder.unlink()
-    elif folder.exists():
-        shutil.rmtree(folder, onerror=allow)
-        if folder.exists():
-            shutil.rmtree(folder, ignore_errors=True)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():  # folders that their owner may not list
+        _allow(str(folder))
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _allow(folder: str) -> None:
+    """Let the owner list and change a folder and all below it."""
+    with suppress(OSError):
+        os.chmod(folder, 0o700)
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False):
+                _allow(entry.path)
 
 
 def _other(diff_id: str) -> BuildError:
