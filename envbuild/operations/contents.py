@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,9 +34,31 @@ def content_of(folder: Path, path: str, masks: Masks) -> Content | None:
     return read_file(file, masks)
 
 
-def with_contents(a: Side, b: Side) -> tuple[Side, Side]:
+def renamed_files(a: Record, b: Record) -> dict[str, str]:
+    """Return, by B's path, A's path of each file whose name was drawn for its run or holds its time.
+
+    As ``verify`` has it: ``runs/20261122-101500_ab12/w.npy`` in one run and ``runs/20261122-101507_9f8e/w.npy`` in the
+    other one. Empty if the names do not match one to one.
+    """
+    from envbuild.verification.content.names import common_names
+    from envbuild.verification.files import masks_of
+
+    paths_of = [[*(each.path for each in run.outputs), *(each.path for each in run.folders)] for run in (a, b)]
+    mine, theirs = common_names([(paths_of[0], masks_of(a)), (paths_of[1], masks_of(b))])
+    paths = {common: path for path, common in mine.items()}
+    return {path: paths[common] for path, common in theirs.items() if paths.get(common, path) != path}
+
+
+def with_names_of(record: Record, renamed: Mapping[str, str]) -> Record:
+    """Return a record with files and folders under other names; ``renamed`` as ``renamed_files`` returns it."""
+    outputs = (msgspec.structs.replace(each, path=renamed.get(each.path, each.path)) for each in record.outputs)
+    folders = (msgspec.structs.replace(each, path=renamed.get(each.path, each.path)) for each in record.folders)
+    return msgspec.structs.replace(record, outputs=tuple(outputs), folders=tuple(folders)) if renamed else record
+
+
+def with_contents(a: Side, b: Side, renamed: Mapping[str, str]) -> tuple[Side, Side]:
     """Return two runs with the contents of files whose bytes differ, as far as both files are still there."""
-    theirs = {output.path: output for output in b.record.outputs}
+    theirs = {renamed.get(output.path, output.path): output for output in b.record.outputs}
     found: tuple[dict[str, str], dict[str, str]] = ({}, {})
     for mine in a.record.outputs:
         other = theirs.get(mine.path)
@@ -44,7 +66,7 @@ def with_contents(a: Side, b: Side) -> tuple[Side, Side]:
             continue
         digests = [_canonical(side, output) for side, output in ((a, mine), (b, other))]
         if all(digests):
-            found[0][mine.path], found[1][mine.path] = digests
+            found[0][mine.path], found[1][other.path] = digests
     return noted(a, found[0]), noted(b, found[1])
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from envbuild.core.text import script_in
 from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
 from envbuild.lockfile.discovery import STATE_FOLDER
-from envbuild.operations.contents import with_contents
+from envbuild.operations.contents import renamed_files, with_contents, with_names_of
 from envbuild.operations.run_context import Side, gather_context
 from envbuild.operations.traces import first_divergence
 from envbuild.record import history
@@ -33,12 +33,14 @@ class DiffResult:
         a, b: the runs; findings read from A to B.
         difference: what differs, the most likely cause first.
         divergence: where their step traces first differ; None if they do not, or if one run left none.
+        renamed: files and folders of B that were compared with others of A, whose names hold the time or were drawn.
     """
 
     a: Side
     b: Side
     difference: Difference
     divergence: Divergence | None
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def equal(self) -> bool:
@@ -48,9 +50,11 @@ class DiffResult:
 
 def diff(a: Side, b: Side) -> DiffResult:
     """Compare two runs by all that was kept of them."""
-    a, b = with_contents(a, b)
+    renamed = renamed_files(a.record, b.record)
+    a, b = with_contents(a, b, renamed)
     divergence, _ = first_divergence((a.project, a.record), (b.project, b.record), asked=False)
-    return DiffResult(a=a, b=b, difference=compare(a.record, b.record, gather_context(a, b)), divergence=divergence)
+    difference = compare(a.record, with_names_of(b.record, renamed), gather_context(a, b))
+    return DiffResult(a=a, b=b, difference=difference, divergence=divergence, renamed=renamed)
 
 
 def select_pair(names: Sequence[str], project: Path) -> tuple[Side, Side]:

@@ -28,6 +28,8 @@ USER = "envbuild"
 
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
 """Without a network there is no other interface; libraries that look for one otherwise give up."""
+DATE, _DATE = "SOURCE_DATE_EPOCH", "315532800"
+"""What Matplotlib, Sphinx and others write as the date of a document: 1980-01-01, the first that zip files can hold."""
 _UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 """``mpirun`` of Open MPI up to 4, and of 5, binds two processes to one core each: fewer than the lock has threads."""
 
@@ -112,6 +114,8 @@ def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str
     if (request.network or request.lock.run.network) == "none":
         added |= _LOOPBACK
     added |= _UNBOUND
+    if DATE not in request.lock.environment:
+        added[DATE] = _DATE
     if tty:
         added["TERM"] = os.environ.get("TERM", "xterm")
     if not request.controls:

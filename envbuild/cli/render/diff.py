@@ -40,6 +40,7 @@ def as_json(result: DiffResult, answer: Answer | None = None) -> dict[str, Any]:
             del entry["where"], entry["attempt"]  # of causes that verify finds
             entry["sentence"] = finding.sentence
     table["first"] = divergence.as_json(result.divergence)
+    table["renamed"] = dict(result.renamed)
     if answer is not None:
         table["bisect"] = msgspec.to_builtins(answer)
     return table
@@ -62,6 +63,9 @@ def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
         yield label, difference.verdict
     elif difference.outcome == "unknown":
         yield label, "nothing that is recorded"
+    if result.renamed:
+        pairs = [f"{plain(theirs)} as {plain(mine)}" for theirs, mine in sorted(result.renamed.items())]
+        yield "compared", "; ".join(pairs[:_ALSO]) + (f"; {len(pairs) - _ALSO} more" if len(pairs) > _ALSO else "")
     if difference.same:
         yield "same", ", ".join(difference.same)
     if others := [finding for finding in difference.others if not finding.follows]:

@@ -80,6 +80,10 @@ def test_folders_named_by_the_time_match(tmp_path: Path) -> None:
     found = verified(tmp_path, program)
     assert found.verdict.outcome == "identical"
     assert identical(found.verdict)[1] == "equal under another name: runs/⟨date⟩_⟨name⟩/w.txt"
+    one, two = (Side(record=history.find_run(tmp_path, run.record.id), project=tmp_path) for run in found.runs)
+    compared = diff(one, two)
+    assert compared.equal
+    assert len(compared.renamed) == 2, "a file and its folder"
 
     def other(run: Container, number: int) -> int:
         program(run, number)
@@ -87,7 +91,11 @@ def test_folders_named_by_the_time_match(tmp_path: Path) -> None:
         file.write_text(f"0.{number}")
         return 0
 
-    assert verified(tmp_path, other).verdict.differing_files == ("runs/⟨date⟩_⟨name⟩/w.txt",)
+    found = verified(tmp_path, other)
+    assert found.verdict.differing_files == ("runs/⟨date⟩_⟨name⟩/w.txt",)
+    one, two = (Side(record=history.find_run(tmp_path, run.record.id), project=tmp_path) for run in found.runs)
+    (finding,) = diff(one, two).difference.results
+    assert (finding.what, "only in" in finding.sentence) == (one.record.outputs[0].path, False)
 
 
 def test_three_runs_are_compared_though_copies_go(tmp_path: Path) -> None:
