@@ -406,7 +406,7 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
             )
     facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
     for (name, use, shown), row in rows.items():
-        places = found[name, use, shown]
+        places = list(dict.fromkeys(found[name, use, shown]))
         where = ", ".join(places[:_SHOWN]) + (" …" if len(places) > _SHOWN else "")
         called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]

@@ -182,3 +182,28 @@ def test_pieces_of_a_command_line(command: str, pieces: dict[str, str]) -> None:
     found = dict(chunks(command.split()))
     assert {name: " ".join(words) for name, words in found.items()} == pieces
     assert sorted(joined(found)) == sorted(command.split())
+
+
+def test_data_that_changed_since_is_why_a_run_does_not_repeat() -> None:
+    """A reads a file that is another one now: it is named, whether A gives B's result or its own no more."""
+    a, b = run_of(A), run_of(B, command=("python", "train.py", "--lr", "0.2", "--name=x"))
+    a = msgspec.structs.replace(a, reads=(ReadFile(path="params.txt", size=1, sha256=sha("1")),))
+    now = (ReadFile(path="params.txt", size=1, sha256=sha("2")), ReadFile(path="new.txt", size=1, sha256=sha("3")))
+    steps = search(planned(a, b), a, b)
+    next(steps)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(msgspec.structs.replace(b, reads=now))
+    assert stop.value.value.changed == ("params.txt",)
+    assert stop.value.value.sentence == (
+        "A, run again here and now, gives B's result: params.txt, which it reads, changed since"
+    )
+    steps = search(planned(a, b), a, b)
+    next(steps)
+    other = record("01JE" + "0" * 22, outputs=(), metrics={"other": ((0, 1.0),)}, reads=now)
+    steps.send(other)
+    steps.send(other)
+    with pytest.raises(StopIteration) as stop:
+        steps.send(b)
+    assert stop.value.value.sentence.endswith(
+        "A does not give its own result any more: params.txt, which it reads, changed since"
+    )
