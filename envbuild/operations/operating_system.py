@@ -96,14 +96,22 @@ def check_pins(spec: Spec, system: locks.Os) -> None:
             )
 
 
-def find_engine() -> BaseImages:
-    """Find the user's container engine, which brings images from registries."""
-    from envbuild.operations.engines import connect_container_engine
+def find_base_images(store: Store, events: Events) -> BaseImages:
+    """Find what brings base images: the container engine that is asked for, else the registry itself.
 
-    return connect_container_engine()
+    Raises:
+        UsageError: ``ENVBUILD_ENGINE`` names no kind of engine.
+        EngineError: the engine that was asked for does not answer.
+    """
+    from envbuild.operations.base_images import RegistryImages
+    from envbuild.operations.engines import chosen_kind, connect_container_engine
+
+    if chosen_kind() in ("docker", "podman"):
+        return connect_container_engine()
+    return RegistryImages(store, events)
 
 
-def lock_base(spec: Spec, store: Store, events: Events, connect: Connect = find_engine) -> Base:
+def lock_base(spec: Spec, store: Store, events: Events, connect: Connect | None = None) -> Base:
     """Look into the spec's base image, bringing it into the store if need be.
 
     Raises:
@@ -143,7 +151,7 @@ def lock_base(spec: Spec, store: Store, events: Events, connect: Connect = find_
 
 
 def fetch_base_image(
-    system: locks.Os, store: Store, events: Events, connect: Connect = find_engine, *, offline: bool
+    system: locks.Os, store: Store, events: Events, connect: Connect | None = None, *, offline: bool
 ) -> None:
     """Have a locked base image's file system in the store.
 
@@ -184,7 +192,7 @@ def _choose_python(spec: Spec, facts: Facts) -> str:
 
 
 def _exported(
-    image: str, architecture: str, store: Store, events: Events, connect: Connect, *, offline: bool
+    image: str, architecture: str, store: Store, events: Events, connect: Connect | None, *, offline: bool
 ) -> Export:
     """Return what is known of an image; its file system is in the store afterwards.
 
@@ -194,7 +202,7 @@ def _exported(
     key = sha256_json([reference, architecture, layout.VERSION, __version__])
 
     def make(folder: Path) -> None:
-        engine = connect()
+        engine = connect() if connect is not None else find_base_images(store, events)
         held = _held(engine, reference, architecture, events, offline=offline)
         export = _export(engine, held, reference, architecture, folder / "base.tar", store, events)
         (folder / _FACTS).write_bytes(msgspec.json.encode(export))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,18 @@ def test_builds_from_empty_stores_agree(project: Project, image: str, tmp_path: 
     assert json.loads((project.folder / f"pylock.{NAME}.image.json").read_text())["config"] == first["config"]
     labels = docker.from_env().images.get(first["reference"]).labels
     assert f"{labels['org.opencontainers.image.base.name']}@{labels['org.opencontainers.image.base.digest']}" == image
+
+
+def test_without_an_engine_it_comes_from_its_registry(project: Project, tmp_path: Path) -> None:
+    """The same lock and the same image, byte for byte; and a program runs in it, all without Docker."""
+    own = project.copy(tmp_path, own_store=True)
+    shutil.rmtree(own.store)
+    (own.folder / f"pylock.{NAME}.toml").unlink()
+    local = {"ENVBUILD_ENGINE": "local", "DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    own.must("lock", **local)
+    assert (own.folder / f"pylock.{NAME}.toml").read_bytes() == (project.folder / f"pylock.{NAME}.toml").read_bytes()
+    assert "reproduces the recorded digest" in own.must("build", **local).out
+    assert json.loads(own.must("run", "script.py", **local).out.splitlines()[-1])["base"] == "/usr"
 
 
 def test_programs_run_in_it(project: Project) -> None:

@@ -1,0 +1,121 @@
+"""The file system that an image's layers make together, as one tar.
+
+A layer adds, replaces, and removes: a file ``.wh.NAME`` stands for the removal of NAME from the layers below, and
+``.wh..wh..opq`` for that of everything in its folder. Source: OCI image specification 1.1, layer.md.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from envbuild.errors import BuildError
+
+_REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A member of a layer."""
+
+    layer: int
+    member: tarfile.TarInfo
+
+
+@contextmanager
+def flattened(layers: Sequence[Path]) -> Iterator[BinaryIO]:
+    """Give the file system of uncompressed layers, bottom first, as a tar stream; names are relative to the root.
+
+    Raises:
+        BuildError: a layer is no sound tar.
+    """
+    with ExitStack() as stack:
+        try:
+            tars = [stack.enter_context(tarfile.open(path, "r:")) for path in layers]
+            members = _merged(tars)
+        except (tarfile.TarError, OSError, EOFError) as error:
+            raise BuildError(f"a layer of the base image is no sound tar: {error}") from error
+        reader, writer = os.pipe()
+        failed: list[Exception] = []
+        thread = threading.Thread(target=_write, args=(tars, members, writer, failed), name="flatten", daemon=True)
+        thread.start()
+        try:
+            with open(reader, "rb", buffering=1 << 20) as stream:
+                yield stream
+        finally:
+            thread.join()
+        if failed:
+            raise BuildError(f"a layer of the base image is no sound tar: {failed[0]}") from failed[0]
+
+
+def _merged(tars: Sequence[tarfile.TarFile]) -> list[_Found]:
+    """Return the members that are left, hard links after all others."""
+    left: dict[str, _Found] = {}
+    for number, tar in enumerate(tars):
+        fresh: dict[str, _Found] = {}
+        for member in tar:
+            name = _name(member.name)
+            folder, _, last = name.rpartition("/")
+            if last == _OPAQUE:
+                _remove(left, folder, keep=True)
+            elif last.startswith(_REMOVED):
+                gone = last[len(_REMOVED) :]
+                _remove(left, f"{folder}/{gone}" if folder else gone)
+            elif name:
+                before = left.get(name)
+                if before is not None and before.member.isdir() and not member.isdir():
+                    _remove(left, name)
+                fresh[name] = _Found(number, member)
+        left |= fresh
+    return [each for _, each in sorted(left.items(), key=lambda pair: (pair[1].member.islnk(), pair[0]))]
+
+
+def _remove(left: dict[str, _Found], name: str, *, keep: bool = False) -> None:
+    """Remove a path and all below it; with ``keep`` only what is below."""
+    if not keep:
+        left.pop(name, None)
+    below = f"{name}/" if name else ""
+    for each in [path for path in left if path.startswith(below)]:
+        del left[each]
+
+
+def _name(name: str) -> str:
+    return "/".join(part for part in name.split("/") if part not in ("", "."))
+
+
+def _write(tars: Sequence[tarfile.TarFile], members: Sequence[_Found], writer: int, failed: list[Exception]) -> None:
+    """Write the members as a tar to a pipe; the reader's early end is its wish."""
+    kept = {(each.layer, _name(each.member.name)) for each in members}
+    try:
+        with (
+            open(writer, "wb") as stream,
+            tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as out,
+        ):
+            for each in members:
+                member = each.member
+                source = tars[each.layer]
+                if member.islnk() and (each.layer, _name(member.linkname)) not in kept:
+                    member = _file_of(source, member)
+                elif member.islnk():
+                    member = member.replace(linkname=_name(member.linkname), deep=False)
+                member = member.replace(name=_name(each.member.name), deep=False)
+                content = source.extractfile(member) if member.isreg() else None
+                out.addfile(member, content)
+                out.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
+    except BrokenPipeError:
+        return
+    except (tarfile.TarError, OSError, EOFError, KeyError) as error:
+        failed.append(error)
+
+
+def _file_of(source: tarfile.TarFile, member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return the file that a hard link names, in the same layer, where its first name is gone above."""
+    with suppress(KeyError):
+        return source.getmember(member.linkname)
+    return source.getmember(f"./{_name(member.linkname)}")
