@@ -7,16 +7,18 @@ docs/explanation/benchmarks.md.
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import cases, images, peers, registry
+from benchmarks import cases, images, local, peers, registry
 from benchmarks.measure import measure, table
 
-BENCHMARKS = {**cases.BENCHMARKS, **registry.BENCHMARKS, **images.BENCHMARKS, **peers.BENCHMARKS}
+os.environ.setdefault("ENVBUILD_ENGINE", "docker")  # the peers need one; those of local.py name theirs
+BENCHMARKS = {**cases.BENCHMARKS, **registry.BENCHMARKS, **images.BENCHMARKS, **local.BENCHMARKS, **peers.BENCHMARKS}
 ON_REQUEST = {**peers.ON_REQUEST, "image-cuda": BENCHMARKS.pop("image-cuda")}
 
 

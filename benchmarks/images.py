@@ -107,7 +107,7 @@ def _store(project: Path, root: Path) -> dict[str, str]:
     wheels = [package.wheel.sha256 for package in lock.packages]
     for sha256 in [*wheels, *(package.sha256 for package in lock.os.packages)]:
         target = own.path(sha256)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        own.make_folder(target.parent)
         if not target.exists():
             os.link(shared.path(sha256), target)
     return {"ENVBUILD_STORE": str(root)}

@@ -94,7 +94,7 @@ class Trees:
             return found
         self._folder.mkdir(parents=True, exist_ok=True)
         folder, fresh = self._folder / diff_id, self._folder / f".{diff_id}.tmp"
-        with claimed(self._folder / f".{diff_id}.lock"):
+        with claimed(self._folder / f".{diff_id}.lock", lambda: advance(0)):
             try:
                 if self.find(diff_id) is None:
                     remove(folder)

@@ -1,0 +1,183 @@
+"""The local engine, from a filled store to the first line that a program prints; Docker and uv do the same work.
+
+The store is filled before anything is timed, and nothing asks a network. The floor writes as many bytes as the image
+has to one file, and syncs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from benchmarks import images
+from benchmarks.cases import BIN, ENVBUILD, EXAMPLE, call
+from benchmarks.measure import Case
+from envbuild.lockfile import model as locks
+from envbuild.store.objects import Store
+
+_LOCAL, _DOCKER = {"ENVBUILD_ENGINE": "local"}, {"ENVBUILD_ENGINE": "docker"}
+_RUN = [ENVBUILD, "run", "--offline", "program.py"]
+_PROGRAM = "import tensorflow\nprint(tensorflow.__version__, flush=True)\n"
+
+
+def start(folder: Path) -> tuple[str, list[Case]]:
+    """A trivial program in an image: guard, hook and record, with either engine, against Python alone."""
+    shutil.copy(EXAMPLE / "spec.yaml", folder)
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+    (folder / "program.py").write_text("print('done')\n")
+    for engine in (_LOCAL, _DOCKER):
+        call(ENVBUILD, "build", cwd=folder, environment=engine)
+    return "start: a trivial program, guard, hook and record", [
+        Case(
+            name="envbuild run, local engine", command=[ENVBUILD, "run", "program.py"], cwd=folder, environment=_LOCAL
+        ),
+        Case(name="envbuild run, Docker", command=[ENVBUILD, "run", "program.py"], cwd=folder, environment=_DOCKER),
+        Case(name="python program.py", command=[sys.executable, "program.py"], cwd=folder),
+    ]
+
+
+def cold(folder: Path) -> tuple[str, list[Case]]:
+    """Nothing but wheels and .debs in the store, until TensorFlow for CPUs has been imported and told its version."""
+    project, store = _filled(folder)
+    return "cold: from the store's files to the first line of a program", [
+        *_engines(project, store, partial(_forget, folder, project)),
+        _uv(folder, project, store),
+        _floor(folder, project, store),
+    ]
+
+
+def system(folder: Path) -> tuple[str, list[Case]]:
+    """The same with the OS layer made, as the base image of others is."""
+    project, store = _filled(folder)
+    _forget(folder, project)
+    call(*_RUN, cwd=project, environment={**store, **_LOCAL})
+    return "the same, its OS layer made", _engines(project, store, partial(_forget, folder, project, system=True))
+
+
+def second(folder: Path) -> tuple[str, list[Case]]:
+    """A second project with the same framework and one small wheel more, whose image nobody has made."""
+    project, store = _filled(folder)
+    other = images._project(folder / "other", "bench-second", _spec("  - click==8.1.8\n"))
+    images._store(other, folder / "store")
+    (other / "program.py").write_text(_PROGRAM)
+    for engine in (_LOCAL, _DOCKER):
+        call(*_RUN, cwd=project, environment={**store, **engine})
+    before = {path.name for kind in ("layers", "trees") for path in _derived(folder, kind)}
+
+    def forget() -> None:
+        for kind in ("layers", "trees"):
+            for path in _derived(folder, kind):
+                if path.name not in before:
+                    shutil.rmtree(path)
+        _forget_images(other)
+
+    return "a second project with the same framework, to its first line", _engines(other, store, forget)
+
+
+def _spec(more: str = "") -> str:
+    return f"os: debian-12\nrequirements:\n  - tensorflow-cpu==2.21.*\n{more}"
+
+
+def _filled(folder: Path) -> tuple[Path, dict[str, str]]:
+    project = images._project(folder / "project", "bench-local", _spec())
+    (project / "program.py").write_text(_PROGRAM)
+    return project, images._store(project, folder / "store")
+
+
+def _derived(folder: Path, kind: str) -> list[Path]:
+    place = folder / "store/derived" / kind
+    return sorted(place.iterdir()) if place.is_dir() else []
+
+
+def _forget(folder: Path, project: Path, *, system: bool = False) -> None:
+    """Remove what was made; with ``system`` all but the OS layer, its tree and what Docker keeps of it."""
+    bottom = _lowest(project)
+    for kind in _derived(folder, ""):
+        if not system or kind.name not in ("layers", "trees"):
+            shutil.rmtree(kind)
+            continue
+        for path in kind.iterdir():
+            note = path / "layer.json"
+            digest = json.loads(note.read_bytes())["diff_id"] if note.is_file() else path.name
+            if digest != bottom:
+                shutil.rmtree(path)
+    _forget_images(project)
+
+
+def _forget_images(project: Path) -> None:
+    """Remove what was recorded next to the lock, and the image that Docker has."""
+    for file in project.glob("pylock.*.image.json"):
+        reference = json.loads(file.read_bytes())["reference"]
+        subprocess.run(["docker", "image", "rm", "--force", reference], capture_output=True, check=False)
+        file.unlink()
+
+
+def _lowest(project: Path) -> str:
+    """The digest of the OS layer, as recorded."""
+    for file in project.glob("pylock.*.image.json"):
+        return str(json.loads(file.read_bytes())["layers"][0])
+    return ""
+
+
+def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) -> list[Case]:
+    return [
+        Case(
+            name="envbuild run, local engine",
+            command=_RUN,
+            cwd=project,
+            environment={**store, **_LOCAL},
+            prepare=prepare,
+        ),
+        Case(
+            name="envbuild run, Docker",
+            command=_RUN,
+            cwd=project,
+            environment={**store, **_DOCKER},
+            prepare=prepare,
+            slow=True,
+        ),
+    ]
+
+
+def _uv(folder: Path, project: Path, store: dict[str, str]) -> Case:
+    """The user's other choice: a virtual environment by uv, wheels in its cache, bytecode compiled."""
+    lock = locks.load(project / "pylock.bench-local.toml")
+    wheels = folder / "wheels"
+    wheels.mkdir()
+    for package in lock.packages:
+        os.link(Store(Path(store["ENVBUILD_STORE"])).path(package.wheel.sha256), wheels / package.wheel.name)
+    (folder / "requirements.txt").write_text("".join(f"{p.name}=={p.version}\n" for p in lock.packages))
+    uv, venv = str(BIN / "uv"), str(folder / "venv")
+    script = (
+        f"'{uv}' venv -q --python '{sys.executable}' '{venv}' && VIRTUAL_ENV='{venv}' '{uv}' pip sync -q --no-index "
+        f"--compile-bytecode --find-links '{wheels}' '{folder}/requirements.txt' && '{venv}/bin/python' program.py"
+    )
+    environment = {"UV_CACHE_DIR": str(folder / "uv-cache"), "UV_OFFLINE": "1"}
+    return Case(
+        name="uv venv, uv pip sync, warm cache",
+        command=["sh", "-c", script],
+        cwd=project,
+        environment=environment,
+        prepare=lambda: shutil.rmtree(venv, ignore_errors=True),
+    )
+
+
+def _floor(folder: Path, project: Path, store: dict[str, str]) -> Case:
+    call(*_RUN, cwd=project, environment={**store, **_LOCAL})
+    (record,) = project.glob("pylock.*.image.json")
+    size = sum(json.loads(record.read_bytes())["sizes"])
+    return Case(
+        name=f"{size / 1e9:.2f} GB written and synced",
+        command=[sys.executable, "-c", images._WRITE, str(size)],
+        cwd=folder,
+        prepare=lambda: (folder / "floor").unlink(missing_ok=True),
+    )
+
+
+BENCHMARKS = {"local-start": start, "local-cold": cold, "local-system": system, "local-second": second}
