@@ -19,7 +19,7 @@ def entry() -> NoReturn:
     """Run one command and end the process with its exit code; the console script."""
     atexit.register(gc.freeze)  # a process that ends need not look for garbage: 10 ms of every command
     ended: list[int] = []
-    code = _run(list(sys.argv[1:]), ended)
+    code = _run(list(sys.argv[1:]), ended, last=True)
     if ended:  # the interpreter would wait for every thread of a pool, whatever it waits for itself
         with suppress(OSError, ValueError):
             sys.stdout.flush()
@@ -36,12 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(list(sys.argv[1:] if arguments is None else arguments), [])
 
 
-def _run(arguments: Sequence[str], ended: list[int]) -> int:
-    """Run one command; the numbers of the signals that ended it are appended to ``ended``."""
+def _run(arguments: Sequence[str], ended: list[int], *, last: bool = False) -> int:
+    """Run one command; the numbers of the signals that ended it are appended to ``ended``.
+
+    Args:
+        last: the process ends then.
+    """
     try:
-        code = _invoked(arguments, ended)
+        code = _invoked(arguments, ended, last=last)
     except KeyboardInterrupt:
-        ended = ended or [signal.SIGINT]
+        if not ended:
+            ended.append(signal.SIGINT)
     except OSError as error:  # of reporting an error
         if error.errno != errno.EIO:
             raise
@@ -56,14 +61,14 @@ def _run(arguments: Sequence[str], ended: list[int]) -> int:
     return 128 + ended[0]
 
 
-def _invoked(arguments: Sequence[str], ended: list[int]) -> int:
+def _invoked(arguments: Sequence[str], ended: list[int], *, last: bool) -> int:
     """Turn errors into exit codes; one that an interrupt brought about is part of the interrupt."""
     from envbuild.errors import EnvbuildError
 
     try:
         from envbuild.cli.app import invoke
 
-        with ended_by_signals(ended):
+        with ended_by_signals(ended, last=last):
             code = invoke(arguments)
         if not ended:  # typer turns the interrupt into a separate code and prints nothing
             sys.stdout.flush()

@@ -33,10 +33,15 @@ _SHOW_CURSOR = b"\x1b[?25h"
 
 
 @contextmanager
-def ended_by_signals(ended: list[int]) -> Iterator[None]:
+def ended_by_signals(ended: list[int], *, last: bool = False) -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP end the block; their numbers are appended to ``ended``.
 
     A signal that was ignored when the command started, as ``nohup`` does, stays ignored. Does nothing in a thread.
+
+    Args:
+        ended: receives the numbers.
+        last: the process ends after this block: one that a signal ended is watched to its very end, since what it still
+            prints may wait for a reader.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -54,9 +59,10 @@ def ended_by_signals(ended: list[int]) -> Iterator[None]:
     try:
         yield
     finally:
-        watch.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if not (last and ended):
+            watch.close()
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 class _Watch:
@@ -109,6 +115,8 @@ class _Watch:
             self._again -= 1
         elif self._first is None:
             self._first = number, now
+            with suppress(Exception):
+                from envbuild.core import leftovers  # noqa: F401 - so that nothing has to be imported at the end
         elif now > self._first[1] + _TWICE:
             _end_now(number)
 
@@ -129,5 +137,6 @@ def _end_now(number: int) -> None:
         leftovers.remove_behind()
     with suppress(OSError):
         cursor = _SHOW_CURSOR if os.isatty(2) else b""
-        os.write(2, cursor + b"envbuild: interrupted; what is left is removed in the background\n")
+        if select.select([], [2], [], 0)[1]:  # nobody may be reading
+            os.write(2, cursor + b"envbuild: interrupted; what is left is removed in the background\n")
     os._exit(128 + number)

@@ -53,7 +53,7 @@ def cached_layer(cache: Cache, key: str, boot: str) -> FileBlob | None:
     if sha256_file(blob.path) != blob.digest:
         cache.forget(KIND, key)
         return None
-    atomic_write(folder / _BOOT, boot.ljust(36).encode())
+    atomic_write(folder / _BOOT, boot.ljust(36).encode(), sync=False)
     return blob
 
 

@@ -269,7 +269,8 @@ class Store:
                         fresh.mkdir(0o755)
                         make(fresh)
                         _protect(fresh)
-                        atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)))
+                        # Not synced, like what it lists: on a busy disk that takes seconds in which no signal helps.
+                        atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)), sync=False)
                     fresh.replace(folder)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)

@@ -1,0 +1,65 @@
+"""A signal ends a command, whoever waits for whom."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+_WAITS = """
+import sys, time
+import envbuild.cli.app as app
+from envbuild.cli import entry
+
+def invoke(arguments):
+    sys.stdin.readline()
+    {what}
+    time.sleep(600)
+
+app.invoke = invoke
+entry()
+"""
+
+
+@pytest.mark.subprocess
+@pytest.mark.parametrize(
+    "what",
+    ["pass", "print('x' * 1_000_000)", "sys.stdout.write('x')"],
+    ids=["nothing printed", "blocked in a print", "something left to print"],
+)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nobody_reads_what_a_command_prints(number: signal.Signals, what: str) -> None:
+    """A reader that has stopped, as a pager does, keeps no interrupted command alive: neither output nor message."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    while True:
+        try:
+            os.write(writer, bytes(fcntl.fcntl(writer, 1032)))  # F_GETPIPE_SZ
+        except BlockingIOError:
+            break
+    os.set_blocking(writer, True)
+    command = [sys.executable, "-c", _WAITS.format(what=what)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=writer, stderr=writer) as process:
+        try:
+            assert process.stdin is not None
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            _wait_for_sleep(process.pid)
+            process.send_signal(number)
+            assert process.wait(120) == 128 + number
+        finally:
+            process.kill()
+            os.close(reader)
+            os.close(writer)
+
+
+def _wait_for_sleep(pid: int) -> None:
+    """Wait until the main thread has taken its line and waits: in a sleep, or for the reader."""
+    while Path(f"/proc/{pid}/wchan").read_text() not in ("hrtimer_nanosleep", "anon_pipe_write", "pipe_write"):
+        time.sleep(0.01)
