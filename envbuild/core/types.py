@@ -98,6 +98,14 @@ SpecField = Annotated[
 Network = Annotated[str, Meta(pattern=r"^(?:none|bridge|host)\Z", title="none, bridge or host")]
 Workspace = Annotated[str, Meta(pattern=r"^r[wo]\Z", title="rw or ro")]
 EnvName = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*\Z", title="a variable name")]
+MissingLibrary = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:[A-Za-z0-9*?._-]+:)?[A-Za-z0-9_*?][A-Za-z0-9_.+*?~-]*\Z",
+        max_length=255,
+        title="a shared library, as SONAME or PACKAGE:SONAME",
+    ),
+]
 LockName = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?\Z", title="a lock's name")]
 # C1 controls too (some terminals take U+009B for ESC [), and what Unicode takes for the end of a line.
 Line = Annotated[

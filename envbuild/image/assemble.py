@@ -142,7 +142,7 @@ class _Assembly:
         def os_layer() -> FileBlob:
             blob = self._make(system, lambda folder: build_os(folder / TAR))
             if check is not None and not checks:
-                checks.append(pool.submit(self._check, check, blob, futures))
+                checks.append(pool.submit(self._check, check, blob, futures, lock))
             return blob
 
         with self._workers(_THREADS, "unpack") as pool, self._workers(1, "compile") as compiler:
@@ -223,13 +223,14 @@ class _Assembly:
         specs = [spec for spec in self.plan.layers if spec.kind in ("wheel", "environment")]
         return [(spec, self.blobs[spec.key]) for spec in specs]
 
-    def _check(self, check: Check, os_layer: FileBlob, unpacked: Sequence[Future[None]]) -> None:
-        """Run the check unless it has passed before for the same OS layer and wheels.
+    def _check(self, check: Check, os_layer: FileBlob, unpacked: Sequence[Future[None]], lock: Lock) -> None:
+        """Run the check unless it has passed before for the same OS layer and wheels, and what the lock accepts.
 
         Objects are read where they are unpacked: those of TensorFlow take three seconds to inflate.
         """
         wheels = [wheel.sha256 for wheel in self.plan.wheels]
-        key = sha256_json({"version": __version__, "os": os_layer.digest, "wheels": wheels})
+        subject = {"version": __version__, "os": os_layer.digest, "wheels": wheels}
+        key = sha256_json(subject | {"accepted": lock.missing_libraries})
         paths = [self.cache.path(sha256) for sha256 in wheels]
         for future in unpacked:  # begun before this task, so that its thread is none that they wait for
             future.result()

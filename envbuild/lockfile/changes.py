@@ -104,7 +104,8 @@ def _debs(lock: Lock) -> _Packages:
 def _rest(lock: Lock) -> dict[str, str]:
     facts = {LAYOUT: str(lock.layout), "OS release": lock.os.release, "Python": lock.python.version}
     determinism = {f"determinism.{name}": str(getattr(lock.determinism, name)) for name in ("level", "seed", "threads")}
-    return {**facts, **determinism, **{f"added: {name}": reason for name, reason in lock.added.items()}}
+    accepted = {"missing-libraries": ", ".join(lock.missing_libraries)} if lock.missing_libraries else {}
+    return {**facts, **determinism, **{f"added: {name}": reason for name, reason in lock.added.items()}, **accepted}
 
 
 def _hardware(lock: Lock) -> dict[str, str]:

@@ -30,6 +30,7 @@ from envbuild.core.types import (
     Level,
     Line,
     LockName,
+    MissingLibrary,
     Network,
     OptionalSha256,
     PackageName,
@@ -191,6 +192,7 @@ class Lock(Value, frozen=True, kw_only=True):
         cuda: NVIDIA's libraries among the wheels; None for none.
         environment: variables exported in the image, all of them strings.
         added: packages that envbuild added by itself, each with its reason.
+        missing_libraries: shared libraries that may be missing, as the spec states them.
     """
 
     name: LockName
@@ -207,6 +209,7 @@ class Lock(Value, frozen=True, kw_only=True):
     added: dict[Line, Line] = msgspec.field(default_factory=dict)
     inputs: tuple[Input, ...] = ()
     run: RunOptions = RunOptions()
+    missing_libraries: tuple[MissingLibrary, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -231,6 +234,8 @@ def _content(lock: Lock) -> str:
     """Render a lock without its digest; raises ``LockError`` as ``dumps`` does."""
     table = msgspec.to_builtins(lock, order="deterministic")
     table |= {"os": types.without_defaults(lock.os), "hardware": types.without_defaults(lock.hardware)}
+    if not lock.missing_libraries:  # locks made before this key existed keep their bytes
+        del table["missing-libraries"]
     if lock.cuda is None:
         del table["cuda"]
     else:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.lockfile.model import Lock
 from envbuild.operations.engines import step_runner
-from envbuild.operations.events import Events, FileReplaced, LayerReady
+from envbuild.operations.events import Events, FileReplaced, LayerReady, Note
 from envbuild.operations.fetch import ensure_files, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
@@ -83,7 +83,12 @@ def assemble_image(
             runner=steps,
             build_os=lambda output: build_os_layer(lock.os, store.path, steps, output, events),
             progress=events,
-            check=closure.checker(lock, store.cache_dir("libraries"), _package_finder(loaded, store, options)),
+            check=closure.checker(
+                lock,
+                store.cache_dir("libraries"),
+                _package_finder(loaded, store, options),
+                lambda text: events.report(Note(text=text)),
+            ),
             ready=loading.ready if loading else (lambda index, blob: None),
             interpreter=interpreter_of(lock, store.path),
         )

@@ -254,6 +254,7 @@ def resolve(
         added={**plan.added, **{name: reason for name, reason in added.items() if name not in wanted_by_spec}},
         inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=events) if spec.inputs else (),
         run=spec.run,
+        missing_libraries=spec.missing_libraries,
     )
     return made, (*wheels.notes, *plan.notes, *cuda_notes, *fit_notes, *host.notes(made))
 

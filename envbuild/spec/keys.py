@@ -183,6 +183,20 @@ def _python_fields() -> dict[str, Field]:
             default=[],
             examples=(["wheels"],),
         ),
+        "missing-libraries": Field(
+            kind=ListOf(
+                item=Text(
+                    expected="the name of a shared library",
+                    check=validators.missing_library,
+                    rules={"pattern": validators.schema_pattern(types.MissingLibrary)},
+                ),
+                expected="a list of shared libraries",
+            ),
+            doc="Shared libraries that wheels link to and that may be missing from the image: SONAME or "
+            "PACKAGE:SONAME; `*` for any text.",
+            default=[],
+            examples=(["libpulse.so.0", "open3d:libtorch*"],),
+        ),
         "cuda": Field(
             kind=Text(
                 expected="none, auto or a version such as 12.5",

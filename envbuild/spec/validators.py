@@ -172,6 +172,13 @@ def mig(text: str) -> str:
     raise ValueError(f"{quote(text)} is not a MIG profile{eg}")
 
 
+def missing_library(text: str) -> str:
+    """Check a shared library that may be missing: ``SONAME`` or ``PACKAGE:SONAME``, both with ``*`` and ``?``."""
+    if not types.matches(types.MissingLibrary, text):
+        raise ValueError(f"{quote(text)} is not a shared library{_eg('libpulse.so.0 or open3d:libtorch*.so')}")
+    return text
+
+
 def cpu_flag(text: str) -> str:
     """Check a CPU flag in the spelling of ``/proc/cpuinfo``."""
     if not types.matches(types.CpuFlag, text):

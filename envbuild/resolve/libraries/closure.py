@@ -21,12 +21,14 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.types import Value
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.lockfile.model import Lock, PythonPackage
+from envbuild.resolve.libraries.imports import is_extension, loaded_on_import
 from envbuild.resolve.libraries.wheels import Object, WheelLibraries, known_libraries, scan_unpacked, scan_wheel
 
 __all__ = [
     "Missing",
     "Object",
     "WheelLibraries",
+    "accepted",
     "added_os_packages",
     "checker",
     "deb_sonames",
@@ -36,13 +38,15 @@ __all__ = [
     "scan_unpacked",
     "scan_wheel",
     "sonames_in",
+    "split_missing",
 ]
 
 # Folders that the dynamic linker looks into without configuration: ld.so(8), and Debian's /etc/ld.so.conf.d.
 _LIBRARY = re.compile(
     r"(?:\.?/)?(?:usr/(?:local/)?)?lib(?:32|64|x32)?/(?:[a-z0-9_]+-linux-gnu[a-z0-9_]*/)?([^/]+\.so(?:\.[^/]*)?)"
 )
-
+_MOST_SHOWN = 6
+"""Libraries named in a note."""
 
 Unpacked = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
 """By SHA-256 of a wheel: the file that holds it unpacked, and offset and size there of each ELF object."""
@@ -64,12 +68,13 @@ class Missing:
 
 
 class Exemption(Value, frozen=True, kw_only=True, rename=None):
-    """A need that is no error: patterns of the name, the wheel and the file, and why."""
+    """A need that is no error: patterns of the name, the wheel and the file, and why; ``note``: it is reported."""
 
     soname: str
     why: str
     wheel: str = "*"
     file: str = "*"
+    note: bool = False
 
 
 class Table(Value, frozen=True, kw_only=True, rename=None):
@@ -146,50 +151,180 @@ def missing_libraries(
         os_sonames: library names of the OS layer, as ``sonames_in`` gives them.
         architecture: Debian's name of the target's architecture.
     """
-    wheels = list(wheels)
+    return _first_of_each(_lacks(list(wheels), os_sonames, architecture))
+
+
+def _lacks(wheels: Sequence[WheelLibraries], os_sonames: Iterable[str], architecture: str) -> Iterator[Missing]:
+    """Yield every need that neither wheels nor the OS layer meet; exempt ones only where they are to be reported."""
     there = frozenset(os_sonames).union(*(wheel.provides for wheel in wheels))
-    found: dict[tuple[str, str], Missing] = {}
     for wheel in wheels:
         for item in wheel.objects:
             if item.program or item.machine != architecture:
                 continue
             for soname in item.needed:
                 if soname.rsplit("/", 1)[-1] not in there and not _exempt(soname, wheel.wheel, item.file):
-                    lack = Missing(wheel=wheel.wheel, file=item.file, soname=soname)
-                    found.setdefault((wheel.wheel, soname), lack)
+                    yield Missing(wheel=wheel.wheel, file=item.file, soname=soname)
+
+
+def _first_of_each(lacks: Iterable[Missing]) -> list[Missing]:
+    """Return needs sorted, once per wheel and name."""
+    found: dict[tuple[str, str], Missing] = {}
+    for lack in lacks:
+        found.setdefault((lack.wheel, lack.soname), lack)
     return [found[key] for key in sorted(found)]
 
 
+def split_missing(
+    lacks: Sequence[Missing], wheels: Sequence[WheelLibraries], paths: Mapping[str, Path], release: str
+) -> tuple[list[Missing], list[Missing]]:
+    """Return the needs without which a wheel cannot be imported, and the others.
+
+    Needed is what importing the wheel's packages loads (``imports.loaded_on_import``), and all that it is linked to.
+    What no extension module is linked to is loaded by name, by code that cannot be followed: several
+    such objects are usually one for each kind of hardware, so if none of a wheel can be loaded, one is needed: the one
+    that lacks least.
+
+    Args:
+        lacks: of every object, as ``_lacks`` gives them.
+        paths: the wheels' files by file name.
+        release: such as ``debian-12``; what a package of it ships is lacked less than what none does.
+    """
+    graph = _Links(wheels)
+    lacking: dict[_Key, list[Missing]] = {}
+    for lack in lacks:
+        lacking.setdefault((lack.wheel, lack.file), []).append(lack)
+    broken = graph.users_of(lacking)
+
+    def lacked(key: _Key) -> tuple[int, int, _Key]:
+        sonames = {lack.soname for used in graph.used_by({key}) for lack in lacking.get(used, ())}
+        return sum(not package_for(soname, release) for soname in sonames), len(sonames), key
+
+    needed: set[_Key] = set()
+    for wheel in wheels:
+        if not any((wheel.wheel, item.file) in broken for item in wheel.objects):
+            continue
+        files = [item.file for item in wheel.objects]
+        loaded = {(wheel.wheel, file) for file in loaded_on_import(paths[wheel.wheel], files)}
+        needed |= graph.used_by(loaded & broken)
+        if not loaded and not any(map(is_extension, files)):
+            tops = graph.tops(wheel)
+            needed |= graph.used_by({min(tops, key=lacked)}) if tops and tops <= broken else set()
+    hard = [lack for lack in lacks if (lack.wheel, lack.file) in needed and not _noted(lack)]
+    named = {(lack.wheel, lack.soname) for lack in hard}
+    return _first_of_each(hard), _first_of_each(lack for lack in lacks if (lack.wheel, lack.soname) not in named)
+
+
+_Key = tuple[str, str]
+"""Wheel and file of an object."""
+
+
+class _Links:
+    """Which object is linked to which, across wheels."""
+
+    def __init__(self, wheels: Sequence[WheelLibraries]) -> None:
+        names: dict[str, set[_Key]] = {}
+        for wheel in wheels:
+            for item in wheel.objects:
+                for name in filter(None, (item.file.rsplit("/", 1)[-1], item.soname)):
+                    names.setdefault(name, set()).add((wheel.wheel, item.file))
+        self._uses: dict[_Key, set[_Key]] = {}
+        self._users: dict[_Key, set[_Key]] = {}
+        for wheel in wheels:
+            for item in wheel.objects:
+                key = (wheel.wheel, item.file)
+                used = set().union(*(names.get(name.rsplit("/", 1)[-1], set()) for name in item.needed))
+                self._uses[key] = used
+                for other in used:
+                    self._users.setdefault(other, set()).add(key)
+
+    def used_by(self, keys: Iterable[_Key]) -> set[_Key]:
+        """Return objects with everything that they are linked to, directly or not."""
+        return _reached(keys, self._uses)
+
+    def users_of(self, keys: Iterable[_Key]) -> set[_Key]:
+        """Return objects with everything that is linked to them, directly or not."""
+        return _reached(keys, self._users)
+
+    def tops(self, wheel: WheelLibraries) -> set[_Key]:
+        """Return the objects of a wheel that no other object of it is linked to."""
+        keys = {(wheel.wheel, item.file) for item in wheel.objects if not item.program}
+        return {key for key in keys if not (self._users.get(key, set()) - {key}) & keys}
+
+
+def _reached(start: Iterable[_Key], arrows: Mapping[_Key, set[_Key]]) -> set[_Key]:
+    found = set(start)
+    pending = list(found)
+    while pending:
+        fresh = arrows.get(pending.pop(), set()) - found
+        found |= fresh
+        pending += fresh
+    return found
+
+
+def accepted(lack: Missing, patterns: Iterable[str]) -> bool:
+    """Return whether a spec accepts that a library is missing: patterns ``SONAME`` or ``PACKAGE:SONAME``."""
+    name = lack.wheel.split("-", 1)[0].replace("_", "-").replace(".", "-").lower()
+    for pattern in patterns:
+        package, _, soname = pattern.rpartition(":")
+        package = package.replace("_", "-").replace(".", "-").lower()
+        if fnmatchcase(lack.soname, soname) and (not package or fnmatchcase(name, package)):
+            return True
+    return False
+
+
 def checker(
-    lock: Lock, cache_dir: Path, find_package: Callable[[str], Sequence[str]] | None = None
+    lock: Lock,
+    cache_dir: Path,
+    find_package: Callable[[str], Sequence[str]] | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Callable[[Path, Sequence[Path], Unpacked], None]:
     """Return the check of a lock's image: called with the OS layer's tar, the wheels, and where they are unpacked.
 
-    It raises ``BuildError`` if an object in a wheel needs a library that neither wheels nor OS layer have.
+    It raises ``BuildError`` if importing a wheel needs a library that neither wheels nor OS layer have.
 
     Args:
         cache_dir: folder that keeps what was found in wheels.
         find_package: names the Debian packages that ship a library which the built-in table does not know.
+        note: receives a sentence for each wheel that lacks libraries which importing it does not need.
     """
     names = {package.wheel.sha256: package.wheel.name for package in lock.packages}
 
     def check(os_layer: Path, wheels: Sequence[Path], unpacked: Unpacked) -> None:
         with tarfile.open(os_layer) as archive:
             there = sonames_in(entry.name for entry in archive if not entry.isdir())
-        scanned = []
+        scanned, paths = [], {}
         for path in wheels:
             digest = f"{path.parent.name}{path.name}"
             digest = digest if digest in names else sha256_file(path)
             name = names.get(digest, path.name)
+            paths[name] = path
             if digest in unpacked:
                 scanned.append(scan_unpacked(*unpacked[digest], digest, cache_dir, name))
             else:
                 scanned.append(scan_wheel(path, digest, cache_dir, name))
-        lacks = missing_libraries(scanned, there, lock.os.architecture)
-        if lacks:
-            raise _missing_error(lacks, lock, find_package)
+        found = _lacks(scanned, there, lock.os.architecture)
+        lacks = [lack for lack in found if not accepted(lack, lock.missing_libraries)]
+        needed, others = split_missing(lacks, scanned, paths, lock.os.release) if lacks else ([], [])
+        for text in _notes(others, lock.os.release):
+            note(text)
+        if needed:
+            raise _missing_error(needed, lock, find_package)
 
     return check
+
+
+def _notes(lacks: Iterable[Missing], release: str) -> Iterator[str]:
+    """Yield a sentence for each wheel: what it lacks, and the packages that are known to ship that."""
+    by_wheel: dict[str, list[str]] = {}
+    for lack in lacks:
+        by_wheel.setdefault(lack.wheel, []).append(lack.soname)
+    for wheel, sonames in by_wheel.items():
+        more = f" and {len(sonames) - _MOST_SHOWN} more" if len(sonames) > _MOST_SHOWN else ""
+        shown = ", ".join(sonames[:_MOST_SHOWN]) + more
+        packages = sorted({package_for(soname, release) for soname in sonames} - {""})
+        way = f"; for some of them add packages: [{', '.join(packages)}]" if packages else ""
+        count = "a library is" if len(sonames) == 1 else f"{len(sonames)} libraries are"
+        yield f"{wheel}: {count} missing that importing it does not load, by its sources: {shown}{way}"
 
 
 def _missing_error(
@@ -211,8 +346,10 @@ def _missing_error(
     if lock.os.image and packages:
         hint = f"install them in the base image, and lock its new digest: {', '.join(packages)}"
     other = "put the libraries into a wheel of your own, or use another wheel of these packages"
+    names = ", ".join(dict.fromkeys(lack.soname for lack in lacks))
+    accept = f"; if your program does without them:  missing-libraries: [{names}]"
     head = f"{count} shared librar{'y is' if count == 1 else 'ies are'} missing from the image"
-    return BuildError("\n".join([head, *lines]), hint or other)
+    return BuildError("\n".join([head, *lines]), (hint or other) + accept)
 
 
 def sonames_in(paths: Iterable[str]) -> set[str]:
@@ -248,8 +385,16 @@ def _ar_members(stream: BinaryIO) -> Iterator[tuple[str, int]]:
 
 
 def _exempt(soname: str, wheel: str, file: str) -> bool:
-    """Return whether the data file states that a need is no error."""
-    return any(
-        fnmatchcase(soname, rule.soname) and fnmatchcase(wheel, rule.wheel) and fnmatchcase(file, rule.file)
-        for rule in table().exempt
-    )
+    """Return whether the data file states that a need is no error and not worth a note."""
+    return any(not rule.note for rule in _rules(soname, wheel, file))
+
+
+def _noted(lack: Missing) -> bool:
+    """Return whether the data file states that a need is no error, but to be reported."""
+    return any(rule.note for rule in _rules(lack.soname, lack.wheel, lack.file))
+
+
+def _rules(soname: str, wheel: str, file: str) -> Iterator[Exemption]:
+    for rule in table().exempt:
+        if fnmatchcase(soname, rule.soname) and fnmatchcase(wheel, rule.wheel) and fnmatchcase(file, rule.file):
+            yield rule

@@ -447,6 +447,15 @@ def test_hardware_and_cuda_read_like_a_list() -> None:
     assert loads(plain.encode()).cuda is None
 
 
+def test_accepted_libraries_round_trip_and_cost_nothing_if_there_are_none() -> None:
+    """A lock without accepted libraries has the bytes it had before there were any."""
+    lock = msgspec.structs.replace(LOCK, missing_libraries=("open3d:libtorch*", "libpulse.so.0"))
+    data = dumps(lock)
+    assert loads(data) == lock
+    assert b'missing-libraries = [\n    "open3d:libtorch*",\n    "libpulse.so.0",\n]' in data
+    assert b"missing-libraries" not in dumps(LOCK)
+
+
 def test_several_kinds_of_gpu_round_trip() -> None:
     """Everything that a GPU can have is written and read again, whatever is unknown is left out."""
     full = GpuDevice(

@@ -225,9 +225,122 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
         f"  {path.name}: needy/a.so needs libGL.so.1, which libgl1 ships\n"
         f"  {path.name}: needy/a.so needs libown.so.9, which libown9 ships"
     )
-    assert caught.value.hint == "add to the spec and lock again:  packages: [libgl1, libown9]"
+    assert caught.value.hint == (
+        "add to the spec and lock again:  packages: [libgl1, libown9]; "
+        "if your program does without them:  missing-libraries: [libGL.so.1, libown.so.9]"
+    )
     layer = _tar(tmp_path / "os.tar", [f"usr/lib/{name}" for name in ("libc.so.6", "libGL.so.1", "libown.so.9")])
     closure.checker(lock, tmp_path / "cache")(layer, [path], {})
+
+
+_ABI = ".cpython-311-x86_64-linux-gnu.so"
+
+
+def _check(tmp_path: Path, files: Mapping[str, bytes | str], accept: tuple[str, ...] = ()) -> tuple[list[str], str]:
+    """Check an image of one wheel over a bare system; returns its notes, and the sonames that it is refused for."""
+    import msgspec
+
+    from tests.support.locks import small_lock
+
+    path = make_wheel(tmp_path, "needy", files=dict(files), tag="cp311-cp311-manylinux_2_28_x86_64")
+    lock = _replaced(small_lock(), _package(path.name, sha256_file(path)))
+    lock = msgspec.structs.replace(lock, missing_libraries=accept)
+    layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
+    notes: list[str] = []
+    try:
+        closure.checker(lock, tmp_path / "cache", None, notes.append)(layer, [path], {})
+    except BuildError as error:
+        return notes, " ".join(line.split(" needs ")[1].split(",")[0] for line in error.message.splitlines()[1:])
+    return notes, ""
+
+
+BACKENDS: dict[str, bytes | str] = {
+    "needy/__init__.py": "from . import native\n",
+    "needy/native.py": "import ctypes\n",
+    "needy/libneedy_cpu.so": make_elf(["libc.so.6"]),
+    "needy/libneedy_rocm.so": make_elf(["libhipblas.so.2", "libc.so.6"]),
+    "needy/libneedy_xpu.so": make_elf(["libsycl.so.8"]),
+}
+
+
+def test_a_back_end_for_other_hardware_is_a_note(tmp_path: Path) -> None:
+    """Of objects loaded by name (bitsandbytes has one for each kind of GPU) those that cannot be loaded are noted."""
+    assert _check(tmp_path, BACKENDS) == (
+        [
+            "needy-1.0-cp311-cp311-manylinux_2_28_x86_64.whl: 2 libraries are missing that importing it does not load, "
+            "by its sources: libhipblas.so.2, libsycl.so.8"
+        ],
+        "",
+    )
+
+
+def test_of_back_ends_none_of_which_loads_the_nearest_is_needed(tmp_path: Path) -> None:
+    """A package whose every object lacks something cannot work: what is asked for is what can be added."""
+    files = {**BACKENDS, "needy/libneedy_cpu.so": make_elf(["libgomp.so.1", "libGL.so.1"])}
+    notes, refused = _check(tmp_path, files)
+    assert refused == "libGL.so.1 libgomp.so.1"
+    assert "libhipblas.so.2, libsycl.so.8" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("source", "needed"),
+    [
+        ("from . import _ext\n", True),
+        ("from ._ext import thing\n", True),
+        ("import needy._ext as ext\n", True),
+        ("from .deeper import other\n", True),
+        ("try:\n    from . import _ext\nexcept ImportError as e:\n    raise ImportError('broken') from e\n", True),
+        ("try:\n    from . import _ext\nfinally:\n    pass\n", True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    pass\nelse:\n    from . import _ext\n", True),
+        ("try:\n    from . import _ext\nexcept (ImportError, OSError):\n    _ext = None\n", False),
+        ("import contextlib\nwith contextlib.suppress(ImportError):\n    from . import _ext\n", False),
+        ("def later():\n    from . import _ext\n", False),
+        ("import sys\nif sys.platform == 'win32':\n    from . import _ext\n", False),
+        ("import json\n", False),
+        ("this is no Python\n", False),
+    ],
+)
+def test_what_importing_a_package_surely_loads_is_needed(tmp_path: Path, source: str, needed: bool) -> None:
+    """An extension module that the package imports unconditionally is needed, with what it is linked to."""
+    files = {
+        "needy/__init__.py": source,
+        "needy/deeper/__init__.py": "from .. import _ext\n",
+        f"needy/_ext{_ABI}": make_elf(["libneedy.so.1"]),
+        "needy.libs/libneedy.so.1": make_elf(["libpulse.so.0"], "libneedy.so.1"),
+    }
+    notes, refused = _check(tmp_path, files)
+    assert (refused, bool(notes)) == (("libpulse.so.0", False) if needed else ("", True))
+
+
+def test_a_module_at_the_top_is_needed(tmp_path: Path) -> None:
+    """A wheel that is one extension module is imported by loading it."""
+    assert _check(tmp_path, {f"needy{_ABI}": make_elf(["libodbc.so.2"])}) == ([], "libodbc.so.2")
+
+
+def test_operators_for_another_framework_are_a_note(tmp_path: Path) -> None:
+    """A library that is next to the extension module but not linked to it (open3d's PyTorch operations) is noted."""
+    files = {
+        "needy/__init__.py": "from needy.cpu import pybind\n",
+        f"needy/cpu/pybind{_ABI}": make_elf(["libc.so.6"]),
+        "needy/cpu/needy_torch_ops.so": make_elf(["libtorch.so"]),
+    }
+    notes, refused = _check(tmp_path, files)
+    assert not refused
+    assert "libtorch.so" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("accept", "refused"),
+    [
+        (("libodbc.so.2",), ""),
+        (("needy:libodbc*",), ""),
+        (("*",), ""),
+        (("other:*", "libodbc.so.1"), "libodbc.so.2"),
+    ],
+)
+def test_a_spec_accepts_what_is_missing(tmp_path: Path, accept: tuple[str, ...], refused: str) -> None:
+    """``missing-libraries`` lifts the refusal, by library or by package and library, and silences the note."""
+    assert _check(tmp_path, {f"needy{_ABI}": make_elf(["libodbc.so.2"])}, accept) == ([], refused)
 
 
 def _replaced(lock: object, package: PythonPackage) -> object:
