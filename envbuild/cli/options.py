@@ -30,7 +30,7 @@ LockOption = Annotated[
 ]
 RequireSignature = Annotated[
     str | None,
-    typer.Option("--require-signature", metavar="WHO", help="Signed by whom: cosign.pub, or IDENTITY@https://ISSUER."),
+    typer.Option("--require-signature", metavar="WHO", help="Accepted signer: cosign.pub, or IDENTITY@https://ISSUER."),
 ]
 FromFolders = Annotated[
     list[Path] | None,

@@ -275,7 +275,7 @@ def claimed(path: Path, check: Callable[[], None] = lambda: None) -> Iterator[Bi
     holds a file that its last holder renamed or removed. Threads of one process exclude each other too.
 
     Args:
-        check: called several times a second while waiting; raise from it to give up.
+        check: called several times a second while waiting; raise from it to stop waiting.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:

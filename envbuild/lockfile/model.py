@@ -1,4 +1,4 @@
-"""The lock: a valid PEP 751 file whose ``[tool.envbuild]`` tables hold everything PEP 751 has no word for.
+"""The lock: a valid PEP 751 file whose ``[tool.envbuild]`` tables hold everything that PEP 751 has no field for.
 
 The value types are frozen and keyword-only; hashes and sizes are mandatory. Files are named by name, size and
 SHA-256, never by download address. Source of the format: PEP 751,

@@ -43,7 +43,7 @@ class NetworkConfig:
     """How to reach the network. TLS certificates are always verified.
 
     Attributes:
-        certificates: PEM bundles trusted besides the system's.
+        certificates: PEM bundles trusted in addition to the system's.
         client_certificate: PEM file with a client's key and certificate, or None.
         proxies: proxy URL by scheme (``http``, ``https``, ``all``).
         no_proxy: comma-separated hosts reached directly.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LockOptions:
-    """What can change what is locked, besides the spec.
+    """What can change the lock, in addition to the spec.
 
     Attributes:
         resolver: resolves the Python part: ``uv`` or ``pip-tools``.

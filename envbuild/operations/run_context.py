@@ -1,4 +1,4 @@
-"""What is known of two runs besides their records: locks, listings of data, texts, fingerprints."""
+"""What is known of two runs in addition to their records: locks, listings of data, texts, fingerprints."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ class ChannelCheck:
 
     Attributes:
         name: what was planted; ``none``: nothing, and all has to be equal.
-        seen: ``verify`` said what is true: that exactly this channel differs, or that all are equal.
-        said: what it said.
+        seen: ``verify`` returned what is true: that exactly this channel differs, or that all are equal.
+        reported: what it returned, as text.
     """
 
     name: str
     seen: bool
-    said: str
+    reported: str
 
 
 def self_test(request: RunRequest, engine: RunEngine, events: Events) -> tuple[ChannelCheck, ...]:
@@ -87,12 +87,12 @@ def _check(name: str, request: RunRequest, engine: RunEngine) -> ChannelCheck:
 
 
 def judge(name: str, result: Verification) -> ChannelCheck:
-    """Tell whether a verification said what is true of a plant."""
+    """Return whether a verification found what is true of a plant."""
     verdict, kind = result.verdict, CHANNELS[name]
     differing = {each.kind for each in verdict.channels if each.differs}
     if verdict.outcome == "identical":
-        return ChannelCheck(name=name, seen=not kind, said=f"equal: {', '.join(verdict.compared)}")
+        return ChannelCheck(name=name, seen=not kind, reported=f"equal: {', '.join(verdict.compared)}")
     if verdict.outcome == "different":
-        return ChannelCheck(name=name, seen=differing == {kind}, said=f"different: {'; '.join(verdict.differs)}")
+        return ChannelCheck(name=name, seen=differing == {kind}, reported=f"different: {'; '.join(verdict.differs)}")
     last = (result.last_words.strip().splitlines() or ["no word"])[-1]
-    return ChannelCheck(name=name, seen=False, said=f"{verdict.outcome}: {last}")
+    return ChannelCheck(name=name, seen=False, reported=f"{verdict.outcome}: {last}")

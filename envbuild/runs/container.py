@@ -27,7 +27,7 @@ USER = "envbuild"
 """Constant, so that it cannot reach a result; also what getpass finds for a user without a passwd entry."""
 
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "TP_SOCKET_IFNAME": "lo"}
-"""Without a network there is no other interface; libraries that look for one otherwise give up."""
+"""Without a network there is no other interface; libraries that search for one fail without it."""
 DATE, _DATE = "SOURCE_DATE_EPOCH", "315532800"
 """What Matplotlib, Sphinx and others write as the date of a document: 1980-01-01, the first that zip files can hold."""
 _UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}

@@ -123,7 +123,7 @@ def check_size(plan: Plan, copies: int, folder: Path, limit: int = LIMIT, count:
     """
     if len(plan.files) > count:
         raise UsageError(
-            f"{plan.project} has {len(plan.files):,} files besides its declared inputs; "
+            f"{plan.project} has {len(plan.files):,} files in addition to its declared inputs; "
             f"expected at most {count:,} to copy",
             _WAYS_OUT,
         )
@@ -131,7 +131,7 @@ def check_size(plan: Plan, copies: int, folder: Path, limit: int = LIMIT, count:
         return
     if plan.size > limit:
         raise UsageError(
-            f"{plan.project} holds {plan.size // _MEGABYTE:,} MB besides its declared inputs; expected at most "
+            f"{plan.project} holds {plan.size // _MEGABYTE:,} MB in addition to its declared inputs; expected at most "
             f"{limit // _MEGABYTE:,} MB to copy, since this file system cannot share blocks",
             _WAYS_OUT,
         )

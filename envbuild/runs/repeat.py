@@ -308,7 +308,7 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
 
 
 def _aging(vary: frozenset[Variation], number: int) -> Aging:
-    """Return what becomes of the times of change in the copy of one run."""
+    """Return how modification times are set in the copy of one run."""
     if "times" not in vary:
         return Aging()
     return Aging(seconds=AGE * number, reverse="order of times" in vary and number % 2 == 1)
@@ -322,7 +322,7 @@ def variations(plan: Repeat) -> tuple[str, ...]:
         "order of directory listings",
         *(("times of change", "inode numbers", "folder on the host") if plan.copy is not None else ()),
         *(("order of times of change",) if "order of times" in plan.vary and plan.copy is not None else ()),
-        *(("number of CPUs in sight",) if "cpus" in plan.vary and any(plan.slots) else ()),
+        *(("number of visible CPUs",) if "cpus" in plan.vary and any(plan.slots) else ()),
         *(STRICT if "pids" in plan.vary else ()),
         "host name", "order of the environment", "address layout", "start time",
     )  # fmt: skip

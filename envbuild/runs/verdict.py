@@ -1,6 +1,6 @@
 """How the guard's verdict reaches this process: through a pipe that the program cannot open.
 
-``verdict.json`` lies in a folder that the program writes to, so the program could forge it. Before the start a FIFO
+``verdict.json`` is in a folder that the program writes to, so the program could forge it. Before the start a FIFO
 is made next to it and opened for reading. The guard opens it for writing, removes its name, writes one line with the
 verdict and one with the numeric fingerprint if there is one, and closes it, all before the program exists: nobody can
 open it any more, and what was written waits here in the kernel. What the program does to files later changes nothing.

@@ -28,7 +28,7 @@ class Evidence:
         licence: None where it is not known.
         requires: a wheel's Requires-Dist lines.
         depends: a Debian package's Depends and Pre-Depends: names that are alternatives to each other.
-        provides: names that a Debian package provides besides its own.
+        provides: names that a Debian package provides in addition to its own.
         source: name and version of a Debian package's source.
     """
 

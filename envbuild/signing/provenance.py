@@ -1,4 +1,4 @@
-"""What an image was made from, by whom: the predicate of a SLSA provenance statement, version 1.
+"""What an image was made from and who built it: the predicate of a SLSA provenance statement, version 1.
 
 Source: https://slsa.dev/spec/v1.1/provenance. Fields that depend on the clock are left out, so that equal inputs give
 equal bytes. docs/how-to/sign.md describes each field.

@@ -131,7 +131,7 @@ def _metadata_refusals(text: str) -> Iterator[str]:
         return
     project = document.get("project")
     if not isinstance(project, dict):
-        yield "no [project] table; its build backend would have to run on this host to tell the requirements"
+        yield "no [project] table; its build backend would have to run on this host to return the requirements"
         return
     dynamic = project.get("dynamic")
     for name in ("dependencies", "optional-dependencies"):

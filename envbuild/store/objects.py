@@ -187,7 +187,7 @@ class Store:
         for ``Part.resume``.
 
         Args:
-            check: called several times a second while waiting; raise from it to give up.
+            check: called several times a second while waiting; raise from it to stop waiting.
 
         Raises:
             IntegrityError: the store cannot be written.

@@ -72,7 +72,7 @@ _THINGS = {
     "environment": "the result depends on the order of the environment's variables",
     "layout": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
     "pids": "the result depends on the process ids of children",
-    "cpus": "the result depends on the number of CPUs in sight",
+    "cpus": "the result depends on the number of visible CPUs",
     "entropy": "the program, or a package that it uses, takes values from the system's entropy, which no seed reaches",
     "clock": "the program, or a package that it uses, takes values from the time, which is never the same",
     "addresses": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-from collections.abc import Iterator
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from envbuild.net.config import NetworkConfig
+from envbuild.registry.credentials import Credentials
+from envbuild.registry.reference import parse_reference
+from envbuild.registry.repository import Repository
+from tests.support import gpus
+from tests.support.cli import Project
+from tests.support.cosign import cosign_program
 from tests.support.images import forget_images
+from tests.support.registry import running_registry
+from tests.support.sigstore import Sigstore
 from tests.support.walkthrough import Reader, blocks, clone
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -17,27 +28,88 @@ pytestmark = [pytest.mark.engine, pytest.mark.network]
 ROOT = Path(__file__).parents[2]
 TUTORIALS = ROOT / "docs" / "tutorials"
 STORE = Path(os.environ.get("ENVBUILD_STORE") or Path("~/.cache/envbuild").expanduser())
-"""The machine's own: these are the images of ``make demo``, and a reader's first download is not what is tested."""
+"""The machine's own: a reader's first download is not what is tested here."""
+CONFIGURATION = (".config/pip", ".config/uv", ".docker")
+"""How this machine reaches package indexes and registries."""
 
 
-@pytest.fixture(scope="module", name="reader")
-def _reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
-    """Somebody with a new home and a fresh clone, who has followed the first tutorial."""
-    root = tmp_path_factory.mktemp("reader")
+def _reader(root: Path, folder: Path) -> Reader:
+    """Somebody with a new home and this machine's configuration of indexes and registries."""
     home = root / "home"
     home.mkdir()
-    for name in (".config/pip", ".config/uv", ".docker"):  # how this machine reaches indexes and registries
+    for name in CONFIGURATION:
         source = Path("~").expanduser() / name
         if source.is_dir():
             shutil.copytree(source, home / name)
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("ENVBUILD_", "PYTEST_"))}
-    environ |= {"HOME": str(home), "ENVBUILD_STORE": str(STORE), "XDG_CACHE_HOME": str(root / "cache")}
-    environ["UV_CACHE_DIR"] = os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())
-    reader = Reader(folder=clone(ROOT, root / "envbuild"), environ=environ)
+    environ |= {"HOME": str(home), "ENVBUILD_STORE": str(STORE), "UV_CACHE_DIR": str(root / "uv")}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return Reader(folder=folder, environ=environ)
+
+
+def test_the_first_run_and_readme(tmp_path: Path) -> None:
+    """Installed, locked, built, run twice with equal bits, compared and proved; README's commands in a new project."""
+    reader = _reader(tmp_path, clone(ROOT, tmp_path / "envbuild"))
+    environ, folder = dict(reader.environ), reader.folder
     reader.follow(TUTORIALS / "first-run.md")
-    yield reader
+    path = reader.environ["PATH"]
+    assert path.startswith(f"{environ['HOME']}/envbuild-venv/bin:")
+    reader.environ, reader.folder = environ | {"PATH": path}, folder
+    reader.replace["pip install ."] = "pip install --quiet ."
+    name = f"my{secrets.token_hex(4)}"
+    reader.replace["my-project"] = name
+    (folder / name).mkdir()
+    (folder / name / "train.py").write_text("import random\nopen('out', 'w').write(str(random.random()))\n")
+    try:
+        reader.take(blocks(ROOT / "README.md")[0])
+    finally:
+        forget_images(f"envbuild/{name}")
+    assert (reader.folder / "out").is_file()
 
 
-def test_the_first_run(reader: Reader) -> None:
-    """Installed, locked, built, run twice with equal bits, compared and proved: all that the page shows."""
-    assert reader.followed >= 15
+def test_the_gpu_server(tmp_path: Path) -> None:
+    """Described with a stand-in driver, locked on a machine without GPU, checked on both."""
+    reader = _reader(tmp_path, tmp_path / "project")
+    (reader.folder / "train.py").write_text("")
+    standin = gpus.install(gpus.build_standin(tmp_path / "libraries"), tmp_path / "server", gpus.machine(gpus.h200()))
+    reader.machines = {"server": standin.environment}
+    reader.follow(TUTORIALS / "gpu-server.md")
+
+
+def test_a_signed_image(made: Project, tmp_path: Path) -> None:
+    """The pipeline's steps at home; then an image of a registry and an authority of our own, instead of GitHub's."""
+    name = f"ci{secrets.token_hex(4)}"
+    project = made.copy(tmp_path)
+    for file in project.folder.glob("pylock.*"):
+        file.unlink()
+    project.write("spec.yaml", (project.folder / "spec.yaml").read_text().replace("clitest", name))
+    project.write("train.py", "print('ran')\n")
+    variables = {f"GIT_{who}_{what}": "me" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    runner = tmp_path / "runner"
+    (runner / "envbuild-ci" / "bin").mkdir(parents=True)
+    (runner / "envbuild-ci" / "bin" / "envbuild").symlink_to(Path(sys.executable).parent / "envbuild")
+    subprocess.run(["git", "init", "--quiet", project.folder], check=True)
+    sigstore = Sigstore(tmp_path / "sigstore")
+    environ = project.environ | variables | sigstore.environ | {"RUNNER_TEMP": str(runner)}
+    reader = Reader(folder=project.folder, environ=environ | {"ENVBUILD_COSIGN": cosign_program()})
+    page = blocks(TUTORIALS / "signed-image.md")
+    with running_registry(tmp_path / "registry") as registry:
+        try:
+            for block in page[:-1]:
+                reader.take(block)
+            reference = str(project.must("push", f"{registry.host}/org/repo:1", "--json").json["reference"])
+            reader.replace["ghcr.io/ORG/REPO@sha256:DIGEST"] = reference
+            identity, _, issuer = page[-1].text.partition("IDENTITY=")[2].splitlines()[0].rpartition("@")
+            with Repository(parse_reference(reference), NetworkConfig(), lambda _: Credentials()) as target:
+                sigstore.sign(target, reference.rpartition(":")[2], identity, issuer)
+            reader.take(page[-1])
+        finally:
+            forget_images(f"envbuild/{name}")
+
+
+def test_slurm(project: Project) -> None:
+    """The image is built without an engine; the batch scripts are scripts."""
+    reader = Reader(folder=project.folder, environ=project.environ)
+    reader.follow(TUTORIALS / "slurm.md")
+    assert (reader.folder / "image.tar").stat().st_size > 10_000_000

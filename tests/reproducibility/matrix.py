@@ -81,7 +81,7 @@ class Matrix:
         self._earlier = earlier
 
     def run(self, columns: Sequence[Column], rows: Sequence[Variation], jobs: int = 2) -> list[list[Cell]]:
-        """Build every cell; returns one list for each row.
+        """Build every cell; returns one list for each row. What was built like the first one is removed at once.
 
         The first row on the first engine is built alone: its store is what other cells find filled. The cells of one
         engine run one after the other, since they build one tag.
@@ -91,7 +91,11 @@ class Matrix:
 
         def down(column: Column) -> list[Cell]:
             done = [first] if column is columns[0] else []
-            return done + [self.cell(column, row) for row in rows[len(done) :]]
+            for row in rows[len(done) :]:
+                done.append(self.cell(column, row))
+                if done[-1].state(first) == "same":  # nobody asks for an explanation; each takes a quarter of a GB
+                    self.tidy(done[-1])
+            return done
 
         with ThreadPoolExecutor(jobs) as pool:
             made = list(pool.map(down, columns))

@@ -3,19 +3,19 @@
 A page's blocks of code:
 
 - ```` ```console ````: commands after ``$ ``, each with what it prints; output that differs is a failure.
-- ```` ```bash ````: commands, one a line (a comment after two spaces), that must succeed; a block that begins with ``#!``
-  is a script and only parsed.
-- ```` ```yaml title="NAME" ```` (or another language): a file of the current folder. It is written if it does not exist,
-  and must be equal if it does.
+- ```` ```bash ````: commands, one a line (a comment after two spaces), that must succeed; a block that begins with
+  ``#!`` is a script and only parsed.
+- ```` ```yaml title="NAME" ```` (or another language): a file of the current folder. It is written if it does not
+  exist, and must be equal if it does.
 - ```` ```text ````: nothing to follow.
 
 A comment before a block changes what is done: ``<!-- not tested: REASON -->`` skips it, ``<!-- machine: NAME -->`` runs
 it and those after it with the variables of another machine, ``<!-- exit: CODE -->`` states the exit code of its last
 command.
 
-Samples are compared line by line after masks: numbers, units of time and size, paths of the reader's home. ``…`` alone in
-a line stands for any lines, within a line for any text. Identifiers of runs and digests are compared as an assignment:
-equal ones in the sample are equal in the output, different ones are different, across the whole page.
+Samples are compared line by line after masks: numbers, units of time and size, paths of the reader's home. ``…`` alone
+in a line stands for any lines, within a line for any text. Identifiers of runs and digests are compared as an
+assignment: equal ones in the sample are equal in the output, different ones are different, across the whole page.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FENCE = re.compile(
 _NOTE = re.compile(r"<!-- ([a-z ]+): (.*?) -->")
 _IDENTIFIER = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{8,24}\b|(?<=sha256:)[0-9a-f]{12,64}\b|\b[0-9a-f]{16,64}\b")
 _NUMBER = re.compile(r"\d[\d.,]*")
-_UNIT = re.compile(r"N (?:ms|s|min|h|B|kB|MB|GB)\b")
+_UNIT = re.compile(r"N (?:ms|s|min|h|B|kB|MB|GB)\b(?: N (?:s|min)\b)?")
 _CACHE = ("fetch ", "load ", "os ", "wheels ", "bytecode ", "layers ")
 """First words of lines that ``build`` prints only for what is not there yet."""
 
@@ -157,7 +157,9 @@ class Reader:
         wanted = [line for line in sample if not (building and line.startswith(_CACHE))]
         found = [line for line in out.splitlines() if not (building and line.startswith(_CACHE))]
         wanted, found = ([line for line in lines if line.strip()] for lines in (wanted, found))
-        assert self._matches(wanted, found), f"$ {command}\nthe page shows\n{_shown(wanted)}\nprinted was\n{_shown(found)}"
+        assert self._matches(wanted, found), (
+            f"$ {command}\nthe page shows\n{_shown(wanted)}\nprinted was\n{_shown(found)}"
+        )
 
     def _matches(self, wanted: list[str], found: list[str]) -> bool:
         """Match lines, ``…`` standing for any; assigns the identifiers of lines that match."""

@@ -167,9 +167,9 @@ def _self_test(shared: RunOptions, console: Console) -> int:
     with prefer_guard_error(prepared.request.lock, shared, prepared.engine):
         found = self_test(prepared.request, prepared.engine, console)
     for each in found:
-        console.line(each.name, "seen" if each.seen else "NOT SEEN", each.said)
+        console.line(each.name, "seen" if each.seen else "NOT SEEN", each.reported)
     console.result(
-        {"channels": [{"name": each.name, "seen": each.seen, "said": each.said} for each in found]}
+        {"channels": [{"name": each.name, "seen": each.seen, "reported": each.reported} for each in found]}
         | {"seen": all(each.seen for each in found)}
     )
     return 0 if all(each.seen for each in found) else NotReproducibleError.exit_code

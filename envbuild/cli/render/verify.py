@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _LIKELY = 40
 """Causes below this weight are possible, no more."""
 _OTHERS = 3
-"""Number of causes that are reported besides the likeliest."""
+"""Number of causes that are reported in addition to the likeliest."""
 _WIDTH = 19
 _SHORT = 10
 _LAST_LINES = 12

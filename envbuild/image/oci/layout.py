@@ -1,4 +1,4 @@
-"""OCI image layouts: descriptors, configuration and manifest in one canonical form, and the ways to hand them on.
+"""OCI image layouts: descriptors, configuration and manifest in one canonical form, and the ways to deliver them.
 
 The identity of an image is the SHA-256 of its configuration, which names the layers by the digests of their
 uncompressed tars: no compressor, engine or clock takes part in it. Layers stay uncompressed

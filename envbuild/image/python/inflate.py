@@ -1,7 +1,7 @@
 """Fast reading of wheels: members inflated straight from the file, in chunks, each compared with its digest.
 
-What zipfile does besides is left out: its CRC, since RECORD's SHA-2 is compared, and its layers of buffers. Only the
-uncompressed bytes have identity, so the inflating library does not matter: ISA-L where it is installed, else zlib.
+What zipfile does in addition is left out: its CRC, since RECORD's SHA-2 is compared, and its layers of buffers. Only
+the uncompressed bytes have identity, so the inflating library does not matter: ISA-L where it is installed, else zlib.
 Source of the format: PKWARE's APPNOTE.TXT 6.3, sections 4.3.7 and 4.4.5.
 """
 

@@ -32,7 +32,7 @@ class CudaRequest:
     """What to resolve.
 
     Attributes:
-        requirements: lines to ask for besides the spec's.
+        requirements: lines in addition to the spec's.
         constraints: lines that limit versions of what is asked for anyway.
         added: packages that are added for envbuild's own sake, each with the reason.
         notes: sentences worth reporting.

@@ -241,7 +241,7 @@ def _locked_suite(suite: Suite) -> LockedSuite:
 
 
 def _locked_package(package: Package, suites: Sequence[Suite]) -> OsPackage:
-    """Check the index's word for a package and put it in the lock's form; raises ``IntegrityError``."""
+    """Check what the index states of a package and convert it to the lock's form; raises ``IntegrityError``."""
     record = package.record
     entry: Mapping[str, object] = {
         "name": record.name,

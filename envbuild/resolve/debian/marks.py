@@ -2,7 +2,7 @@
 
 This follows apt's published algorithm for an empty system (apt 2.6, apt-pkg/depcache.cc, pkgDepCache::MarkInstall):
 depth first; a relation that something chosen already satisfies is left alone; else alternatives in written order, and
-the providers of one in apt's order of preference; an alternative that turns out not to be installable is given up and
+the providers of one in apt's order of preference; an alternative that turns out not to be installable is dropped and
 the next one tried. What a requested package cannot do without is *protected*: nothing may rule it out later.
 
 It finds what apt finds without its problem resolver. Where that is not enough, ``debian_search`` takes over.
@@ -33,7 +33,7 @@ def mark(universe: Universe, roots: Sequence[str]) -> dict[str, Package] | None:
 
 
 class _Marks:
-    """The state of apt's marking: chosen packages, protected ones, and candidates given up."""
+    """The state of apt's marking: chosen packages, protected ones, and candidates dropped."""
 
     def __init__(self, universe: Universe) -> None:
         self.universe = universe
@@ -49,7 +49,7 @@ class _Marks:
             self._choose(package)
 
     def install(self, name: str, *, from_user: bool = False) -> bool:
-        """Choose a package and what it needs; on failure it is given up, unless it is protected or requested."""
+        """Choose a package and what it needs; on failure it is dropped, unless it is protected or requested."""
         protected = name in self._protected
         package = self._candidate(name)
         if package is None or (not from_user and protected and name not in self.chosen):

@@ -2,7 +2,7 @@
 
 Every choice is propagated at once (a need with one way left is that way; a conflict forbids). A dead end jumps back to
 the last decision that had a part in it (conflict-directed backjumping), so a search that ends without a set has
-proved that there is none, and the facts that no decision had a part in are the proof told to the user.
+proved that there is none, and the facts that depend on no decision are the proof that the user reads.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def reachable(roots: Iterable[str], chosen: dict[str, Package]) -> set[str]:
     """Return the chosen packages that the roots lead to through any relation that is met, wishes included.
 
     This is what apt keeps of what it marked (MarkAndSweep with its default settings): the rest was chosen for an
-    alternative that was given up.
+    alternative that was dropped.
     """
     provided: dict[str, list[str]] = {}
     for package in chosen.values():

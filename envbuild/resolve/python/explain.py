@@ -1,4 +1,4 @@
-"""A resolver's complaint, turned into an error that states what to do."""
+"""A resolver's error output, turned into an error that states what to do."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def _uv_tables(environ: Mapping[str, str], folder: Path) -> Iterator[dict[str, A
 
 def _uv_table(path: Path) -> dict[str, Any]:
     """Return one file's table with its ``pip`` table merged in; empty if there is none or it is not TOML."""
-    with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):  # uv itself complains of bad files
+    with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):  # uv itself reports bad files
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         if path.name == "pyproject.toml":
             table = table.get("tool", {}).get("uv", {})

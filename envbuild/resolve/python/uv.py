@@ -84,7 +84,7 @@ def index_of(project: str, target: Target, indexes: Indexes, environ: Mapping[st
     """Return the address of the package index that has a project, as this machine is configured.
 
     Raises:
-        ResolveError: no index has it, since it comes from a folder, say, or does not exist.
+        ResolveError: no index has it, since it comes from a folder, or does not exist.
     """
     question = Question(lines=(project,), dependencies=False, upgrade=None)
     done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)

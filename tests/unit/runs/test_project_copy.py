@@ -139,14 +139,14 @@ def test_projects_that_are_too_large_are_refused(
     with pytest.raises(UsageError) as many:
         check_size(plan, 2, tmp_path, count=3)
     assert many.value.message == (
-        f"{project} has {len(plan.files)} files besides its declared inputs; expected at most 3 to copy"
+        f"{project} has {len(plan.files)} files in addition to its declared inputs; expected at most 3 to copy"
     )
     assert many.value.hint.startswith("declare data as inputs in spec.yaml (they are mounted, not copied)")
     large = project_copy.Plan(project=project, folders=(), files=("train.py",), links=(), size=5 << 30, shown=())
     with pytest.raises(UsageError) as bytes_:
         check_size(large, 2, tmp_path)
     assert bytes_.value.message == (
-        f"{project} holds 5,368 MB besides its declared inputs; expected at most 4,294 MB to copy, "
+        f"{project} holds 5,368 MB in addition to its declared inputs; expected at most 4,294 MB to copy, "
         "since this file system cannot share blocks"
     )
     with pytest.raises(UsageError) as disk:

@@ -351,7 +351,7 @@ def test_each_run_but_the_first_is_varied(project: Path) -> None:
     assert [request.hostname for request in engine.asked] == ["envbuild", "envbuild-1", "envbuild-2"]
     assert [request.cpuset for request in engine.asked] == ["", "0", ""]
     assert len(set(times)) == 3
-    assert {"process ids of children", "number of CPUs in sight", "host name"} < set(variations(plan))
+    assert {"process ids of children", "number of visible CPUs", "host name"} < set(variations(plan))
     free = a_plan(project, vary=FREE)
     assert "host name" in variations(free)
     assert "process ids of children" not in variations(free)
