@@ -23,15 +23,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="reproducibility", description="Build one lock everywhere; compare digests.")
     parser.add_argument("--engines", default=",".join(NAMES), help=f"of {', '.join(NAMES)}; separated by commas")
     parser.add_argument("--quick", action="store_true", help="only the rows that CI builds for every change")
-    parser.add_argument("--rows", default="", help="only the first row and these, separated by commas")
+    parser.add_argument("--row", default=[], action="append", choices=[row.name for row in VARIATIONS],
+                        metavar="NAME", help="only the first row and this one; may be repeated")  # fmt: skip
     parser.add_argument("--leak", action="store_true", help="let everything into the image: every row must differ")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="engines at once")
     options = parser.parse_args()
-    names = set(QUICK) if options.quick else {name for name in options.rows.split(",") if name}
-    if unknown := names - {row.name for row in VARIATIONS}:
-        parser.error(
-            f"--rows: unknown: {', '.join(sorted(unknown))}; known: {', '.join(row.name for row in VARIATIONS)}"
-        )
+    names = QUICK if options.quick else options.row
     rows = [row for row in VARIATIONS if not names or row.name in names or row is VARIATIONS[0]]
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="envbuild-reproducibility-") as folder:
