@@ -188,7 +188,7 @@ def test_offline_needs_the_file_system_at_hand(project: Project, image: str, tmp
 
 
 @pytest.mark.parametrize("python", ["3.12", "3.9"])
-def test_a_python_that_the_image_lacks_is_told(python: str, project: Project, image: str, tmp_path: Path) -> None:
+def test_a_python_that_the_image_lacks_is_reported(python: str, project: Project, image: str, tmp_path: Path) -> None:
     """The error states which Python the image has, and what to write."""
     made = make_project(tmp_path, f'python: "{python}"\nos:\n  image: {image}\n')
     done = made("lock", ENVBUILD_STORE=str(project.store))
@@ -197,7 +197,7 @@ def test_a_python_that_the_image_lacks_is_told(python: str, project: Project, im
     assert 'write in the spec: python: "3.11"' in done.err
 
 
-def test_a_digest_that_the_registry_lacks_is_told(registry: Registry, tmp_path: Path) -> None:
+def test_a_digest_that_the_registry_lacks_is_reported(registry: Registry, tmp_path: Path) -> None:
     """The error names the image and what to check; no lock is written."""
     made = make_project(tmp_path, f"os:\n  image: {registry.host}/team/base@sha256:{'a' * 64}\n")
     done = made("lock")
@@ -229,7 +229,7 @@ def test_an_image_of_no_use_is_refused(registry: Registry, tmp_path: Path) -> No
         forget(reference)
 
 
-def test_no_engine_is_told(registry: Registry, tmp_path: Path) -> None:
+def test_no_engine_is_reported(registry: Registry, tmp_path: Path) -> None:
     """Only an engine can read a registry; without one the error states how to get one."""
     made = make_project(tmp_path, f"os:\n  image: {registry.host}/team/base@sha256:{'a' * 64}\n")
     done = made("lock", DOCKER_HOST="unix:///nowhere/docker.sock")

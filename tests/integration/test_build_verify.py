@@ -64,7 +64,7 @@ def test_a_rebuild_from_nothing_is_the_same(own: Project) -> None:
         time.sleep(0.5)
 
 
-def test_what_differs_is_told_by_layer_path_and_field(own: Project) -> None:
+def test_what_differs_is_reported_by_layer_path_and_field(own: Project) -> None:
     """A kept layer that is not what the code makes: exit 16, and the place in it."""
     own.must("build", "--output", "oci:one")
     _alter_kept_layer(own, "opt/env/lib/python3.11/site-packages/part.py")

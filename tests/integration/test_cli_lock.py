@@ -187,7 +187,7 @@ def test_a_requirement_that_cannot_be_met(project: Project, requirements: str, w
     assert [word for word in words if word not in done.err] == []
 
 
-def test_unknown_os_packages_are_told_with_near_names(project: Project) -> None:
+def test_unknown_os_packages_are_reported_with_near_names(project: Project) -> None:
     """Exit 12, all unknown names at once, each with what may have been meant."""
     project.must("lock")
     _edit(project, 'python: "3.11"', 'python: "3.11"\npackages: [ffmpge, gti]')

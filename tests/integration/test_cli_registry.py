@@ -229,7 +229,7 @@ def test_ctrl_c_does_not_wait(builder: Project, tmp_path: Path) -> None:
     assert time.monotonic() - began < 60  # of the ten minutes that the proxy is silent
 
 
-def test_inspect_tells_all_without_pulling(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:
+def test_inspect_reports_all_without_pulling(builder: Project, registry: Registry, pushed: dict[str, Any]) -> None:
     """Lock, layers and weights are printed; only the smallest layer is read."""
     with running_proxy(registry.host) as proxy:
         reference = pushed["reference"].replace(registry.host, proxy.host)

@@ -270,7 +270,7 @@ def test_a_proof_that_is_refuted_goes(project: Project) -> None:
     assert not (project.folder / "pylock.clitest.verified.json").exists()
 
 
-def test_failures_are_said_plainly(project: Project) -> None:
+def test_failures_are_reported(project: Project) -> None:
     """A program that fails is not compared: its own exit code and last words; a refusal by the guard is exit 78."""
     project.write("t.py", "import sys\nprint('bad luck', file=sys.stderr)\nsys.exit(7)\n")
     done = project("verify", "--jobs", "1", "t.py")
@@ -381,7 +381,7 @@ def test_the_checker_is_checked(project: Project) -> None:
     assert not (project.folder / "pylock.clitest.verified.json").exists()
 
 
-def test_an_order_of_listings_is_no_luck(project: Project) -> None:
+def test_an_order_of_listings_is_found(project: Project) -> None:
     """A sum over an unsorted listing differs between runs; the line is proven to be the cause."""
     project.write("t.py", UNSORTED)
     done = project("verify", "--json", "t.py")

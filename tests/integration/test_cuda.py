@@ -90,7 +90,7 @@ def test_the_table_is_derived_from_the_index(
     assert toolkit.wheels == {"nvidia-cublas": "13.3.0.5", "nvidia-nvjitlink": "13.2.51"}
 
 
-def test_no_index_is_said(
+def test_no_index_is_reported(
     index: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without an index there is nothing to derive from: exit 12, and nothing is written."""

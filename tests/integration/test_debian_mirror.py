@@ -93,7 +93,7 @@ def test_an_unchanged_release_file_is_not_sent_again(site: Site, tmp_path: Path)
     ]
 
 
-def test_a_mirror_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_mirror_that_is_not_there_is_reported(tmp_path: Path) -> None:
     """No connection: the address, the reason, and what to check."""
     request = OsRequest(release="debian-12", architecture="amd64", packages=(), mirror="http://127.0.0.1:9/debian")
     with pytest.raises(IntegrityError) as caught:
@@ -106,7 +106,7 @@ def test_a_mirror_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.network
-def test_the_real_archive_says_which_package_ships_a_library(tmp_path: Path) -> None:
+def test_the_real_archive_reports_which_package_ships_a_library(tmp_path: Path) -> None:
     """The library that TensorFlow misses on a minimal system, the one OpenCV misses, and one that nobody has."""
     request = OsRequest(release="debian-12", architecture="amd64", packages=())
     assert package_for_library("libstdc++.so.6", request, tmp_path)[0] == "libstdc++6"

@@ -387,7 +387,7 @@ def test_strangers_do_not_keep_the_engine_out(server: BlobServer) -> None:
         assert get(server, f"/v2/{server.name}/manifests/sha256:{'a' * 64}")[0] == 200
 
 
-def test_a_peer_that_says_nothing_is_cut_off(server: BlobServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_connection_is_closed(server: BlobServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that asks for nothing, or takes nothing of what it asked for, does not stay open for ever."""
     monkeypatch.setattr(blob_server._Handler, "timeout", 0.1)
     host, port = server.repository.partition("/")[0].split(":")

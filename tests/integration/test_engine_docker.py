@@ -198,7 +198,7 @@ def test_the_engine_describes_itself(engine: DockerEngine) -> None:
     assert engine.find_image("envbuild-test:none") is None
 
 
-def test_no_engine_says_what_was_tried_and_how_to_get_one(tmp_path: Path) -> None:
+def test_no_engine_reports_what_was_tried_and_how_to_get_one(tmp_path: Path) -> None:
     """An address where nothing is, and one where nothing listens, are reported with the variable that names them."""
     absent = tmp_path / "absent.sock"
     with pytest.raises(EngineError) as caught:
@@ -218,7 +218,7 @@ def test_no_engine_says_what_was_tried_and_how_to_get_one(tmp_path: Path) -> Non
     assert caught.value.hint == "start the engine there, or look elsewhere: unset DOCKER_HOST"
 
 
-def test_an_engine_too_old_and_something_else_are_told_apart(tmp_path: Path) -> None:
+def test_an_engine_too_old_and_something_else_are_distinguished(tmp_path: Path) -> None:
     """An old engine is named with its version; a server that is no engine is reported as such."""
     with StandIn(tmp_path, {"Api-Version": "1.30"}) as url:
         with pytest.raises(EngineError) as caught:

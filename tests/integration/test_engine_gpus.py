@@ -135,7 +135,7 @@ def test_the_hook_is_given_the_gpus_and_locked_variables_stay(newer: DockerEngin
     assert {name: value for name, _, value in seen} == {"NVIDIA_VISIBLE_DEVICES": "GPU-a,1", **locked}
 
 
-def test_the_hooks_refusal_is_told(newer: DockerEngine) -> None:
+def test_the_hooks_refusal_is_reported(newer: DockerEngine) -> None:
     """NVIDIA_REQUIRE_CUDA that the driver does not satisfy, as the engine wraps it, becomes one clear sentence."""
     with pytest.raises(GpusRefusedError) as caught:
         by_hook(newer, "99")

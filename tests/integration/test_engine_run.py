@@ -334,7 +334,7 @@ def test_limits_and_scratch_space_hold(start: Callable[..., subprocess.Popen[byt
     assert out == b"envbuild\n"
 
 
-def test_want_of_memory_is_told(start: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_want_of_memory_is_reported(start: Callable[..., subprocess.Popen[bytes]]) -> None:
     """A program killed at its memory limit is distinguished from one that was killed by somebody."""
     _, err = start("tail /dev/zero", memory=16 << 20).communicate(timeout=DEADLINE)
     assert b"out of memory\n" in err

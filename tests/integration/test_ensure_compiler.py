@@ -17,7 +17,7 @@ def test_a_compiler_that_works_is_left_alone() -> None:
         assert done.stdout.startswith("compiler  ")
 
 
-def test_who_may_not_install_is_told_what_to_install(tmp_path: Path) -> None:
+def test_a_user_without_rights_reads_what_to_install(tmp_path: Path) -> None:
     """Without a compiler, and without the right to install one, nothing is tried; the packages are named."""
     for name in ("sh", "printf"):
         (tmp_path / name).symlink_to(str(shutil.which(name)))

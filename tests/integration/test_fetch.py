@@ -464,7 +464,7 @@ def test_a_disk_that_fills_up_is_left_as_it_was(server: FileServer, small_disk: 
     assert [path for path in (store.root / "sha256").rglob("*") if path.is_file()] == []
 
 
-def test_a_store_that_cannot_be_written_is_said(server: FileServer, small_disk: Path) -> None:
+def test_a_store_that_cannot_be_written_is_reported(server: FileServer, small_disk: Path) -> None:
     """A read-only file system is an error with the store's folder and the way out."""
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     store = Store(small_disk / "store")

@@ -61,7 +61,7 @@ def whole(device: gpus.Device, **changes: Any) -> HostGpu:
 
 
 @pytest.mark.parametrize("name", ["h100", "h200", "a100", "8xh200", "t4", "mixed"])
-def test_whole_gpus_are_told_as_they_are(look: Look, name: str) -> None:
+def test_whole_gpus_are_reported_as_they_are(look: Look, name: str) -> None:
     """Every field of every whole GPU arrives through NVML, the binding and libcuda unaltered, in NVML's order."""
     scenario = gpus.SCENARIOS[name]
     facts = look(scenario)
@@ -85,7 +85,7 @@ def test_a_laptop_lacks_much_and_nothing_fails(look: Look) -> None:
 
 
 @pytest.mark.parametrize("code", [gpus.NOT_SUPPORTED, gpus.NO_PERMISSION, gpus.FUNCTION_NOT_FOUND])
-def test_a_gpu_that_says_nothing_is_still_counted(look: Look, code: int) -> None:
+def test_a_gpu_that_reports_nothing_is_still_counted(look: Look, code: int) -> None:
     """When NVML knows no field at all, the GPU is there empty, and libcuda still states how many SMs it has."""
     fields = "Name UUID CudaComputeCapability MemoryInfo EccMode PersistenceMode VbiosVersion BoardPartNumber MigMode"
     running = [f"ComputeRunningProcesses_v{version}" for version in (2, 3)]
@@ -198,7 +198,7 @@ def test_why_nvml_does_not_start(look: Look, code: int, name: str, message: str)
     assert facts.libcuda.problem == Problem(code=999, name="CUDA_ERROR_UNKNOWN", message="unknown error")
 
 
-def test_without_nvml_cuda_still_tells(look: Look) -> None:
+def test_without_nvml_cuda_still_answers(look: Look) -> None:
     """A container without the ``utility`` capability has no NVML: that is reported, and CUDA's GPUs are listed."""
     scenario = gpus.SCENARIOS["h100"].but(returns={"nvmlInitWithFlags": 12})
     facts = look(scenario)

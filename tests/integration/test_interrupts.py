@@ -44,7 +44,7 @@ def _interrupted(project: Project, command: list[str], number: signal.Signals, d
 
 
 @pytest.mark.parametrize("command", ["build", "build --output", "fetch", "lock"])
-def test_a_command_ends_soon_wherever_a_signal_comes(own: Project, command: str) -> None:
+def test_a_signal_at_any_moment_ends_the_command(own: Project, command: str) -> None:
     """Each signal gives its own exit code at every moment, without a traceback; the command after it succeeds."""
     spread = random.Random(command)
     words = command.split()

@@ -75,7 +75,7 @@ def test_an_image_is_built_twice_published_and_received(whole: str) -> None:
     assert f"pull      {NAME}  sha256:{last[1]}, on an empty store, signature checked" in whole
 
 
-def test_nothing_secret_is_said(whole: str) -> None:
+def test_nothing_secret_is_reported(whole: str) -> None:
     """Neither the registry's password, plain or encoded, nor a private key is in the output."""
     for secret in (PASSWORD, base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode(), "PRIVATE KEY"):
         assert secret not in whole

@@ -58,7 +58,7 @@ def run(podman: DockerEngine, image: str, script: str, **fields: Any) -> int:
     return podman.run_container(request)
 
 
-def test_podman_says_what_it_is(podman: DockerEngine) -> None:
+def test_podman_names_itself(podman: DockerEngine) -> None:
     """It is called podman, with podman's own version, and it is on this machine."""
     found = podman.describe()
     version = subprocess.run(["podman", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]

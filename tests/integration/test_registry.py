@@ -273,7 +273,7 @@ def test_no_registry_at_all() -> None:
     )
 
 
-def test_a_damaged_file_is_told(plain: Registry, tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported(plain: Registry, tmp_path: Path) -> None:
     """A layer's file that does not match its name, or too short, is named; the registry has nothing of it."""
     for damage in (b"other bytes", b"short"):
         (tmp_path / "layer.tar").write_bytes(damage)

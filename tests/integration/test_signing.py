@@ -147,7 +147,7 @@ def attested(program: str, reference: str, keys: KeyPair, registry: Registry, co
     return dict(statement["predicate"])
 
 
-def test_nobody_or_somebody_else_signed(builder: Project, registry: Registry, keys: KeyPair, tmp_path: Path) -> None:
+def test_no_signature_or_a_foreign_one(builder: Project, registry: Registry, keys: KeyPair, tmp_path: Path) -> None:
     """Without a signature, and with one by another key, nothing is brought in or run: run, pull and inspect."""
     forget_images(f"envbuild/{NAME}")
     reference, demand = pushed(builder, registry), ("--require-signature", keys.public)

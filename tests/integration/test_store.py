@@ -89,7 +89,7 @@ def _pair(made: Project, tmp_path: Path) -> Iterator[tuple[Project, Project, Fil
     forget_images(*(f"envbuild/{name}{unique}" for name in ("one", "two")))
 
 
-def test_two_builds_share_their_work_beside_a_collection(pair: tuple[Project, Project, FileServer]) -> None:
+def test_two_builds_share_their_work_during_a_collection(pair: tuple[Project, Project, FileServer]) -> None:
     """Two projects built at once download each file once and make each common layer once, while a collection takes
     all that nobody uses, again and again, as if no lock were known."""
     *projects, server = pair

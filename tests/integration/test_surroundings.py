@@ -24,7 +24,7 @@ def git(folder: Path, *arguments: str) -> bytes:
     return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
 
 
-def test_the_version_of_a_project_is_told(tmp_path: Path) -> None:
+def test_the_version_of_a_project_is_reported(tmp_path: Path) -> None:
     """Commit, branch, uncommitted changes by digest, and untracked files; ignored files do not count."""
     assert git_state(tmp_path) is None
     git(tmp_path, "init", "-b", "work")

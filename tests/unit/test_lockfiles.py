@@ -43,7 +43,7 @@ def test_there_are_reference_locks() -> None:
 
 
 @pytest.mark.parametrize("spec_path", SPECS, ids=lambda path: path.parent.name)
-def test_reference_lock_says_what_the_tables_say(spec_path: Path) -> None:
+def test_reference_lock_agrees_with_the_tables(spec_path: Path) -> None:
     """CUDA, driver, variables and fit of a reference lock are those of today's tables (else: make lockfiles)."""
     spec = load_spec(spec_path)
     lock = locks.load(spec_path.parent / f"pylock.{spec.name}.toml")

@@ -37,7 +37,7 @@ def test_several_locks_are_listed(tmp_path: Path) -> None:
     assert find_lock(tmp_path, "b") == tmp_path / "pylock.b.toml"
 
 
-def test_no_lock_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_lock_reports_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are no envbuild locks, such as a plain pylock.toml, are not taken for one."""
     (tmp_path / "pylock.toml").touch()
     (tmp_path / "pylock.Not Ours.toml").touch()

@@ -89,7 +89,7 @@ def test_what_the_system_refuses_is_no_bug(
     assert capsys.readouterr().err == reported
 
 
-def test_a_working_directory_that_is_gone_is_said_so(
+def test_a_working_directory_that_is_gone_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Relative paths mean nothing there; a file that is missing elsewhere stays a bug."""
@@ -144,7 +144,7 @@ def test_a_reader_that_goes_away_is_no_fault(command: list[str], tmp_path: Path)
 
 
 @pytest.mark.subprocess
-def test_a_full_standard_output_is_told(tmp_path: Path) -> None:
+def test_a_full_standard_output_is_reported(tmp_path: Path) -> None:
     """Output that could not be written is a failure, even when all of it waits in a buffer until the end."""
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -313,7 +313,7 @@ def test_init_writes_a_spec_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == f"envbuild: {target} is not a folder\n  → name the folder of your project\n"
 
 
-def test_init_says_that_data_is_not_pinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_reports_that_data_is_not_pinned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A folder of data that it found is only a comment in the spec: the reader learns what to do about it."""
     (tmp_path / "data").mkdir()
     assert cli.main(["init", str(tmp_path)]) == 0
@@ -363,7 +363,7 @@ def test_sigterm_unwinds_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_says_so(
+def test_an_interrupted_command_reports_it(
     number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The library that parses the command line swallows no interrupt: the code is the signal's, and it is reported."""

@@ -123,7 +123,7 @@ FULL: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_record_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_is_reported_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
     """All that a person looks for, aligned, and nothing that is not there."""
     saved(**FULL)
     assert cli.main(["show", "01jd"]) == 0
@@ -153,7 +153,7 @@ def test_a_record_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_failed_run_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_run_reports_why(capsys: pytest.CaptureFixture[str]) -> None:
     """A run that never came to its program shows the problem, and that no guard spoke."""
     saved(state="failed", exit_code=None, duration=None, problem="no such network")
     assert cli.main(["show", "01JD"]) == 0

@@ -115,7 +115,7 @@ def test_what_cannot_be_meant_is_refused(
     assert not Path("report.html").exists()
 
 
-def test_a_damaged_trace_is_said_and_hides_nothing_else(tmp_path: Path) -> None:
+def test_a_damaged_trace_is_reported_and_hides_nothing_else(tmp_path: Path) -> None:
     """The rest of the page is there; in place of the strips stands why there are none."""
     traced(A, 0, 0)
     traced(B, 0, 0, damaged=True)
@@ -138,7 +138,7 @@ def test_a_page_that_cannot_be_written_leaves_the_earlier_one(monkeypatch: pytes
     assert [path.name for path in Path().iterdir() if path.is_file()] == ["report.html"]
 
 
-def test_a_record_that_was_never_compared_says_nothing_of_the_host(tmp_path: Path) -> None:
+def test_a_record_that_was_never_compared_reports_nothing_of_the_host(tmp_path: Path) -> None:
     """A run that was killed before anything was known is shown with what there is."""
     bare = Record(
         id="01JE" + "0" * 22, state="running", start="2026-01-02T03:04:05.678Z", lock=record().lock,

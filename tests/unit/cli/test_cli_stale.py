@@ -89,7 +89,7 @@ STALE = [
 
 
 @pytest.mark.parametrize(("edit", "lines"), STALE)
-def test_a_stale_lock_says_which_input_changed(
+def test_a_stale_lock_reports_which_input_changed(
     edit: Callable[[Path], None], lines: list[str], project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``lock --check`` is exit 11 and names every input that is not as it was, included files too."""
@@ -106,7 +106,7 @@ def test_a_stale_lock_says_which_input_changed(
     assert json.loads(capsys.readouterr().out) == {"lock": "pylock.t.toml", "fresh": False, "reasons": lines}
 
 
-def test_no_lock_at_all_is_told_in_json_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_lock_at_all_is_reported_in_json_too(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``--check --json`` prints an object whatever the answer is: a lock that is not there is not fresh."""
     (project / "pylock.t.toml").unlink()
     assert cli.main(["lock", "--check", "--json"]) == 11
@@ -117,7 +117,7 @@ def test_no_lock_at_all_is_told_in_json_too(project: Path, capsys: pytest.Captur
     )
 
 
-def test_nothing_to_fetch_is_said(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_to_fetch_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """``fetch`` with everything in the store reports it, as ``build`` does."""
     Store(project / "store").add_bytes(wheel_bytes("a"))
     assert cli.main(["fetch"]) == 0
@@ -209,7 +209,7 @@ def test_layout_and_comments_do_not_make_a_lock_stale(project: Path) -> None:
     assert cli.main(["lock", "--check", "--quiet"]) == 0
 
 
-def test_a_broken_spec_beside_a_lock_is_told(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_spec_next_to_a_lock_is_reported(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A lock whose spec cannot be read any more is not used."""
     (project / "spec.yaml").write_text("name: [\n")
     assert cli.main(["build"]) == 11
@@ -252,7 +252,7 @@ def test_stale_inputs_are_changed_new_or_gone() -> None:
     ]
 
 
-def test_differences_between_locks_are_told_by_package() -> None:
+def test_differences_between_locks_are_reported_by_package() -> None:
     """What moved between two locks, OS packages marked as such."""
     old = small_lock({"a-1.0-py3-none-any.whl": b"", "b-1.0-py3-none-any.whl": b""}, {"c_1_all.deb": b""})
     new = small_lock({"a-2.0-py3-none-any.whl": b"", "b-1.0-py3-none-any.whl": b""}, {"d_1_all.deb": b""})

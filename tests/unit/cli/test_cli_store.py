@@ -87,7 +87,7 @@ def test_an_empty_store(store: Store, capsys: pytest.CaptureFixture[str]) -> Non
     assert not store.root.exists()
 
 
-def test_ls_says_which_locks_need_what(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_reports_which_locks_need_what(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Kinds with what of them is needed, locks with what is theirs alone, and all of it as JSON."""
     shared, own = b"s" * 2000, b"o" * 1000
     for name, wheels in (("one", {"s-1-py3-none-any.whl": shared}), ("two", {"s-1-py3-none-any.whl": shared})):

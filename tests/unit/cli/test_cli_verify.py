@@ -122,7 +122,7 @@ def check(opened: LoadedLock, *arguments: str, signers: Path | None = None) -> i
     return 0
 
 
-def test_what_still_holds_is_said(proved: LoadedLock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_still_holds_is_reported(proved: LoadedLock, capsys: pytest.CaptureFixture[str]) -> None:
     """Unchanged files: exit 0, with what was proved, when, and where this machine is another one."""
     assert check(proved) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -167,7 +167,7 @@ def test_what_has_changed_makes_it_stale(proved: LoadedLock, change: Any, report
     assert error.value.hint == "verify again: envbuild verify train.py -x"
 
 
-def test_a_stale_proof_is_told_in_json_too(
+def test_a_stale_proof_is_reported_in_json_too(
     proved: LoadedLock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """``verify --check --json`` prints an object whatever the answer is; the exit code stays."""
@@ -317,7 +317,7 @@ def test_one_restless_arm_makes_all_times_doubtful() -> None:
     assert cost.savers(base, {"y": quick}, chance) == ()
 
 
-def test_the_table_says_time_difference_and_outcome() -> None:
+def test_the_table_reports_time_difference_and_outcome() -> None:
     """Medians, signed percentages beyond the noise, and how many results there were."""
     base = arm("all on", 10.0, 10.1, 10.3)
     others = [arm("x", 5.0, 5.1, 5.2), arm("y", 10.2, 10.2, 10.2, results=3), arm("z", 20.0, failed=True)]

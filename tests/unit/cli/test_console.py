@@ -97,7 +97,7 @@ def test_streams(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "          detail\n")
 
 
-def test_a_phase_says_nothing_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_phase_reports_nothing_off_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Progress is for terminals: a log has no bars in it."""
     with Console().phase("fetch", 10) as advance:
         advance(10)
@@ -148,7 +148,9 @@ def test_a_log_gets_a_line_at_the_end_of_a_phase(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_long_phase_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_phase_reports_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Twice a minute, with what is still to do; a phase of which nothing is known has its time."""
     monkeypatch.setenv("CI", "1")
     monkeypatch.setattr(console, "time", _Clock())
@@ -167,7 +169,7 @@ def test_a_long_phase_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 @pytest.mark.parametrize("setting", ["", "0", "False"])
-def test_no_lines_where_nobody_asked(
+def test_no_lines_without_request(
     setting: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Outside CI a pipe gets none, in CI a quiet command gets none, and neither does what took no time."""
@@ -190,7 +192,7 @@ class _Clock:
         return self.now
 
 
-def test_what_others_said_never_speaks_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_text_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     """Programs, registries and archives give texts; escape sequences and marks of direction are shown, not obeyed."""
     text = "a\x1b[31m\x9b0m\u202eb\r\udc80\tc\nd"
     shown = r"a\x1b[31m\x9b0m\u202eb\r\udc80" + "\tc\nd"

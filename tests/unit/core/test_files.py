@@ -106,7 +106,7 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> No
     assert _names(tmp_path) == ["file"]
 
 
-def test_a_temporary_folder_beside_a_file_goes_with_its_process(tmp_path: Path) -> None:
+def test_a_temporary_folder_next_to_a_file_goes_with_its_process(tmp_path: Path) -> None:
     """A folder that a killed process made is removed by the next one; one in use, and one that is no one's, stay."""
     dead, other = tmp_path / ".out.aaaaaaaa", tmp_path / ".out.bbbbbbbb"
     for path in (dead, other):

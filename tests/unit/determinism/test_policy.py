@@ -74,7 +74,7 @@ def test_each_tensorflow_gets_the_switch_it_understands(version: str, names: set
 
 
 @pytest.mark.parametrize(("version", "value"), [("2.4.0", None), ("2.5.0", "0"), ("2.8.4", "0"), ("2.9.0", "1")])
-def test_the_default_of_onednn_is_said_aloud(version: str, value: str | None) -> None:
+def test_the_default_of_onednn_is_set_explicitly(version: str, value: str | None) -> None:
     """The version's default is pinned on amd64; other architectures are left alone."""
     assert policy.environment({"tensorflow": version}, OPS).get("TF_ENABLE_ONEDNN_OPTS") == value
     assert "TF_ENABLE_ONEDNN_OPTS" not in policy.environment({"tensorflow": version}, OPS, "arm64")
@@ -316,7 +316,7 @@ def test_flags_of_xla_add_up() -> None:
     ("version", "last"),
     [("1.26.4", "AVX512_ICL"), ("2.2.6", "AVX512_ICL"), ("2.3.5", "AVX512_SPR"), ("2.4.6", "AVX512_SPR")],
 )
-def test_numpy_is_told_names_that_its_version_knows(version: str, last: str) -> None:
+def test_numpy_gets_names_that_its_version_knows(version: str, last: str) -> None:
     """Names that a build does not dispatch on draw a warning; groups came with 2.4."""
     value = policy.environment({"numpy": version}, PORTABLE)["NPY_DISABLE_CPU_FEATURES"].split()
     assert value[-1] == last
@@ -337,7 +337,7 @@ def test_the_document_is_the_one_of_the_table() -> None:
         ("13.0", "580.65.06", "cuda>=13.0,driver>=580.65.06"),
     ],
 )
-def test_the_toolkit_is_told_what_the_guard_requires(version: str, driver: str, required: str) -> None:
+def test_the_toolkit_gets_what_the_guard_requires(version: str, driver: str, required: str) -> None:
     """As strict as the guard and no stricter: minor versions are compatible, so the major one's first is asked for."""
     assert policy.gpu_environment(Cuda(version=version, driver=driver)) == {
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",

@@ -306,7 +306,7 @@ def test_no_outputs_are_no_equal_ones() -> None:
     assert [finding.sentence for finding in found.results] == ["the program: ok → exit 1"]
 
 
-def test_parameters_of_one_run_are_not_told_twice() -> None:
+def test_parameters_of_one_run_are_not_reported_twice() -> None:
     """What only one run's parser gave is a difference, and then it is not unknown too."""
     found = compare(record(), other_results(parameters=()))
     assert [each.what for each in found.causes] == ["learning_rate", "epochs"]

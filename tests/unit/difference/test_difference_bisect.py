@@ -93,7 +93,7 @@ def test_a_script_is_put_back_by_its_content() -> None:
     )  # fmt: skip
 
 
-def test_what_cannot_be_toggled_is_said() -> None:
+def test_what_cannot_be_toggled_is_reported() -> None:
     """Data, the machine, lost content, masked values and locks that were not kept are named."""
     b = run_of(
         B, **edited(), inputs={"data": sha("f")}, host=host(kernel="5.0"), environment={"SIZE": "1", "KEY": "***"},

@@ -23,7 +23,7 @@ def test_without_any_setting_the_usual_sockets_are_tried() -> None:
     ]
 
 
-def test_an_explicit_address_stands_alone(tmp_path: Path) -> None:
+def test_an_explicit_address_is_the_only_one(tmp_path: Path) -> None:
     """DOCKER_HOST wins over contexts, with certificates if asked for."""
     environment = {
         "DOCKER_HOST": "tcp://h:2376",

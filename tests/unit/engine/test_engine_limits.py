@@ -69,7 +69,7 @@ def test_an_engine_elsewhere_mounts_nothing_of_here(words: str) -> None:
         ("DOCKER_HOST", PermissionError, "run with sudo, or join the group: "),
     ],
 )
-def test_who_finds_no_engine_is_told_what_would_help(
+def test_without_an_engine_the_remedy_is_reported(
     source: str, error: type[OSError], hint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a variable names the engine, the variable is what to look at, not the package manager."""

@@ -40,7 +40,7 @@ def frame(number: int, data: bytes) -> bytes:
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=8), st.integers(1, 50))
-def test_frames_are_told_apart_however_they_arrive(frames: list[tuple[int, bytes]], size: int) -> None:
+def test_frames_are_distinguished_however_they_arrive(frames: list[tuple[int, bytes]], size: int) -> None:
     """Cut anywhere, the two streams arrive complete and in order at descriptors 1 and 2."""
     data = b"".join(frame(number, payload) for number, payload in frames)
     written = {1: b"", 2: b""}

@@ -16,7 +16,7 @@ def name(port: int, digit: str) -> str:
     return f"127.0.0.1:{port}/envbuild-{digit * 32}@sha256:{'0' * 64}"
 
 
-def test_foreign_names_that_nobody_serves_are_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_names_without_a_server_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those whose port is closed, and those of another one that had our port before us; living ones' and ours stay."""
     swept = []
     listed = [name(1, "a"), name(1, "b"), name(2, "c"), name(3, "d"), "127.0.0.1:3/team/mine@sha256:" + "0" * 64]

@@ -185,7 +185,7 @@ def test_a_refused_upgrade_is_an_error(answering: Answering, client: EngineClien
         pass
 
 
-def test_an_engine_tells_its_version(answering: Answering) -> None:
+def test_an_engine_reports_its_version(answering: Answering) -> None:
     """The first call learns the newest API the engine speaks, and its name."""
     answering(b"HTTP/1.1 200 OK\r\nApi-Version: 1.50\r\nServer: Docker/28.5.2 (linux)\r\nContent-Length: 2\r\n\r\nOK")
     found = ping(HERE)

@@ -121,7 +121,7 @@ def test_the_runtime_has_bytecode_and_the_workspace(tmp_path: Path) -> None:
     assert any(name.startswith("opt/envbuild/lib/") and name.endswith(".pyc") for name in names)
 
 
-def test_conflicts_across_layers_are_told(tmp_path: Path) -> None:
+def test_conflicts_across_layers_are_reported(tmp_path: Path) -> None:
     """A file that a large and a small wheel ship with different content is named with loser and winner."""
     wheels = {**WHEELS, "y-1.0-py3-none-any.whl": wheel_bytes("y", files={"big/__init__.py": "x = 2\n"})}
     built, _ = build(tmp_path, wheels)

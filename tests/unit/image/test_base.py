@@ -48,7 +48,7 @@ def test_the_c_library_is_found_where_systems_put_it(tmp_path: Path, path: str) 
     assert facts(tmp_path, {path: GLIBC}).glibc == (2, 36)
 
 
-def test_a_system_without_glibc_is_told_by_zeros(tmp_path: Path) -> None:
+def test_a_system_without_glibc_has_zeros(tmp_path: Path) -> None:
     """Alpine has musl, and a file of the right name proves nothing."""
     assert facts(tmp_path, {"lib/ld-musl-x86_64.so.1": "x", "usr/lib/libc.so.6": "no library"}).glibc == (0, 0)
 
@@ -86,17 +86,17 @@ def test_every_python_is_found_and_the_first_on_path_wins(tmp_path: Path) -> Non
         ("", "linux"),
     ],
 )
-def test_the_release_is_what_os_release_says_if_a_lock_can_hold_it(tmp_path: Path, text: str, release: str) -> None:
+def test_the_release_is_that_of_os_release_if_a_lock_can_hold_it(tmp_path: Path, text: str, release: str) -> None:
     """Quotes of either kind, rolling systems, nonsense."""
     assert facts(tmp_path, {"etc/os-release": text}).release == release
 
 
-def test_paths_that_envbuild_wants_are_told(tmp_path: Path) -> None:
+def test_paths_that_envbuild_wants_are_reported(tmp_path: Path) -> None:
     """An environment that is there already would shine through."""
     assert facts(tmp_path, {"opt/env/bin/python": "x", "opt/other/x": "x"}).taken == ("/opt/env",)
 
 
-def test_a_damaged_tar_is_told(tmp_path: Path) -> None:
+def test_a_damaged_tar_is_reported(tmp_path: Path) -> None:
     """No traceback for bytes that are no tar."""
     (tmp_path / "base.tar").write_bytes(b"x" * 2000)
     with pytest.raises(BuildError, match=r"^the base image: .*base\.tar is no readable tar"):

@@ -61,7 +61,7 @@ def layer(path: Path, *entries: tuple[Entry, bytes]) -> Path:
         ),
     ],
 )
-def test_a_layers_difference_is_told_by_path_and_field(
+def test_a_layers_difference_is_reported_by_path_and_field(
     tmp_path: Path, entry: Entry, data: bytes, reported: list[str]
 ) -> None:
     """Each field that differs is a line with both values."""
@@ -98,7 +98,7 @@ def parts(*layers: Path, titles: tuple[str, ...] = ("os", "wheels"), kept: bool 
     return Parts(config=json.dumps(document).encode(), layers=dict(zip(ids, layers, strict=True)) if kept else {})
 
 
-def test_images_are_told_by_layer_and_configuration(tmp_path: Path) -> None:
+def test_images_are_reported_by_layer_and_configuration(tmp_path: Path) -> None:
     """Equal layers are passed over; fields of the configuration come last; many differences are counted."""
     same = layer(tmp_path / "same", (FOLDER, b""))
     old = layer(tmp_path / "old", (FOLDER, b""), (FILE, b"hello"))

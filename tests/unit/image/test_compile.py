@@ -83,7 +83,7 @@ def test_a_wheel_alone_has_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.subprocess
-def test_a_failure_is_told(tmp_path: Path) -> None:
+def test_a_failure_is_reported(tmp_path: Path) -> None:
     """A process that fails fails the whole, and states why."""
     write(tmp_path / "in")
     (tmp_path / "out/0001.tar").mkdir(parents=True)

@@ -154,7 +154,7 @@ def test_a_damaged_inside_is_refused(tmp_path: Path, parts: dict[str, bytes], re
     assert caught.value.message == f"x_1.0_all.deb is not a sound Debian package: {reason}"
 
 
-def test_zstd_without_a_decompressor_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zstd_without_a_decompressor_reports_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that this Python cannot decompress is an error with the way out."""
     monkeypatch.setitem(sys.modules, "compression", None)
     monkeypatch.setitem(sys.modules, "zstandard", None)
@@ -197,7 +197,7 @@ def test_malformed_control_files_are_refused(text: str) -> None:
         parse_control(text, "x")
 
 
-def test_a_missing_file_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_with_its_name(tmp_path: Path) -> None:
     """A file that cannot be read is named."""
     with pytest.raises(BuildError) as caught:
         open_deb(tmp_path / "x.deb")

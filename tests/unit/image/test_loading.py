@@ -157,7 +157,7 @@ def test_giving_up_ends_the_delivery(tmp_path: Path) -> None:
         assert not load._thread.is_alive()
 
 
-def test_what_the_engine_refused_is_told_by_its_cause(tmp_path: Path) -> None:
+def test_what_the_engine_refused_is_reported_with_its_cause(tmp_path: Path) -> None:
     """A damaged layer file is named; if all are sound, the engine's own words are passed on."""
 
     def refuse(progress: Progress) -> None:

@@ -103,7 +103,7 @@ def test_projects_share_layers_from_the_bottom_up() -> None:
     assert two[: len(shared)] == one[: len(shared)]
 
 
-def test_a_base_image_lies_at_the_bottom() -> None:
+def test_a_base_image_is_the_lowest_layer() -> None:
     """A foreign file system may hold anything anywhere; what envbuild installs wins."""
     base = Os(
         release="debian-12",
@@ -217,7 +217,7 @@ def test_newer_layouts_are_refused() -> None:
 
 
 @pytest.mark.parametrize("version", range(layout.OLDEST, layout.VERSION + 1))
-def test_every_layout_is_made_as_its_lock_says(version: int) -> None:
+def test_every_layout_is_made_as_its_lock_states(version: int) -> None:
     """An older lock keeps its layout: the image reports it, and every wheel is in it once."""
     made = plan(lock(layout=version))
     assert made.labels["envbuild.layout"] == str(version)

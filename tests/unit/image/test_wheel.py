@@ -314,7 +314,7 @@ def test_the_script_makes_the_same_tree(tmp_path: Path) -> None:
     ]
 
 
-def test_the_script_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_reports_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A bad wheel ends the script with its name and a failing exit code."""
     path = make_wheel(tmp_path, "a", members=[Member(name="../x")])
     assert main(["--python", "3.11", "--executable", "/p", "--root", str(tmp_path / "r"), str(path)]) == 1

@@ -158,7 +158,7 @@ def _write(folder: bytes, tree: dict[bytes, Any], shuffled: random.Random) -> No
 
 @settings(deadline=None, max_examples=40)
 @given(first=TREES, second=TREES, chance=st.randoms(use_true_random=False))
-def test_a_digest_stands_for_one_tree(
+def test_a_digest_identifies_one_tree(
     tmp_path_factory: pytest.TempPathFactory,
     first: dict[bytes, Any],
     second: dict[bytes, Any],
@@ -184,7 +184,7 @@ def test_names_with_odd_characters_stay_apart(tmp_path: Path) -> None:
     assert len({entry.blake3 for entry in found}) == len(names)
 
 
-def test_missing_paths_are_all_told(base: Path) -> None:
+def test_missing_paths_are_all_reported(base: Path) -> None:
     """Every wrong path is a problem, with a near name if there is one."""
     assert refused(base, "dat", "data", "gone/deep", "x" * 300) == [
         'inputs[0]: no file or folder "dat" — perhaps you meant data',
@@ -252,7 +252,7 @@ def test_sockets_and_pipes_are_refused(base: Path) -> None:
     ]
 
 
-def test_unreadable_files_are_told_before_anything_is_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_reported_before_anything_is_read(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that nobody may read is a problem of the spec, found by its mode, not after an hour of hashing."""
     (base / "data" / "b" / "c.bin").chmod(0o644)  # whatever the caller's mask
     (base / "data" / "a.txt").chmod(0o200)
@@ -275,7 +275,7 @@ def _during(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], name: st
 
 
 @pytest.mark.parametrize("content", [b"onE\n", b"longer than before, by a lot", b""])
-def test_a_file_that_changes_while_it_is_read_is_told(
+def test_a_file_that_changes_while_it_is_read_is_reported(
     base: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     """A digest of half old, half new bytes is never returned, nor remembered."""
@@ -288,7 +288,7 @@ def test_a_file_that_changes_while_it_is_read_is_told(
     assert digest_inputs(base, ["data/a.txt"])[0].bytes == len(content)
 
 
-def test_a_file_that_vanishes_is_told(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_vanishes_is_reported(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file removed between listing and reading is a told failure."""
     real = hashing._batches
 

@@ -164,7 +164,7 @@ def test_nobody_touched_inputs(base: Path, locked: tuple[Input, ...]) -> None:
     assert changes_since(base, (), "") == ()
 
 
-def test_what_happened_during_a_run_is_said(base: Path, locked: tuple[Input, ...]) -> None:
+def test_what_happened_during_a_run_is_reported(base: Path, locked: tuple[Input, ...]) -> None:
     """A file that another program changed under a run, even if it put it back."""
     seal = compare_inputs(base, locked).seal
     path = base / "data" / "labels.csv"
@@ -180,7 +180,7 @@ def test_what_happened_during_a_run_is_said(base: Path, locked: tuple[Input, ...
     assert changes_since(base, locked, seal) == ("data: 1 file missing (6 bytes)",)
 
 
-def test_inputs_that_cannot_be_looked_at_again_are_told(
+def test_inputs_that_cannot_be_looked_at_again_are_reported(
     base: Path, locked: tuple[Input, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record of a run is written whatever becomes of its inputs."""

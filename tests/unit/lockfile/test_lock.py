@@ -134,7 +134,7 @@ def test_the_file_is_a_valid_pep_751_lock() -> None:
     ]
 
 
-def test_a_lock_for_arm_says_so() -> None:
+def test_a_lock_for_arm_names_its_platform() -> None:
     """The environment marker names the machine of the platform tag."""
     python = Python(version="3.13", executable="/usr/bin/python3.13", platform="manylinux_2_41_aarch64")
     text = dumps(msgspec.structs.replace(LOCK, python=python)).decode()

@@ -36,7 +36,7 @@ def _lock(wheels: list[str], debs: list[str]) -> Lock:
     return msgspec.structs.replace(lock, frameworks={p.name: p.version for p in lock.packages if p.name == "jax"})
 
 
-def test_what_moved_is_told_by_weight() -> None:
+def test_what_moved_is_reported_by_weight() -> None:
     """Frameworks are first and bold, other Debian packages fold away, CVE numbers stand by their package."""
     old = _lock(["jax-0.9.1", "numpy-2.4.0", "gone-1.0"], ["libc6_2.36-9_amd64", "openssl_3.0.16-1_amd64"])
     new = _lock(["jax-0.10.2", "numpy-2.4.0"], ["libc6_2.36-10_amd64", "openssl_3.0.18-1_amd64"])
@@ -72,7 +72,7 @@ def test_nothing_moved() -> None:
     assert markdown("pylock.t.toml", changes(lock, lock), {}) == "## pylock.t.toml: nothing moved\n"
 
 
-def test_the_same_version_in_another_file_is_told() -> None:
+def test_the_same_version_in_another_file_is_reported() -> None:
     """A file replaced under its version is a move, shown by digest."""
     old = small_lock({"a-1.0-py3-none-any.whl": b"one"})
     new = small_lock({"a-1.0-py3-none-any.whl": b"other"})
@@ -83,7 +83,7 @@ def test_the_same_version_in_another_file_is_told() -> None:
     assert change_lines([change]) == []
 
 
-def test_settings_and_facts_are_told() -> None:
+def test_settings_and_facts_are_reported() -> None:
     """Variables and hardware are compared too; markup in values is escaped."""
     old = small_lock()
     new = msgspec.structs.replace(old, environment={"LANG": "C|*"}, hardware=Hardware(cpu="x86-64-v3"))

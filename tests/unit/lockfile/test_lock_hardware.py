@@ -99,7 +99,7 @@ def test_problems_name_the_spec_s_file() -> None:
     assert caught.value.message.splitlines()[0] == "spec.yaml has 1 problem"
 
 
-def test_gpus_that_are_not_locked_are_told(here: HostFacts) -> None:
+def test_gpus_that_are_not_locked_are_reported(here: HostFacts) -> None:
     """Someone who locks for a GPU server without CUDA is warned that its GPUs are not compared."""
     seen = found("{}", "detect")
     assert seen.notes(holding(seen)) == (
@@ -123,7 +123,7 @@ def test_a_lock_that_refuses_its_own_host(here: HostFacts) -> None:
     assert seen.notes(holding(seen)) == ()
 
 
-def test_several_slices_are_told_of() -> None:
+def test_several_slices_are_reported() -> None:
     """CUDA shows a program one MIG slice: of several locked ones, chance would choose."""
     slices = host([gpu("A", mig="3g.40gb", sms=60), gpu("A", mig="1g.10gb", sms=16)])
     seen = Host(wanted=parse_spec("name: x\nhardware: {gpu: detect}\n").hardware, facts=slices, old=None, source="s")

@@ -34,7 +34,7 @@ def test_the_first_failure_ends_the_others() -> None:
         run_all([patient, failing, patient], stop, 2)
 
 
-def test_an_interrupt_waits_for_nobody() -> None:
+def test_an_interrupt_does_not_wait() -> None:
     """Ctrl-C ends the call although a thread waits for a server that never answers."""
     stop, answered = threading.Event(), threading.Event()
 

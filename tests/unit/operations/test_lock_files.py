@@ -80,7 +80,7 @@ def test_pins_are_never_lost_unasked(
     assert locks.load(lock).name == "t"
 
 
-def test_a_lock_under_an_earlier_name_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lock_under_an_earlier_name_is_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Who renames a spec has two locks then: the leftover is named, and the Dockerfile is the new one's."""
     _write("old")
     assert cli.main(["lock"]) == 0
@@ -159,7 +159,7 @@ def test_two_specs_of_one_name_do_not_share_a_lock(folder: Path, capsys: pytest.
     assert cli.main(["lock", "--quiet"]) == 0
 
 
-def test_another_spec_is_one_line_beside_the_other_inputs() -> None:
+def test_another_spec_is_one_line_next_to_the_other_inputs() -> None:
     """A spec that is new and one that is gone are one fact; requirements files stay as they were."""
     locked = {"c.yaml": "1", "r.txt": "1"}
     assert stale_inputs(locked, {"s.yml": "1", "q.txt": "1"}) == [
@@ -197,7 +197,7 @@ def test_a_spec_where_a_lock_is_wanted(folder: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().err.startswith("envbuild: o.yaml is no lock\n")
 
 
-def test_a_file_that_cannot_be_made_is_told_by_its_own_name(
+def test_a_file_that_cannot_be_made_is_reported_by_its_own_name(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A folder that takes no file is reported with the name that was wanted, not with a temporary one."""

@@ -27,7 +27,7 @@ def test_nothing_gives_nothing() -> None:
     assert facts([]) == dict.fromkeys(empty, ())
 
 
-def test_files_are_named_from_the_project_and_told_once() -> None:
+def test_files_are_named_from_the_project_and_reported_once() -> None:
     """Workers read what the main process read; a file that changed between them is there with both digests."""
     main = {"pid": 9, "path": "", "modules": [a_file("/workspace/train.py")], "configs": [a_file("/tmp/x.json")]}
     worker = {"pid": 5, "path": "worker 1", "modules": [a_file("/workspace/train.py"), a_file("/workspace/a.py")]}
@@ -88,7 +88,7 @@ def test_objects() -> None:
     ]
 
 
-def test_ranks_with_equal_parameters_are_told_once() -> None:
+def test_ranks_with_equal_parameters_are_reported_once() -> None:
     """A launcher's parameters come first; of the ranks only those that were given something else."""
     processes = [
         {"pid": 3, "path": "rank 1", "parameters": [a_set(lr=0.1)]},

@@ -97,7 +97,7 @@ def test_tensors_and_metrics_are_in_the_file_and_its_schema() -> None:
             jsonschema.validate(document | {"metrics": {"loss": [wrong]}}, record_schema())
 
 
-def test_equal_content_is_told_apart_from_equal_bytes() -> None:
+def test_equal_content_is_distinguished_from_equal_bytes() -> None:
     """Files of equal content agree, are named as such, and of others the tensors that differ are named."""
 
     def saved(path: str, sha: str, content: str = "", **tensors: str) -> Output:
@@ -225,7 +225,7 @@ ALLOWED = verdict(
          "run 01JD000000 recorded · ran out of memory · no outputs"),
     ],
 )  # fmt: skip
-def test_the_summary_says_what_matters(changes: dict[str, Any], line: str) -> None:
+def test_the_summary_reports_what_matters(changes: dict[str, Any], line: str) -> None:
     """One line reports how the run went and whether its bits agree with an earlier one."""
     assert summary(a_record(**changes)) == line
 

@@ -86,7 +86,7 @@ def test_a_page_is_whole_and_takes_nothing_from_anywhere() -> None:
     assert "@import" not in read.style
 
 
-def test_a_browser_is_told_that_only_the_style_sheet_counts() -> None:
+def test_the_page_forbids_all_but_its_style_sheet() -> None:
     """The Content-Security-Policy is before the style sheet, forbids all, and allows that one by its digest."""
     read = Page(everything())
     digest = base64.b64encode(hashlib.sha256(read.style.encode()).digest()).decode()
@@ -234,7 +234,7 @@ def third(**changes: Any) -> Record:
     return record("01JE" + "0" * 22, **{"state": "refused", "outputs": (), "metrics": {}, **changes})
 
 
-def test_the_headline_says_whether_runs_agree() -> None:
+def test_the_headline_reports_whether_runs_agree() -> None:
     """Each way in which runs can compare has its words."""
     assert headline(record()) == "Run 01JC000000: ok"
     assert headline(record(), record(B)) == "A and B are bit-identical"
@@ -247,7 +247,7 @@ def test_the_headline_says_whether_runs_agree() -> None:
     assert headline(record(), record(B, outputs=bytes_only)) == ("A and B hold equal tensors, in files of other bytes")
 
 
-def test_the_reason_stands_below_the_headline() -> None:
+def test_the_reason_is_below_the_headline() -> None:
     """A cause is named of different results; of equal ones what was compared; of none why not."""
     assert "because learning_rate 0.1 (default) → 0.01 (default)" in page(record(), changed()).text
     assert "A and B are bit-identical 1 output, 1 metric " in page(record(), record(B)).text
@@ -383,7 +383,7 @@ def test_too_many_runs_are_refused() -> None:
 # For everyone
 
 
-def test_what_is_drawn_is_also_said() -> None:
+def test_what_is_drawn_is_also_written_as_text() -> None:
     """Drawings have words or are decoration; names of parts are there; controls have labels; headings are in order."""
     read = Page(everything())
     for drawing in read.all("svg"):

@@ -153,7 +153,7 @@ def test_a_driver_below_the_floor_is_refused() -> None:
     assert check_compatible(CUDA_13, {"torch": "2.15.0"}, "3.13", _hardware(driver="570.26", policy="any")) == ()
 
 
-def test_a_driver_between_floor_and_toolkit_is_told() -> None:
+def test_a_driver_between_floor_and_toolkit_is_reported() -> None:
     """It loads, but not everything works; what is locked by default reports nothing."""
     assert check_compatible(CUDA_12, {}, "3.13", _hardware(driver="550.54.14")) == (
         "driver 550.54.14 loads CUDA 12.9, but is older than the 575.51.03 it was released with: what needs the newer "
@@ -201,7 +201,7 @@ def test_a_gpu_without_kernels_is_refused() -> None:
     )
 
 
-def test_ptx_alone_is_told() -> None:
+def test_ptx_alone_is_reported() -> None:
     """TensorFlow runs on Blackwell by PTX: slow to start, and the driver makes the bits."""
     found = check_compatible(CUDA_12, {"tensorflow": "2.21.0"}, "3.13", _hardware(GpuDevice(model="NVIDIA B200")))
     assert found[1:] == (
@@ -219,7 +219,7 @@ def test_machine_code_runs_within_its_major_and_ptx_upward() -> None:
     assert not has_kernels([], ["9.0"], "8.9")
 
 
-def test_what_the_tables_do_not_know_is_told() -> None:
+def test_what_the_tables_do_not_know_is_reported() -> None:
     """A newer framework, GPU or compute capability is not refused."""
     strange = _hardware(
         GpuDevice(model="NVIDIA X1"), GpuDevice(compute_capability="19.0"), GpuDevice(model="NVIDIA H200")
@@ -232,7 +232,7 @@ def test_what_the_tables_do_not_know_is_told() -> None:
     )
 
 
-def test_another_number_of_sms_is_told() -> None:
+def test_another_number_of_sms_is_reported() -> None:
     """The table has the number of a whole GPU; a MIG slice has fewer."""
     assert check_compatible(CUDA_13, {}, "3.13", _hardware(GpuDevice(model="NVIDIA H200", sms=114))) == (
         "NVIDIA H200 has 132 SMs as a whole GPU, the lock has 114",
@@ -241,7 +241,7 @@ def test_another_number_of_sms_is_told() -> None:
     assert check_compatible(CUDA_13, {}, "3.13", sliced) == ()
 
 
-def test_newer_libraries_than_built_with_are_told() -> None:
+def test_newer_libraries_than_built_with_are_reported() -> None:
     """TensorFlow's ranges drift; what was tested is named."""
     assert check_compatible(CUDA_12, {"tensorflow": "2.21.0"}, "3.13", Hardware()) == (
         "tensorflow 2.21.0 was built with CUDA 12.5 and cuDNN 9.3 and takes newer ones: locked are CUDA 12.9 and cuDNN "
@@ -283,7 +283,7 @@ def test_what_was_found_must_be_what_was_asked_for(asked: str, cudnn: str, messa
     assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
-def test_cuda_that_nobody_asked_for_is_told() -> None:
+def test_cuda_without_request_is_reported() -> None:
     """PyTorch's wheel brings CUDA in any case."""
     assert brings_cuda(CUDA_13, {"cuda": "13.2.86", "cudnn": "9.26.0.51", "torch": "2.15.0"}) == (
         "CUDA 13.2 is among the wheels (torch 2.15.0) though cuda is none: nothing about it is checked at start; write "

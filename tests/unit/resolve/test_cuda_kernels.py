@@ -37,12 +37,12 @@ def test_entries_of_all_binaries_are_joined() -> None:
         _binary((2, 75))[:40],
     ],
 )
-def test_what_only_looks_like_one_tells_nothing(data: bytes) -> None:
+def test_what_only_looks_like_one_reports_nothing(data: bytes) -> None:
     """The mark by chance, another version of the format, an unknown kind, no architecture, an end too early."""
     assert kernels(data) == (set(), set())
 
 
-def test_a_wheel_tells_of_all_its_objects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wheel_reports_all_its_objects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Only shared objects are looked at; capabilities are sorted by number."""
     files = {"a/lib.so.1": _binary((2, 120), (2, 90)), "a/x.so": _binary((1, 90)), "a/data.bin": _binary((2, 50))}
     wheel = make_wheel(tmp_path, "a", "1.0", files)

@@ -109,7 +109,7 @@ def test_wheels_without_a_major_in_their_name_stay_below_the_next() -> None:
     assert plan_cuda("auto", "", ["tensorflow==2.21.*"], "3.13").constraints == ()
 
 
-def test_a_pinned_build_says_its_cuda() -> None:
+def test_a_pinned_build_names_its_cuda() -> None:
     """A local label such as +cu126 counts, whatever the package index has of that version."""
     plan = plan_cuda("auto", "", ["torch==2.9.1+cu126"], "3.13")
     assert (plan.requirements, plan.notes) == ((NVML,), ())
@@ -129,7 +129,7 @@ def test_requirements_for_other_systems_do_not_count() -> None:
     )
 
 
-def test_a_version_newer_than_the_table_is_told_not_refused() -> None:
+def test_a_version_newer_than_the_table_is_reported_not_refused() -> None:
     """What the table does not know passes, with a note."""
     plan = plan_cuda("auto", "", ["torch==2.99"], "3.13")
     assert (plan.requirements, plan.constraints) == ((NVML,), ())

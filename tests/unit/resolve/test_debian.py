@@ -193,7 +193,7 @@ def test_package_files_of_a_snapshot_come_from_the_service_only(mirror: Path) ->
     ]
 
 
-def test_a_cache_that_cannot_be_written_is_told(mirror: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(mirror: Path) -> None:
     """A full disk or a file in the way is an error that states what to do, not a traceback."""
     (mirror.parent / "cache").write_text("in the way")
     with pytest.raises(IntegrityError) as caught:
@@ -202,7 +202,7 @@ def test_a_cache_that_cannot_be_written_is_told(mirror: Path) -> None:
     assert caught.value.hint == "free some space, or choose another folder: export ENVBUILD_STORE=FOLDER"
 
 
-def test_a_full_disk_is_told_and_leaves_nothing_half_made(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing_half_made(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SQLite's word for it reaches the user, and the next command starts clean."""
 
     def full(*arguments: object) -> None:

@@ -124,7 +124,7 @@ def test_nothing_is_asked_while_the_cache_is_fresh(
     assert server.asked == ["debian/dists/bookworm/InRelease"] * 2
 
 
-def test_a_mirror_that_says_not_modified_is_believed_for_another_while(
+def test_not_modified_from_a_mirror_renews_the_cache(
     access: Access, server: Server, age: Callable[[float], None]
 ) -> None:
     """What the mirror said to recognise its file by is sent back, and 304 makes the cache fresh."""
@@ -192,7 +192,7 @@ def test_an_altered_release_file_is_refused(access: Access, server: Server) -> N
     assert not list(access.cache.glob("release/*"))
 
 
-def test_what_stands_outside_the_signature_is_not_read(access: Access, server: Server) -> None:
+def test_text_outside_the_signature_is_not_read(access: Access, server: Server) -> None:
     """Fields and hashes after the signed part have no effect."""
     path = server.root / "debian/dists/bookworm/InRelease"
     path.write_bytes(
@@ -329,7 +329,7 @@ def test_a_cut_off_index_is_refused(access: Access, server: Server) -> None:
     assert " bytes, found " in failure(access)
 
 
-def test_a_missing_index_is_told(access: Access, server: Server) -> None:
+def test_a_missing_index_is_reported(access: Access, server: Server) -> None:
     """An index that InRelease lists and no address has."""
     for path in indexes(server.root):
         path.unlink()
@@ -338,7 +338,7 @@ def test_a_missing_index_is_told(access: Access, server: Server) -> None:
     )
 
 
-def test_a_release_file_without_the_index_is_told(access: Access, server: Server) -> None:
+def test_a_release_file_without_the_index_is_reported(access: Access, server: Server) -> None:
     """InRelease must list what it reports the suite has."""
     folder = server.root / "debian/dists/bookworm"
     suite = SuiteMaker(archive="debian", suite="bookworm")
@@ -361,7 +361,7 @@ def test_packages_for_all_architectures_are_read_where_they_are_kept_apart(acces
     assert load(access) == ["base-files", "docs", "libc6"]
 
 
-def test_a_mirror_that_does_not_answer_is_told(access: Access, server: Server) -> None:
+def test_a_mirror_that_does_not_answer_is_reported(access: Access, server: Server) -> None:
     """The failure of the connection is the message, with what to check."""
     server.cut = True
     assert failure(access) == "…/bookworm/InRelease: expected an answer, found: no connection"
@@ -369,7 +369,7 @@ def test_a_mirror_that_does_not_answer_is_told(access: Access, server: Server) -
     assert failure(access, "sid") == "…/sid/InRelease: expected the suite's InRelease file, found HTTP status 404"
 
 
-def test_indexes_that_nobody_opens_for_a_month_are_removed(access: Access, server: Server) -> None:
+def test_indexes_unused_for_a_month_are_removed(access: Access, server: Server) -> None:
     """The cache does not grow for ever."""
     load(access)
     (old,) = (access.cache / "index").glob("*.sqlite")

@@ -209,7 +209,7 @@ def test_the_search_jumps_back_over_decisions_that_do_not_matter(make: Make) -> 
     assert not {"o", "p"} & found.keys()
 
 
-def test_apt_s_way_says_when_it_is_not_enough(make: Make) -> None:
+def test_apt_s_way_reports_when_it_is_not_enough(make: Make) -> None:
     """A set that would be broken is never returned."""
     universe = make([stanza("a", conflicts="b"), stanza("b")])
     assert mark(universe, ["a", "b"]) is None
@@ -238,7 +238,7 @@ def test_two_packages_that_conflict_are_named(make: Make) -> None:
     assert caught.value.exit_code == 12
 
 
-def test_a_need_that_no_version_meets_is_told_as_a_chain(make: Make) -> None:
+def test_a_need_that_no_version_meets_is_reported_as_a_chain(make: Make) -> None:
     """The message leads from the request to the version that exists."""
     universe = make([stanza("a", depends="b"), stanza("b", depends="c (>= 2), d"), stanza("c", "1")])
     with pytest.raises(ResolveError) as caught:
@@ -248,7 +248,7 @@ def test_a_need_that_no_version_meets_is_told_as_a_chain(make: Make) -> None:
     )
 
 
-def test_all_closed_ways_of_a_need_are_told(make: Make) -> None:
+def test_all_closed_ways_of_a_need_are_reported(make: Make) -> None:
     """Each alternative has its own reason: absent, too old, left out, provided in another version, in conflict."""
     universe = make(
         [
@@ -288,7 +288,7 @@ def test_an_excluded_package_gives_way_to_its_alternative(make: Make) -> None:
     assert chosen(universe) == ["init", "usr-is-merged"]
 
 
-def test_unknown_names_are_all_told_at_once_with_near_ones(make: Make) -> None:
+def test_unknown_names_are_all_reported_at_once_with_near_ones(make: Make) -> None:
     """One message for all: near names, providers of a virtual name, names that can be none."""
     universe = make(
         [stanza("ffmpeg"), stanza("git"), *(stanza(name, provides="mail") for name in ("exim4", "postfix"))],

@@ -74,7 +74,7 @@ def test_an_altered_index_is_refused(request_: OsRequest, tmp_path: Path) -> Non
         package_for_library("libGL.so.1", request_, tmp_path / "cache", apt=NOTHING)
 
 
-def test_an_archive_without_contents_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_without_contents_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A private archive may have none."""
     write_release(tmp_path / "mirror")
     monkeypatch.setenv("ENVBUILD_DEBIAN_KEYS", str(keyring(tmp_path / "key.pgp")))

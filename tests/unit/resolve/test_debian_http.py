@@ -23,7 +23,7 @@ def test_more_than_was_promised_is_refused(tmp_path: Path) -> None:
     assert caught.value.message == f"file://{tmp_path}/a: expected at most 4 bytes, found more"
 
 
-def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
     """A folder where a file should be is an error that reports it."""
     with pytest.raises(IntegrityError) as caught:
         get(f"file://{tmp_path}", limit=4)

@@ -35,7 +35,7 @@ def test_the_interpreter_of_a_release_is_known(release: str, version: str, expec
         ("3.12", "write python: '3.11' in the spec"),
     ],
 )
-def test_a_python_the_release_does_not_have_is_told_with_ways_out(version: str, hint: str) -> None:
+def test_a_python_the_release_does_not_have_is_reported_with_ways_out(version: str, hint: str) -> None:
     """The message states what the release has, and which release has what was asked for."""
     with pytest.raises(ResolveError) as caught:
         system_python("debian-12", version)
@@ -43,7 +43,7 @@ def test_a_python_the_release_does_not_have_is_told_with_ways_out(version: str, 
     assert caught.value.hint == hint
 
 
-def test_an_unknown_release_is_told() -> None:
+def test_an_unknown_release_is_reported() -> None:
     """A near name is suggested."""
     with pytest.raises(ResolveError) as caught:
         find_release("debain-12")

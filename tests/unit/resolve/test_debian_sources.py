@@ -60,7 +60,7 @@ def test_deb822_sources_are_read(tmp_path: Path) -> None:
     }
 
 
-def test_a_machine_without_apt_says_nothing(tmp_path: Path) -> None:
+def test_a_machine_without_apt_reports_nothing(tmp_path: Path) -> None:
     """No configuration is no error."""
     assert read_apt_config(tmp_path / "none") == AptConfig(mirrors={"debian": (), "debian-security": ()})
 
@@ -123,7 +123,7 @@ def test_a_machine_without_mirrors_gets_the_snapshot_of_today() -> None:
     ("snapshot", "start"),
     [(TIME, f"os snapshot: {TIME} needs"), ("", "apt names no mirror of debian, which leaves")],
 )
-def test_a_missing_snapshot_service_is_told_with_the_setting_to_make(snapshot: str, start: str) -> None:
+def test_a_missing_snapshot_service_is_reported_with_the_setting_to_make(snapshot: str, start: str) -> None:
     """No address is built in, so the message states where one is written."""
     with pytest.raises(ResolveError) as caught:
         archive_bases("debian", snapshot=snapshot, apt=NOTHING, environ={})

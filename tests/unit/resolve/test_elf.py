@@ -52,7 +52,7 @@ def test_machines_have_debians_names() -> None:
     ]
 
 
-def test_a_program_is_told_from_a_library() -> None:
+def test_a_program_is_distinguished_from_a_library() -> None:
     """An object with an interpreter can be started by itself."""
     assert _read(make_elf(["libc.so.6"], program=True)).program
     assert not _read(make_elf(["libc.so.6"])).program

@@ -53,7 +53,7 @@ hint: `six` was found on http://a.invalid/, but not at the requested version (si
 OLD_UV = "  × No solution found when resolving dependencies:\n  ╰─▶ Because there are no versions of\n      six==9 and you require six==9, we can conclude that\n      your requirements are unsatisfiable.\n"
 
 
-def test_a_conflict_is_told_as_the_resolver_tells_it() -> None:
+def test_a_conflict_is_reported_in_the_resolvers_words() -> None:
     """The resolver's reasoning is kept, on one line."""
     error = failure(CONFLICT, TARGET)
     assert isinstance(error, ResolveError)
@@ -90,7 +90,7 @@ def test_a_package_without_a_wheel_is_named_with_the_way_out(text: str, name: st
     assert f"pip wheel --no-deps -w wheels {name} (then  wheels: [wheels])" in error.hint
 
 
-def test_where_there_are_wheels_is_said() -> None:
+def test_where_there_are_wheels_is_reported() -> None:
     """The platforms that have wheels are part of the message."""
     assert failure(WINDOWS, TARGET).message.endswith(
         "(Wheels are available for `pywin32` (v312) on the following platforms: `win32`, `win_amd64`, `win_arm64`)"
@@ -108,7 +108,7 @@ def test_an_index_that_does_not_answer_is_a_download_failure() -> None:
     assert "secret" not in error.message
 
 
-def test_a_refused_login_says_where_to_put_it() -> None:
+def test_a_refused_login_reports_where_to_put_it() -> None:
     """401 gets a separate hint."""
     error = failure(LOGIN, TARGET)
     assert isinstance(error, IntegrityError)

@@ -15,7 +15,7 @@ def _configured(tmp_path: Path, **environ: str) -> Indexes:
     return configured({**CLEAN, **environ}, tmp_path)
 
 
-def test_nothing_configured_means_nothing_said(tmp_path: Path) -> None:
+def test_nothing_configured_reports_nothing(tmp_path: Path) -> None:
     """uv's defaults stand where nobody configured anything."""
     assert _configured(tmp_path) == Indexes()
 
@@ -32,7 +32,7 @@ def test_pip_users_get_their_indexes_extra_ones_first(tmp_path: Path) -> None:
     }
 
 
-def test_the_users_own_strategy_stands(tmp_path: Path) -> None:
+def test_the_users_own_strategy_is_kept(tmp_path: Path) -> None:
     """UV_INDEX_STRATEGY is not overridden."""
     found = _configured(tmp_path, PIP_EXTRA_INDEX_URL="https://a.invalid", UV_INDEX_STRATEGY="unsafe-best-match")
     assert "UV_INDEX_STRATEGY" not in found.environment
@@ -41,7 +41,7 @@ def test_the_users_own_strategy_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"]
 )
-def test_what_uv_is_told_stands_alone(tmp_path: Path, name: str) -> None:
+def test_options_of_uv_replace_the_configuration(tmp_path: Path, name: str) -> None:
     """pip's indexes are not mixed into those that the user told uv."""
     environ = {name: "https://uv.invalid/simple", "PIP_EXTRA_INDEX_URL": "https://pip.invalid/simple"}
     assert _configured(tmp_path, **environ) == Indexes()
@@ -67,7 +67,7 @@ def test_uvs_files_count_from_the_projects_folder_upward(tmp_path: Path, file: s
     assert "UV_INDEX" in configured(environ, inner).environment
 
 
-def test_missing_folders_are_left_out_and_said(tmp_path: Path) -> None:
+def test_missing_folders_are_left_out_and_reported(tmp_path: Path) -> None:
     """A folder that is configured but not there kills nothing."""
     there = tmp_path / "here, with a comma"
     there.mkdir()

@@ -59,7 +59,7 @@ def refusal(
 # --- without a host description ------------------------------------------------------------------------------------
 
 
-def test_nothing_said_is_nothing_compared() -> None:
+def test_an_empty_spec_compares_nothing() -> None:
     """No section and no host: any kernel, any CPU, no GPU, no table of policies."""
     assert lock() == Hardware()
     assert lock("{gpu: none}", cuda=CUDA) == Hardware()
@@ -164,7 +164,7 @@ def test_gpus_are_locked_where_something_uses_them() -> None:
     assert lock("{gpu: none}", facts, CUDA).gpu is None
 
 
-def test_what_the_spec_says_wins_over_the_host() -> None:
+def test_the_spec_has_precedence_over_the_host() -> None:
     """By-hand values replace the description's, and the lock states which ones did."""
     facts = host([gpu(), gpu()])
     section = "{kernel: any, cpu: v3, gpu: {driver: 570.10, count: 1, sms: any, memory: {value: 16 GiB, policy: any}}}"

@@ -349,7 +349,7 @@ def _replaced(lock: object, package: PythonPackage) -> object:
     return msgspec.structs.replace(lock, packages=(package,))
 
 
-def test_a_deb_tells_its_libraries(tmp_path: Path) -> None:
+def test_a_deb_reports_its_libraries(tmp_path: Path) -> None:
     """The data archive's names are read, whatever its compression."""
     inner = io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w:xz") as archive:

@@ -53,7 +53,7 @@ def test_a_copy_has_what_a_run_could_change(project: Path, tmp_path: Path) -> No
     assert (project / "train.py").read_text() == "train.py"
 
 
-def test_an_input_that_is_a_file_or_lies_deep_has_its_place(project: Path, tmp_path: Path) -> None:
+def test_an_input_that_is_a_file_or_nested_keeps_its_path(project: Path, tmp_path: Path) -> None:
     """Mounts need a file for a file and a folder for a folder, wherever the input is."""
     inputs = ["data/deep", "train.py"]
     make_copy(plan_copy(project, inputs), tmp_path / "copy", inputs)

@@ -300,7 +300,7 @@ def test_an_engine_that_fails_ends_it(project: Path) -> None:
     assert list(scratch_folder(project, "V").iterdir()) == []
 
 
-def test_interrupted_programs_are_told(project: Path) -> None:
+def test_interrupted_programs_are_reported(project: Path) -> None:
     """Ctrl-C reaches every program that runs, as a signal; the exception comes through once they have ended."""
     signals: list[str] = []
     begun = threading.Event()

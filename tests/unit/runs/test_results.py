@@ -215,7 +215,7 @@ def line(epoch: float, values: Any, process: str = "", fit: int = 1) -> str:
     return json.dumps({"process": process, "fit": fit, "epoch": epoch, "values": values}) + "\n"
 
 
-def test_what_keras_said(tmp_path: Path) -> None:
+def test_output_of_keras_is_read(tmp_path: Path) -> None:
     """Trainings by number, other processes where they differ, damaged lines passed over."""
     main = line(0, {"loss": 0.1}) + line(1, {"loss": "inf"}) + line(0, {"loss": 3}, fit=2)
     (tmp_path / "metrics-1.jsonl").write_text(main + "{\n[]\n" + line(0, {"loss": "x"}) + line(0, []) + "{}\n")

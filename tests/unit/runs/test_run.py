@@ -391,7 +391,7 @@ def test_overrides_reach_the_guard_and_the_record(project: Path) -> None:
         ({"checks": [{"field": "kernel"}]}, "no"),
     ],
 )
-def test_the_record_says_whether_the_host_was_verified(
+def test_the_record_reports_whether_the_host_was_verified(
     project: Path, verdict: dict[str, Any] | None, text: str
 ) -> None:
     """A run past the guard is known by its record: not verified."""
@@ -626,7 +626,7 @@ def test_a_file_named_by_the_program_is_digested_only_if_it_is_one(project: Path
     assert digests("train.py", status.st_size, status.st_mtime_ns) is not None
 
 
-def test_the_verdict_is_what_the_guard_said_before_the_program_started(project: Path) -> None:
+def test_the_verdict_is_the_guards_before_the_program_started(project: Path) -> None:
     """The program can write files as the guard does, and what it finds of the pipe leads nowhere."""
     other = guard_verdict(ok=False, verified="no", duration_ms=1.0)
 

@@ -165,7 +165,7 @@ def test_mounted_folders_are_looked_at_before_and_after(tmp_path: Path) -> None:
     assert left_out == ()
 
 
-def test_limits_are_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit nothing is passed over in silence; an engine that refuses is no reason to fail."""
     monkeypatch.setattr(outside, "MOST_SCANNED", 1)
     monkeypatch.setattr(outside, "MOST_BYTES", 4)
@@ -199,7 +199,7 @@ def test_a_damaged_report_of_memory_is_nothing(told: dict[str, object], tmp_path
     assert Outside(mounts=(), wanted=(), kept=tmp_path).look_last(told) == ((), ())
 
 
-def test_the_hook_finds_what_lies_in_memory(tmp_path: Path) -> None:
+def test_the_hook_finds_files_in_memory(tmp_path: Path) -> None:
     """Files of memory file systems with digests, caches left out; those of the engine are not looked at."""
     home = tmp_path / "home"
     (home / ".cache").mkdir(parents=True)

@@ -11,7 +11,7 @@ from envbuild.runs.workspace import changes, folder_changes, scan
 from tests.support.ticks import next_tick
 
 
-def test_created_changed_and_deleted_files_are_told_apart(tmp_path: Path) -> None:
+def test_created_changed_and_deleted_files_are_distinguished(tmp_path: Path) -> None:
     """Every difference is found with the digest of the new content, at any depth; equal files are not listed."""
     for name in ("same", "changed", "deleted"):
         (tmp_path / name).write_text(name)

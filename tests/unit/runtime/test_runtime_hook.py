@@ -78,7 +78,7 @@ def test_random_is_seeded(tree: Tree, flags: list[str]) -> None:
     assert float(done.stdout) == random.Random(42).random()
 
 
-def test_flags_that_ignore_the_hash_seed_are_told(tree: Tree) -> None:
+def test_flags_that_ignore_the_hash_seed_are_reported(tree: Tree) -> None:
     """-I and -E switch PYTHONHASHSEED off, which cannot be repaired, so it is reported."""
     message = "this Python was started with -E or -I and ignores PYTHONHASHSEED: the order of sets varies"
     done = tree.execute("-I", "-c", "pass")

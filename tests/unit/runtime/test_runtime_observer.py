@@ -96,7 +96,7 @@ def test_a_pipe_is_not_read(seen: Observer) -> None:
     assert names(seen, "configs") == []
 
 
-def test_bytecode_stands_for_its_source(seen: Observer) -> None:
+def test_bytecode_counts_as_its_source(seen: Observer) -> None:
     """A module that comes from its cache is noted by its source."""
     (Path(seen.root) / "lib" / "__pycache__").mkdir()
     cached = Path(seen.root) / "lib" / "__pycache__" / "model.cpython-311.pyc"
@@ -125,7 +125,9 @@ def test_data_in_small_files_does_not_push_sources_out(seen: Observer, monkeypat
     assert seen.left_out == 2
 
 
-def test_at_the_end_modules_are_told_from_scripts_read_as_text(seen: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_the_end_modules_are_distinguished_from_scripts_read_as_text(
+    seen: Observer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A source that was opened but is no module is configuration; a module nobody saw being opened is added."""
     config, late = Path(seen.root) / "conf.py", Path(seen.root) / "late.py"
     for path in (config, late):
@@ -153,7 +155,7 @@ def test_lazy_modules_stay_asleep(seen: Observer, monkeypatch: pytest.MonkeyPatc
     assert names(seen, "modules", final=True) == []
 
 
-def test_a_forked_child_tells_of_its_own_reads(seen: Observer) -> None:
+def test_a_forked_child_reports_its_own_reads(seen: Observer) -> None:
     """What the parent read is in the parent's record."""
     seen.look(f"{seen.root}/conf.yaml", ("", *READ))
     seen.forked()

@@ -31,7 +31,7 @@ def test_a_batch() -> None:
 
 
 @pytest.mark.parametrize(("batch", "count"), [(7, 1), (8, 2), (0, 2), (-1, 2), (7, 0)])
-def test_nothing_is_said_of_even_batches(batch: int, count: int) -> None:
+def test_even_batches_are_not_reported(batch: int, count: int) -> None:
     """A single replica, an even batch and an unknown size are no cause."""
     assert replicas.uneven_batch("x", batch, [], count) == ""
 

@@ -81,7 +81,7 @@ def test_every_changed_bit_changes_the_digest() -> None:
     assert len(digests) == 2 * 8 * len(data) + 1
 
 
-def test_what_goes_wrong_is_said_once(tmp_path: Path) -> None:
+def test_what_goes_wrong_is_reported_once(tmp_path: Path) -> None:
     """An error in reading tensors is a warning, and the next step is tried again."""
     tracer = make_tracer(tmp_path)
 
@@ -173,7 +173,7 @@ def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     tracer.over = True
 
 
-def test_a_program_tells_of_its_steps(heard: Any, tmp_path: Path) -> None:
+def test_a_program_reports_its_steps(heard: Any, tmp_path: Path) -> None:
     """Trees of arrays get names; epoch, step and batch have their places, the other numbers are observed."""
     a, b, c = Tensor([1.0]), Tensor([2.0]), Tensor([3.0])
     sys.audit("envbuild.step", {"dense": {"kernel": a}, "rest": [b, None, State(c, ())]}, {"step": 0})

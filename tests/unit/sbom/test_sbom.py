@@ -101,7 +101,7 @@ def test_the_bytes_are_a_promise(case: tuple[Lock, Store], kind: str, name: str)
     assert text == (GOLDEN / name).read_text()
 
 
-def test_a_document_names_itself_by_what_it_says(case: tuple[Lock, Store]) -> None:
+def test_a_document_is_named_by_its_content(case: tuple[Lock, Store]) -> None:
     """Two documents share serial number and namespace exactly if they say the same."""
     lock, store = case
     with_store, without = _bill(lock, read_evidence(lock, store)), _bill(lock, {})

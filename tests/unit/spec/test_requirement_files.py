@@ -56,7 +56,7 @@ def test_includes_are_relative_to_their_file_and_may_nest(tmp_path: Path) -> Non
     assert included(base, ["a"]) == ("../shared", "a", "c", "sub/b")
 
 
-def test_missing_includes_are_all_told(tmp_path: Path) -> None:
+def test_missing_includes_are_all_reported(tmp_path: Path) -> None:
     """Each file that cannot be read is reported with the line that names it."""
     write(tmp_path, a="numpy\n\n-r gone\n-c lost\n")
     with pytest.raises(SpecError) as caught:

@@ -87,13 +87,13 @@ def test_every_key_reaches_the_value() -> None:
     )
 
 
-def test_the_python_is_that_of_the_system_unless_said() -> None:
+def test_the_python_is_that_of_the_system_by_default() -> None:
     """Without a python key, the release's own is meant."""
     assert parse_spec("name: x\nos: debian-13\n").python == "3.13"
     assert parse_spec("name: x\nos: trixie\n").os.release == "debian-13"
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """One reading shows every mistake, in the order of the file."""
     assert problems(
         "name: My Model\n"
@@ -372,7 +372,7 @@ def test_an_impossible_path_is_a_missing_file(tmp_path: Path) -> None:
     ]
 
 
-def test_a_missing_spec_says_how_to_get_one(tmp_path: Path) -> None:
+def test_a_missing_spec_reports_how_to_get_one(tmp_path: Path) -> None:
     """No file: the next command to type is reported."""
     with pytest.raises(SpecError) as caught:
         load_spec(tmp_path / "spec.yaml")
@@ -420,7 +420,7 @@ def test_a_package_alone_is_no_file(tmp_path: Path) -> None:
     ]
 
 
-def test_bytes_that_are_not_utf8_are_told_with_their_line(tmp_path: Path) -> None:
+def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path: Path) -> None:
     """A file in another encoding is refused, not guessed; a byte order mark is no matter."""
     spec = tmp_path / "spec.yaml"
     spec.write_bytes(b"name: x\n# caf\xe9\n")

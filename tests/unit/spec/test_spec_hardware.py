@@ -206,7 +206,7 @@ def test_each_mistake_has_its_sentence(section: str, expected: str) -> None:
     assert problems(f"hardware: {section}") == [expected.format("hardware")]
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """One reading shows every wrong field, each with its line."""
     with pytest.raises(SpecError) as caught:
         parse_spec("name: x\nhardware:\n  cpu: v9\n  gpu:\n    sms: 0\n    driver: at lest\n    ecc: yes\ncuda: x\n")

@@ -41,7 +41,7 @@ def test_an_empty_folder_gives_a_valid_starter(tmp_path: Path) -> None:
     assert '# Python packages, such as "tensorflow-cpu==2.21.*" or "-r requirements.txt".\nrequirements: []' in text
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     """A slip in the folder's name is a usage error, not an empty starter."""
     with pytest.raises(UsageError) as caught:
         starter_spec(tmp_path / "gone")

@@ -51,7 +51,7 @@ def test_a_folder_with_another_file_of_the_same_name_is_passed_over(tmp_path: Pa
     ]
 
 
-def test_what_is_wrong_with_each_source_is_said(tmp_path: Path) -> None:
+def test_what_is_wrong_with_each_source_is_reported(tmp_path: Path) -> None:
     """If no source serves, each is listed with its fault."""
     sources = (str(tmp_path / "absent"), str(tmp_path), "ftp://h.example.invalid/x", "https://h.example.invalid:x/")
     with pytest.raises(IntegrityError) as caught:

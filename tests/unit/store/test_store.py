@@ -36,7 +36,7 @@ def test_the_root_follows_the_environment(tmp_path: Path) -> None:
     assert default_root({"XDG_CACHE_HOME": "relative"}) == Path("~/.cache/envbuild").expanduser()
 
 
-def test_without_a_home_the_way_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_the_way_out_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user without a home folder is shown which variable to set."""
 
     def homeless(path: Path) -> Path:
@@ -164,7 +164,7 @@ def test_add_file_copies_and_never_links(store: Store, tmp_path: Path) -> None:
     assert caught.value.message == f"cannot read {tmp_path / 'absent'}: No such file or directory"
 
 
-def test_a_store_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     """If a file stands where the store should be, the error reports it and offers another folder."""
     (tmp_path / "file").write_bytes(b"")
     store = Store(tmp_path / "file" / "store")

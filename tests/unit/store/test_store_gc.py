@@ -305,7 +305,7 @@ def test_damage_is_found_and_removed(store: Store) -> None:
     assert check(store, held, {"layers": is_sound}, read.append) == []
 
 
-def test_kinds_are_told_by_content(store: Store, tmp_path: Path) -> None:
+def test_kinds_are_reported_by_content(store: Store, tmp_path: Path) -> None:
     """Real wheels and Debian packages are distinguished without a lock."""
     deb = make_deb(tmp_path, "hello").read_bytes()
     store.add_bytes(deb)

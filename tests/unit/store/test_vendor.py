@@ -102,7 +102,7 @@ def test_a_damaged_object_is_not_handed_on(lock: Lock, store: Store, tmp_path: P
     assert not (tmp_path / "vendored/wheels" / WHEEL).exists()
 
 
-def test_a_folder_that_cannot_be_written_is_said(lock: Lock, store: Store, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(lock: Lock, store: Store, tmp_path: Path) -> None:
     """A file where the folder should be is an error that names it."""
     (tmp_path / "file").touch()
     with pytest.raises(IntegrityError) as caught:

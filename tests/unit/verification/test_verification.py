@@ -88,7 +88,7 @@ def test_lines_of_several_processes_come_in_any_order() -> None:
     assert judge([ran(stdout=one, **single), ran(stdout=other, **single)], 2).outcome == "different"
 
 
-def test_what_is_masked_is_said() -> None:
+def test_what_is_masked_is_reported() -> None:
     """By stream the lines, and the metrics that are measurements."""
     runs = [ran(stdout=text("a", 9, times=2), metrics={"loss": ((1, 0.5),), "fps": ((1, 9.0),)})] * 2
     assert judge(runs, 2).masked == ("metrics: fps", "standard output: 2 lines with times")
@@ -237,7 +237,9 @@ def test_a_divergence_as_json() -> None:
         (None, None, None),
     ],
 )
-def test_rounding_is_told_from_other_numbers(ulps: int | None, distance: float | None, rounding: bool | None) -> None:
+def test_rounding_is_distinguished_from_other_numbers(
+    ulps: int | None, distance: float | None, rounding: bool | None
+) -> None:
     """By units in the last place if values were kept, else by the distance, else it is unknown."""
     assert diverged(ulps=ulps, distance=distance).rounding is rounding
 
@@ -509,7 +511,7 @@ def test_numbers_that_are_printed_otherwise_are_quoted() -> None:
     assert rows[4] == '                     stderr line 1: "" → a warning'
 
 
-def test_what_agrees_is_said_where_something_else_differs() -> None:
+def test_what_agrees_is_reported_where_something_else_differs() -> None:
     """That training is equal although a file differs is the first thing to know."""
     steps = Channel(kind="steps", count=3, compared="3 steps of 2 tensors")
     files = Channel(kind="files", count=1, compared="1 file", differs=("run.log",))
@@ -517,7 +519,7 @@ def test_what_agrees_is_said_where_something_else_differs() -> None:
     assert rows[2:4] == ["  differs            run.log", "  agrees             3 steps of 2 tensors"]
 
 
-def test_the_screen_without_a_cause_says_so() -> None:
+def test_the_screen_without_a_cause_reports_it() -> None:
     """Where nothing was found that is reported, and how to narrow it down."""
     shown = screen(verdict(groups=((0,), (1,), (2,)), runs=3))
     assert shown.splitlines()[1] == "  results            no two runs agree"
