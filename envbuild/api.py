@@ -143,6 +143,8 @@ def run(
     mounts: Sequence[str] = (),
     network: str = "",
     trace: bool = False,
+    outputs: Sequence[str] = (),
+    timeout: float | None = None,
     controls: bool = True,
     guard: bool = True,
     offline: bool = False,
@@ -160,6 +162,8 @@ def run(
         mounts: ``SOURCE:TARGET`` or ``SOURCE:TARGET:ro``, added to the project and its inputs.
         network: ``none``, ``bridge``, ``host`` or a network of the engine; empty for the lock's.
         trace: keep a digest of every parameter after each step, so that ``diff`` names the first that differs.
+        outputs: paths in the container, outside the project, that count as outputs and are kept.
+        timeout: seconds after which the program is ended; None: it may take as long as it needs.
         controls: seeds and determinism as locked; False leaves frameworks as they come.
         guard: False switches the checks off; the record then has "not verified".
         offline: use the store only.
@@ -172,7 +176,10 @@ def run(
     """
     from envbuild.operations.run import run as run_program
 
-    options = _options(command, lock, environment, mounts, network, controls, guard, offline, trace=trace)
+    options = _options(
+        command, lock, environment, mounts, network, controls, guard, offline,
+        trace=trace, outputs=outputs, timeout=timeout,
+    )  # fmt: skip
     return run_program(options, events or listeners.Silent())
 
 
@@ -186,6 +193,8 @@ def verify(
     environment: Mapping[str, str] | None = None,
     mounts: Sequence[str] = (),
     network: str = "",
+    outputs: Sequence[str] = (),
+    timeout: float | None = None,
     controls: bool = True,
     offline: bool = False,
     events: Events | None = None,
@@ -201,7 +210,8 @@ def verify(
         count: how many runs, two at least.
         ignore: patterns of outputs that are not compared, as ``fnmatch`` has them.
         diagnose: where runs differ, run again to find out more.
-        environment, mounts, network, controls, offline: as for ``run``.
+        timeout: seconds after which a run is ended; None: ten times the first run, a minute at least.
+        environment, mounts, network, outputs, controls, offline: as for ``run``.
         events: receives progress.
 
     Raises:
@@ -215,7 +225,9 @@ def verify(
     listener = events or listeners.Silent()
     asked = VerifyOptions(count=count, ignore=tuple(ignore), diagnose=diagnose)
     asked.check()
-    options = _options(command, lock, environment, mounts, network, controls, True, offline)
+    options = _options(
+        command, lock, environment, mounts, network, controls, True, offline, outputs=outputs, timeout=timeout
+    )
     prepared = prepare(options, listener)
     with prefer_guard_error(prepared.request.lock, options, prepared.engine):
         return verify_runs(prepared.request, prepared.engine, asked, listener)
@@ -271,11 +283,13 @@ def _options(
     offline: bool,
     *,
     trace: bool = False,
+    outputs: Sequence[str] = (),
+    timeout: float | None = None,
 ) -> RunOptions:
     """Return what to run; a text for a list of words is refused, since nobody means its letters."""
     from envbuild.errors import UsageError
     from envbuild.operations.run import RunOptions
-    from envbuild.runs.options import check_network, parse_mount
+    from envbuild.operations.run_options import check_network, check_timeout, parse_mount, parse_output
 
     if isinstance(command, str):
         raise UsageError(f"expected a list of words, found the text {command!r}", f"write {command.split()!r}")
@@ -289,6 +303,8 @@ def _options(
         guard=guard,
         offline=offline,
         trace=trace,
+        outputs=tuple(parse_output(text) for text in outputs),
+        timeout=None if timeout is None else check_timeout(timeout),
     )
 
 

@@ -181,7 +181,7 @@ class _Bench:
             remove_copy(copy)
 
     def _request(self, setting: Setting, image: _Image, copy: Path) -> Any:
-        from envbuild.runs import options as parse
+        from envbuild.operations import run_options as parse
         from envbuild.runs.request import RunRequest
 
         options = setting.options
@@ -274,7 +274,7 @@ def recorded_mounts(texts: Sequence[str], project: Path, allowed: Sequence[Mount
     Raises:
         UsageError: another mount, or a source that does not exist.
     """
-    from envbuild.runs.options import parse_mount
+    from envbuild.operations.run_options import parse_mount
 
     found = tuple(parse_mount(text, Path("/")) for text in texts)
     own = project.resolve()

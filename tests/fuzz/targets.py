@@ -55,7 +55,7 @@ from envbuild.signing.cosign import _covers, _entries, _predicates, _words
 from envbuild.signing.provenance import builder_of, locked_by
 from envbuild.spec.model import parse_spec
 from envbuild.spec.requirement_files import included
-from envbuild.store.bundle import BundleFolder, key_of, read_artifact, title_of
+from envbuild.store.bundle import BundleFolder, read_artifact, title_of
 from envbuild.trace import file as traces
 from envbuild.verification import attestation
 from envbuild.verification.content import read as read_content
@@ -231,7 +231,7 @@ def _registry(data: bytes) -> None:
         with suppress(EnvbuildError):
             artifact = read_artifact(data, "registry.invalid/name")
             for one in (artifact.lock, *artifact.blobs) if artifact is not None else ():
-                title_of(one), key_of(one)
+                title_of(one)
 
 
 @contextmanager

@@ -45,6 +45,21 @@ def test_the_example_runs(made: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
+def test_a_limit_and_outputs_outside_the_project(made: Project, tmp_path: Path) -> None:
+    """``timeout`` ends a program, and ``outputs`` keeps what it wrote elsewhere in the container."""
+    project = made.copy(tmp_path)
+    project.write("t.py", "import time\nopen('/tmp/result', 'w').write('kept')\ntime.sleep(600)\n")
+    code = "import envbuild\nresult = envbuild.run(['t.py'], outputs=['/tmp/result'], timeout=20)\n"
+    code += "print(result.record.exit_code, *result.project.glob('.envbuild/runs/*/outside/tmp/result'))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=project.environ, cwd=project.folder, capture_output=True, text=True
+    )
+    code_found, _, kept = done.stdout.strip().partition(" ")
+    assert code_found == "143", done.stderr
+    assert Path(kept).read_text() == "kept"
+
+
+@pytest.mark.engine
 def test_an_error_is_an_exception_with_the_way_on(tmp_path: Path) -> None:
     """A failure is an exception with the exit code and the hint of the command line."""
     project = Project(folder=tmp_path / "empty", store=tmp_path / "store")

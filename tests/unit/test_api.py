@@ -61,6 +61,10 @@ def test_what_cannot_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(UsageError) as caught:
         envbuild.run(typing.cast("list[str]", "train.py --epochs 3"))
     assert caught.value.hint == "write ['train.py', '--epochs', '3']"
+    with pytest.raises(UsageError, match=r"expected a time such as 90s, 5m or 2h, found '0\.5'"):
+        envbuild.run(["train.py"], timeout=0.5)
+    with pytest.raises(UsageError, match="expected an absolute path in the container, found 'results'"):
+        envbuild.verify(["train.py"], outputs=["results"])
     with pytest.raises(LockError):
         envbuild.open()
     with pytest.raises(AttributeError):

@@ -278,7 +278,7 @@ def _bisect(result: DiffResult, console: Console, mounts: Sequence[str], *, offl
     from envbuild.operations import build as operation
     from envbuild.operations.bisect import bisect
     from envbuild.operations.engines import connect
-    from envbuild.runs.options import parse_mount
+    from envbuild.operations.run_options import parse_mount
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
 

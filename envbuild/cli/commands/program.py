@@ -44,8 +44,8 @@ def run_options(
         shell: open a shell instead of a program.
         others: members of ``RunOptions`` that are taken as typed.
     """
+    from envbuild.operations import run_options as parse
     from envbuild.operations.run import RunOptions
-    from envbuild.runs import options as parse
 
     if shell and command:
         raise UsageError("--shell runs no program", "leave out either --shell or the program")

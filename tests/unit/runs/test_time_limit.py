@@ -12,7 +12,7 @@ import pytest
 from envbuild.engine import watchdog
 from envbuild.engine.watchdog import Watchdog
 from envbuild.errors import UsageError
-from envbuild.runs.options import parse_output, parse_timeout
+from envbuild.operations.run_options import parse_output, parse_timeout
 from envbuild.runs.time_limit import TimeLimit
 
 

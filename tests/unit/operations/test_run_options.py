@@ -8,7 +8,7 @@ import pytest
 
 from envbuild.engine.protocol import Gpus, Mount
 from envbuild.errors import UsageError
-from envbuild.runs.options import (
+from envbuild.operations.run_options import (
     check_cpus,
     check_network,
     parse_allow,

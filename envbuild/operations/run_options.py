@@ -1,4 +1,4 @@
-"""Options of ``envbuild run`` as people know them from docker, parsed and checked before anything starts."""
+"""Options of a run as people type them, for ``run``, ``verify`` and Python; checked before anything starts."""
 
 from __future__ import annotations
 
@@ -126,9 +126,18 @@ def parse_mount(text: str, directory: Path) -> Mount:
 def parse_timeout(text: str) -> float:
     """Read a time such as ``90``, ``90s``, ``5m`` or ``2h`` into seconds; raises ``UsageError`` for anything else."""
     match = _TIME.fullmatch(text.strip())
-    seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    return check_timeout(float(match[1]) * _SECONDS[match[2]] if match else 0.0, text)
+
+
+def check_timeout(seconds: float, text: str = "") -> float:
+    """Return a time limit in seconds; raises ``UsageError`` below a second and above a year.
+
+    Args:
+        text: what was typed, for the message.
+    """
     if not 1 <= seconds <= _LONGEST:
-        raise UsageError(f"--timeout: expected a time such as 90s, 5m or 2h, found {text!r}", "one second at least")
+        found = text or f"{seconds:g}"
+        raise UsageError(f"--timeout: expected a time such as 90s, 5m or 2h, found {found!r}", "one second at least")
     return seconds
 
 
