@@ -257,6 +257,14 @@ def clone(source: BinaryIO, target: BinaryIO) -> bool:
     return True
 
 
+def boot_id() -> str:
+    """Return the kernel's name for this run of the machine, 36 characters (random(4)); empty if it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive advisory lock on ``path`` (made if need be); the kernel frees it if the process dies."""

@@ -19,12 +19,13 @@ from pathlib import Path
 from envbuild import __version__
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import sha256_json
+from envbuild.core.fs import boot_id
 from envbuild.core.progress import Advance, Progress
 from envbuild.engine.protocol import Step, StepRunner
 from envbuild.image.bytecode.compile import ENVIRONMENT
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.bytecode.layer import COMPILE_OUT, compile_command, pack_bytecode, pack_sources, unpack_bytecode
-from envbuild.image.layer_cache import TAR, Cache, boot_id, cached_layer, make_layer
+from envbuild.image.layer_cache import TAR, Cache, cached_layer, make_layer
 from envbuild.image.layer_contents import Objects, contents_of, note, objects_of
 from envbuild.image.oci import layout
 from envbuild.image.plan.layer_order import LayerKind, LayerSpec, skipped

@@ -91,14 +91,6 @@ def make_layer(cache: Cache, key: str, boot: str, make: Callable[[Path], Layer])
     return _read(cache.derive(KIND, key, fill))
 
 
-def boot_id() -> str:
-    """Return the kernel's name for this run of the machine, 36 characters (random(4)); empty if it has none."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
 def _read(folder: Path) -> FileBlob:
     table = parse_json((folder / _LAYER).read_bytes())
     return FileBlob(digest=table["diff_id"], size=table["size"], path=folder / TAR)

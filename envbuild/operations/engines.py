@@ -69,8 +69,8 @@ def connect_container_engine() -> DockerEngine:
 
 def local_engine(store: Store | None = None) -> LocalEngine:
     """Return the local engine, whether it works here or not."""
+    from envbuild.core.fs import boot_id
     from envbuild.engine.local.engine import LocalEngine
-    from envbuild.image.layer_cache import boot_id
 
     return LocalEngine(store or Store(), boot_id())
 

@@ -103,8 +103,9 @@ def weigh_image(path: Path | None) -> ImageWeight:
 
 def _from_store(loaded: LoadedLock, planned: Plan, store: Store) -> Built:
     """Put the image together from kept layers; only the topmost, a few files, is written if need be."""
+    from envbuild.core.fs import boot_id
     from envbuild.image.assemble import assemble
-    from envbuild.image.layer_cache import boot_id, cached_layer
+    from envbuild.image.layer_cache import cached_layer
     from envbuild.image.runtime_layer import runtime_key
 
     name = loaded.path.name

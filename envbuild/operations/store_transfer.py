@@ -357,7 +357,8 @@ def _pull_layers(
 
 def _settle(store: Store, spec: LayerSpec, python: str, blob: Blob) -> None:
     """Move a layer that came in as a file of the store to where layers are."""
-    from envbuild.image.layer_cache import TAR, boot_id, make_layer
+    from envbuild.core.fs import boot_id
+    from envbuild.image.layer_cache import TAR, make_layer
     from envbuild.image.layer_contents import derived_contents, note
     from envbuild.image.python.environment import WheelFile
     from envbuild.image.tar.layer import Layer

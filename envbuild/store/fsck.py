@@ -26,7 +26,7 @@ def check(
 ) -> list[StoreEntry]:
     """Read entries and compare them with their digests; returns the damaged ones, which are removed.
 
-    Derived entries without a digest are compared by the sizes of their files.
+    Other entries than objects and layers are compared with the digests of their files.
 
     Args:
         jobs: how many are read at once; as many as there are cores by default.
@@ -66,7 +66,7 @@ def _check_derived(store: Store, entry: StoreEntry, checks: Checks, advance: Adv
         before = folder.stat()
     except FileNotFoundError:
         return True
-    whole = entry.kind == "trees" or store.derived(kind, key) is not None
+    whole = entry.kind == "trees" or store.is_whole(kind, key, advance)
     if whole and (entry.kind not in checks or checks[entry.kind](folder, advance)):
         return True
     lock = folder.with_name(f".{key}.lock")

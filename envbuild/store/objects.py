@@ -22,16 +22,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
-from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_stream
+from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import ELSEWHERE, atomic_write, claimed, is_named
+from envbuild.core.fs import ELSEWHERE, atomic_write, boot_id, claimed, is_named
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
 from envbuild.store.marker import admit, make_folder
 from envbuild.store.partial import Part, copy_into
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9-]*")
-_SIZES = ".sizes.json"
+_SUMS, _BOOT = ".sums.json", ".boot"
+_SUMMED_ELSEWHERE = frozenset({"layer.tar", "boot"})
+"""Of a layer: its digest is in ``layer.json``, and when it was compared with it in ``boot`` (image/layer_cache.py)."""
 Condition = Literal["sound", "damaged", "absent"]
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP}
@@ -234,16 +236,44 @@ class Store:
     def derived(self, kind: str, key: str) -> Path | None:
         """Return the folder that ``derive`` made for ``key``, or None.
 
-        A folder whose files have other sizes than they were made with (a power cut) counts as absent.
+        Files are not synced to the disk when they are made. A power cut may have left others, so the first time after
+        a restart of the machine they are read: a folder with other bytes than it was made with counts as absent.
         """
         folder = self.cache_dir(kind) / _key(key)
         leases.use(self.root, f"{kind}/{key}")
         if folder.is_symlink():
             return None
-        with suppress(OSError, ValueError):
-            if parse_json((folder / _SIZES).read_bytes()) == _sizes(folder):
-                return folder
-        return None
+        boot = boot_id()
+        with suppress(OSError):
+            if boot and (folder / _BOOT).read_bytes() == boot.encode():
+                return folder if self.is_whole(kind, key, read=False) else None
+        if not self.is_whole(kind, key):
+            return None
+        with suppress(OSError):  # who may not write it reads again next time
+            atomic_write(folder / _BOOT, boot.encode(), sync=False)
+        return folder
+
+    def is_whole(
+        self, kind: str, key: str, advance: Callable[[int], None] = lambda amount: None, *, read: bool = True
+    ) -> bool:
+        """Whether a derived folder has the files that it was made with; a layer's tar is compared by its size.
+
+        Args:
+            advance: receives the number of bytes read.
+            read: compare digests; else sizes only.
+        """
+        folder = self.cache_dir(kind) / _key(key)
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            for name, (size, digest) in parse_json((folder / _SUMS).read_bytes()).items():
+                found = (folder / name).lstat()
+                if not stat.S_ISREG(found.st_mode) or found.st_size != size:
+                    return False
+                if read and digest:
+                    with (folder / name).open("rb", buffering=0) as stream:
+                        if sha256_stream(stream, advance) != digest:
+                            return False
+            return True
+        return False
 
     def derive(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
         """Return the folder for ``key``, calling ``make`` with an empty folder to fill if there is none yet.
@@ -268,9 +298,11 @@ class Store:
                     with self.explained(NO_SPACE, BuildError):
                         fresh.mkdir(0o755)
                         make(fresh)
+                        sums = _sums(fresh)
+                        (fresh / _BOOT).write_bytes(boot_id().encode())
                         _protect(fresh)
                         # Not synced, like what it lists: on a busy disk that takes seconds in which no signal helps.
-                        atomic_write(fresh / _SIZES, canonical_json(_sizes(fresh)), sync=False)
+                        atomic_write(fresh / _SUMS, canonical_json(sums), sync=False)
                     fresh.replace(folder)
             finally:
                 shutil.rmtree(fresh, ignore_errors=True)
@@ -331,7 +363,11 @@ def _protect(folder: Path) -> None:
             path.chmod(stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
-def _sizes(folder: Path) -> dict[str, int]:
-    """Size in bytes of each regular file below a folder, but for the list itself."""
-    files = {str(path.relative_to(folder)): path.lstat() for path in sorted(folder.rglob("*"))}
-    return {name: found.st_size for name, found in files.items() if stat.S_ISREG(found.st_mode) and name != _SIZES}
+def _sums(folder: Path) -> dict[str, tuple[int, str]]:
+    """Size in bytes and SHA-256 of each regular file below a folder."""
+    files = {str(path.relative_to(folder)): path for path in sorted(folder.rglob("*"))}
+    return {
+        name: (path.lstat().st_size, "" if name in _SUMMED_ELSEWHERE else sha256_file(path))
+        for name, path in files.items()
+        if stat.S_ISREG(path.lstat().st_mode)
+    }

@@ -3,31 +3,78 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.campaign import kills
+from tests.campaign import disk, kills, load, power
 from tests.campaign.workshop import workshop
+
+Run = Callable[[Path, int, int], tuple[Sequence[str], Sequence[str]]]
+"""Folder, seed, count; returns what is wrong, and figures."""
 
 
 def main() -> int:
     """Parse, run, print; returns the exit code."""
     parser = argparse.ArgumentParser(prog="campaign", description="Faults on purpose; exit 1 if anything is wrong.")
-    parser.add_argument("what", choices=["kills"])
+    parser.add_argument("what", choices=list(WHAT))
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--count", type=int, default=300, help="how many faults")
+    parser.add_argument("--count", type=int, default=100, help="how many faults")
     options = parser.parse_args()
+    if options.what == "disk" and disk.INSIDE not in os.environ:
+        return _alone(sys.argv[1:])
     began = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="envbuild-campaign-") as name,
-        workshop(Path(name).resolve(), options.seed) as shop,
-    ):
-        tally = kills.campaign(shop, options.seed, options.count, lambda line: print(line, file=sys.stderr, flush=True))
-        print("\n".join([*tally.faults, *kills.figures(tally)]))
-    print(f"seed {options.seed}, {time.monotonic() - began:.0f} s")
-    return 1 if tally.faults else 0
+    with tempfile.TemporaryDirectory(prefix="envbuild-campaign-") as name:
+        faults, lines = WHAT[options.what](Path(name).resolve(), options.seed, options.count)
+    print("\n".join([*faults, *lines, f"seed {options.seed}, {time.monotonic() - began:.0f} s"]))
+    return 1 if faults else 0
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _kills(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+    with workshop(root, seed) as shop:
+        tally = kills.campaign(shop, seed, count, _progress)
+    return tally.faults, kills.figures(tally)
+
+
+def _power(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+    with workshop(root, seed, count=1, states=1) as shop:
+        (subject,) = shop.subjects
+        (root / "power").mkdir()
+        power.start_over(subject)
+        tally = power.campaign(subject.project, power.COMMANDS, seed, count, root / "power")
+    return sorted(set(tally.faults)), power.figures(tally)
+
+
+def _disk(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+    with workshop(root, seed, count=1, states=1) as shop:
+        (subject,) = shop.subjects
+        tally = disk.campaign(subject, root, seed, count, _progress)
+    return tally.faults, disk.figures(tally)
+
+
+def _load(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+    with workshop(root, seed, states=1) as shop:
+        commands, images = load.commands(shop, count), load.images(shop, seed, 4 * count)
+    lines = [*load.figures(f"{count} commands at once", commands), *load.figures(f"{4 * count} images", images)]
+    return [*commands.faults, *images.faults], lines
+
+
+def _alone(arguments: Sequence[str]) -> int:
+    """Start again in a mount namespace, where a full disk is nobody else's."""
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    command = ["unshare", *user, "--mount", sys.executable, "-m", "tests.campaign", *arguments]
+    return subprocess.run(command, env={**os.environ, disk.INSIDE: "1"}, check=False).returncode
+
+
+WHAT: dict[str, Run] = {"kills": _kills, "disk": _disk, "power": _power, "load": _load}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ _PATIENCE = 20.0
 """Seconds in which a process that ends by itself may do so."""
 _GENERATED = re.compile(r"pylock\.[a-z0-9]+\.(toml|image\.json|published\.json)")
 _KEPT = {"spec.yaml", "train.py", "Dockerfile", ".envbuild", "out", "out.tar"}
-_HIDDEN = {".sizes.json"}
+_HIDDEN = {".sums.json", ".boot"}
 
 
 def processes(mark: str) -> list[str]:

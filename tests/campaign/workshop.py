@@ -97,8 +97,13 @@ class Workshop:
 
 
 @contextmanager
-def workshop(root: Path, seed: int, count: int = 2) -> Iterator[Workshop]:
-    """Make projects over one store, a package index and a registry, and build every state once in another store."""
+def workshop(root: Path, seed: int, count: int = 2, states: int = STATES) -> Iterator[Workshop]:
+    """Make projects over one store, a package index and a registry, and build every state once in another store.
+
+    Args:
+        count: of projects.
+        states: of each project.
+    """
     words = random.Random(seed)
     names = [f"crash{words.getrandbits(24):06x}{letter}" for letter in "abcdefgh"[:count]]
     with ExitStack() as stack:
@@ -108,12 +113,12 @@ def workshop(root: Path, seed: int, count: int = 2) -> Iterator[Workshop]:
         wheels = [
             make_wheel(root / "wheels", name, f"{state + 1}.0", _files(name, state, words))
             for name in names
-            for state in range(STATES)
+            for state in range(states)
         ]
         make_index(root / "index", wheels)
         server.add_tree(root / "index", rate=_RATE)
         environ = {"PIP_NO_INDEX": "", "PIP_INDEX_URL": f"{server.url}/simple/"}
-        subjects = tuple(_prepare(root, name, environ) for name in names)
+        subjects = tuple(_prepare(root, name, environ, states) for name in names)
         shutil.copytree(root / "quiet", root / "store")
         yield Workshop(root=root, store=root / "store", subjects=subjects, registry=registry, server=server)
 
@@ -123,10 +128,10 @@ def _files(name: str, state: int, words: random.Random) -> dict[str, bytes | str
     return {f"{name}/__init__.py": f'__version__ = "{state + 1}.0"\n', f"{name}/data.bin": words.randbytes(2_000_000)}
 
 
-def _prepare(root: Path, name: str, environ: dict[str, str]) -> Subject:
+def _prepare(root: Path, name: str, environ: dict[str, str], states: int) -> Subject:
     quiet = Subject(name=name, project=Project(folder=root / name, store=root / "quiet", environ=environ))
     quiet.project.write("train.py", SCRIPT.format(wheel=quiet.wheel))
-    for state in range(STATES):
+    for state in range(states):
         quiet.change(state)
         quiet.project.must("lock")
         quiet.project.must("build", "--output", "oci:out.tar")

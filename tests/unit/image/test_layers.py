@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.core.fs import boot_id
 from envbuild.errors import BuildError
-from envbuild.image.layer_cache import TAR, boot_id, cached_layer, make_layer
+from envbuild.image.layer_cache import TAR, cached_layer, make_layer
 from envbuild.image.tar.layer import Layer
 from envbuild.store.marker import TAG
 from envbuild.store.objects import Store

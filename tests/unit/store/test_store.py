@@ -11,6 +11,7 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.errors import BuildError, IntegrityError, UsageError
+from envbuild.store import objects
 from envbuild.store.marker import TAG
 from envbuild.store.objects import Store, WrongBytesError, default_root
 
@@ -210,7 +211,7 @@ def test_what_a_killed_maker_left_is_dropped(store: Store) -> None:
     remains.mkdir()
     (remains / "old").write_bytes(b"")
     folder = store.derive("layers", KEY, lambda fresh: (fresh / "new").touch())
-    assert sorted(path.name for path in folder.iterdir()) == [".sizes.json", "new"]
+    assert sorted(path.name for path in folder.iterdir()) == [".boot", ".sums.json", "new"]
     assert not remains.exists()
 
 
@@ -227,6 +228,21 @@ def test_a_truncated_derived_file_counts_as_absent(store: Store) -> None:
     assert (folder / "a").read_bytes() == b"xyz"
     store.forget("layers", KEY)
     assert store.derived("layers", KEY) is None
+
+
+def test_other_bytes_of_the_same_size_count_as_absent_after_a_restart(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a power cut made of a file that was not synced is found when the machine has been started again."""
+    folder = store.derive("bytecode", KEY, lambda fresh: (fresh / "a").write_bytes(b"xyz") and None)
+    monkeypatch.setattr(objects, "boot_id", lambda: "another")
+    assert store.derived("bytecode", KEY) == folder
+    assert (folder / ".boot").read_text() == "another"  # read once
+    (folder / "a").write_bytes(bytes(3))
+    assert store.derived("bytecode", KEY) == folder
+    assert not store.is_whole("bytecode", KEY)
+    monkeypatch.setattr(objects, "boot_id", lambda: "the next one")
+    assert store.derived("bytecode", KEY) is None
 
 
 @pytest.mark.parametrize("kind", ["", "..", "a/b", "A"])

@@ -300,7 +300,7 @@ def test_damage_is_found_and_removed(store: Store) -> None:
     read: list[int] = []
     damaged = check(store, held, {"layers": is_sound}, read.append, jobs=3)
     assert {entry.name for entry in damaged} == {bad, f"layers/{altered}", f"layers/{cut}"}
-    assert sum(read) == 4000 * 2 + 3000 * 2
+    assert sum(read) == 4000 * 2 + 3000 * 2 + 3 * 90  # and the notes of the layers
     assert {entry.name for entry in entries(store)} == {good, f"layers/{sound}"}
     assert check(store, held, {"layers": is_sound}, read.append) == []
 
