@@ -72,7 +72,7 @@ def _round(subject: Subject, root: Path, disk: Path, rng: random.Random, tally: 
         _limit(disk, (used.f_blocks - used.f_bfree) * used.f_frsize + int(2 ** rng.uniform(12, 27)), _INODES)
     elif way == "files":
         _limit(disk, _ROOM, used.f_files - used.f_ffree + int(2 ** rng.uniform(1, 11)))
-    environ = {"ENVBUILD_ENGINE": "none"} if name == "output" else {}
+    environ = {"ENVBUILD_ENGINE": "docker" if name == "build" and rng.random() < 0.3 else "local"}
     label = f"{name}, {way}"
     tally.rounds[label] += 1
     filling = threading.Timer(rng.uniform(0.2, 4.0), _fill, [disk]) if way == "filled" else None

@@ -27,6 +27,7 @@ from tests.support.cli import Done, Project, finish
 from tests.support.images import forget_images
 
 _EARLIEST = 0.02
+_ENGINES = ("docker", "local")
 _GUESS = {"lock": 2.0, "fetch": 1.5, "build": 3.0, "output": 3.0, "load": 2.0, "run": 2.0, "push": 1.5, "gc": 0.5}
 """Seconds that a command takes before one has been measured. These are all commands, in the order of a user's day."""
 
@@ -62,8 +63,15 @@ def campaign(shop: Workshop, seed: int, count: int, report: Callable[[str], None
     """Kill ``count`` commands, one worker for each project; returns what was found."""
     tally = Tally(count=count)
     workers = [
-        Worker(shop=shop, subject=subject, tally=tally, random=random.Random(f"{seed} {subject.name}"), report=report)
-        for subject in shop.subjects
+        Worker(
+            shop=shop,
+            subject=subject,
+            tally=tally,
+            random=random.Random(f"{seed} {subject.name}"),
+            report=report,
+            engine=_ENGINES[number % len(_ENGINES)],
+        )
+        for number, subject in enumerate(shop.subjects)
     ]
     threads = [threading.Thread(target=worker.work, name=worker.subject.name) for worker in workers]
     for thread in threads:
@@ -83,13 +91,14 @@ def campaign(shop: Workshop, seed: int, count: int, report: Callable[[str], None
 
 @dataclass(kw_only=True)
 class Worker:
-    """Kills the commands of one project."""
+    """Kills the commands of one project, which run on one engine."""
 
     shop: Workshop
     subject: Subject
     tally: Tally
     random: random.Random
     report: Callable[[str], None]
+    engine: str
     kept: dict[str, str] = field(default_factory=dict)
     pids: list[int] = field(default_factory=list)
 
@@ -97,7 +106,7 @@ class Worker:
         self.temporary = self.shop.root / f"tmp-{self.subject.name}"
         self.temporary.mkdir()
         self.mark = f"ENVBUILD_CAMPAIGN={self.subject.name}"
-        self.environ = dict([self.mark.split("=")], TMPDIR=str(self.temporary))
+        self.environ = dict([self.mark.split("=")], TMPDIR=str(self.temporary), ENVBUILD_ENGINE=self.engine)
 
     @property
     def project(self) -> Project:
@@ -141,7 +150,7 @@ class Worker:
                 # A folder that is there already is refused, also if the killed command had finished it.
                 shutil.rmtree(self.project.folder / "out", ignore_errors=True)
                 target = self.random.choice(("oci:out", "oci:out.tar", "docker-archive:out.tar"))
-                return ("build", "--output", target), self.environ | {"ENVBUILD_ENGINE": "none"}
+                return ("build", "--output", target), self.environ | {"ENVBUILD_ENGINE": self.random.choice(_ENGINES)}
             case "load":
                 return ("build",), self.environ
             case "run":
@@ -164,6 +173,8 @@ class Worker:
             collect(store, [entry for entry in layers if whole or entry.size < largest // 2])
         if step == "load":
             forget_images(f"envbuild/{self.subject.name}")
+            store = Store(self.shop.store)
+            collect(store, [entry for entry in inventory(store, {}) if entry.kind == "trees"])
 
     def _kill(self, step: str, words: Sequence[str], environ: dict[str, str]) -> None:
         delay = self.random.uniform(_EARLIEST, 1.15 * self.tally.typical(step))
@@ -200,7 +211,7 @@ class Worker:
             "another lock": subject.lock.read_bytes() != reference.lock,
             "another image": subject.record.exists() and subject.record.read_bytes() != reference.record,
             "wrong bytes in the store": leaks.wrong_bytes(self.shop.store),
-            "processes are left": leaks.processes(self.mark),
+            "processes are left": leaks.processes(self.mark, self.project.folder if step == "run" else None),
             "files are left in TMPDIR": leaks.temporary(self.temporary),
             "files are left in the project": leaks.strays(self.project.folder),
         }

@@ -21,19 +21,30 @@ _KEPT = {"spec.yaml", "train.py", "Dockerfile", ".envbuild", "out", "out.tar"}
 _HIDDEN = {".sums.json", ".boot"}
 
 
-def processes(mark: str) -> list[str]:
-    """Return the command lines of the living processes whose environment has ``mark``, after some patience."""
+def processes(mark: str, project: Path | None = None) -> list[str]:
+    """Return the command lines of processes that commands have left, after some patience.
+
+    Args:
+        mark: is in the environment of the commands and of what they start.
+        project: is mounted where programs of the project run, whose environment is another one.
+    """
     deadline = time.monotonic() + _PATIENCE
-    while (found := _processes(mark.encode())) and time.monotonic() < deadline:
+    while (found := _processes(mark.encode(), project)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
 
 
-def _processes(mark: bytes) -> list[str]:
+def _processes(mark: bytes, project: Path | None) -> list[str]:
     found = []
+    own = Path("/proc/self/ns/mnt").readlink()
     for folder in Path("/proc").iterdir():
         with suppress(OSError):
-            if folder.name.isdecimal() and mark in (folder / "environ").read_bytes():
+            if not folder.name.isdecimal():
+                continue
+            inside = project is not None and (folder / "ns/mnt").readlink() != own
+            if mark in (folder / "environ").read_bytes() or (
+                inside and f" {project} " in (folder / "mountinfo").read_text()
+            ):
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return found
 

@@ -288,7 +288,7 @@ def _examine(state: Path, after: Path, tally: Tally) -> None:
     checked = Store(state.with_name("checked"))
     try:
         entries = inventory(checked, {})
-        gone = check(checked, entries, is_sound, lambda amount: None, jobs=1)
+        gone = check(checked, entries, {"layers": is_sound}, lambda amount: None, jobs=1)
         for entry in gone:
             tally.damaged[entry.kind] += 1
         for entry in entries:
