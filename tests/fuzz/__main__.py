@@ -28,7 +28,7 @@ MEMORY = 512
 """Most memory of the process, in megabytes."""
 _MEMORY = Path("/dev/shm")
 """Files are read from memory where there is such a folder."""
-_KEPT = 24
+_KEPT = 12
 """Inputs of a target that are kept in the repository, and their largest size in bytes."""
 _LARGEST = 4096
 
@@ -95,7 +95,7 @@ def _run(name: str, count: int, seconds: int, seed: int, *, keep: bool) -> Outco
             (CRASHES / name).mkdir(parents=True, exist_ok=True)
             kept = Path(shutil.move(kept, CRASHES / name / kept.name[:18]))
         elif keep:
-            _keep(name, folder, found, seeds)
+            _keep(name, found)
     inputs, covered = (re.findall(rf"{word}: (\d+)", text) for word in ("number_of_executed_units", r"\bcov"))
     print(f"  {name}: {took:.0f} s", file=sys.stderr, flush=True)
     return Outcome(
@@ -112,15 +112,13 @@ def _child(name: str, folder: str, *options: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _keep(name: str, folder: str, found: Path, seeds: Path) -> None:
-    """Add the smallest inputs that together reach what the known ones do not."""
-    known = {path.name for path in seeds.iterdir()}
-    _child(name, folder, "-merge=1", f"-max_len={_LARGEST}", f"-timeout={SECONDS}", str(seeds), str(found))
-    fresh = sorted((path for path in seeds.iterdir() if path.name not in known), key=lambda path: path.stat().st_size)
+def _keep(name: str, found: Path) -> None:
+    """Add small inputs that reached what no earlier one did, the latest first: they were the hardest to find."""
+    small = [path for path in found.iterdir() if path.stat().st_size <= _LARGEST]
     room = _KEPT - len(list((CORPUS / name).glob("*")))
-    for path in fresh[: max(room, 0)]:
+    for path in sorted(small, key=lambda path: -path.stat().st_mtime_ns)[: max(room, 0)]:
         (CORPUS / name).mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, CORPUS / name / path.name[:16])
+        shutil.copy(path, CORPUS / name / path.name[:12])
 
 
 def _explained(text: str) -> str:

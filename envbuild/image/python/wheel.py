@@ -139,8 +139,10 @@ class Wheel:
             yield
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
             raise self.wrong(member, f"cannot be unpacked: {error}") from None
-        except OSError:
-            raise
+        except OSError as error:
+            if error.errno is not None:  # bz2 has none to give
+                raise
+            raise self.wrong(member, f"cannot be unpacked: {error}") from None
         except Exception as error:
             if type(error).__module__ not in ("zlib", "lzma", "_lzma", "_bz2"):
                 raise

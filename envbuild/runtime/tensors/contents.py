@@ -135,6 +135,8 @@ class _Measure:
 
 def bytes_of(shape: Sequence[int], itemsize: int) -> int:
     """Return the size of an array; raises ``UnreadableError`` if the shape is none."""
+    if not isinstance(shape, (tuple, list)):
+        raise UnreadableError("a shape is not made of numbers")
     size = itemsize
     for extent in shape:
         if not isinstance(extent, int) or isinstance(extent, bool) or not 0 <= extent < 1 << 62:
