@@ -11,13 +11,17 @@ see the ``_kept_aside`` files before the first evaluation: no wrong verdict, 19 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support import plants as library
 from tests.support.cli import Done, Project
+from tests.support.wheels import make_wheel
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,6 +29,15 @@ else:
     import tomli as tomllib
 
 FOLDER = Path(__file__).parent
+_SPEC = """\
+name: {name}
+os: debian-12
+python: "3.11"
+packages: [libstdc++6, libgomp1]
+requirements: [plants]
+wheels: [wheels]
+determinism: {{threads: 1}}
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +81,23 @@ class Judged:
 def load(path: Path) -> list[Plant]:
     """Read a file of plants."""
     return [Plant(**table) for table in tomllib.loads(path.read_text())["plant"]]
+
+
+def make_project(root: Path, name: str, modules: Mapping[str, str] | None = None) -> Project:
+    """Lock and build an image for programs that need frameworks mounted at ``/frameworks``.
+
+    Args:
+        root: folder for the project and a separate store.
+        name: of the image.
+        modules: more modules for the programs, by file name.
+    """
+    proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+    project = Project(folder=root / "made" / "project", store=root / "store", environ=proxies)
+    make_wheel(project.folder / "wheels", "plants", "1.0", {**library.wheel(""), **(modules or {})})
+    project.write("spec.yaml", _SPEC.format(name=name))
+    project.must("lock")
+    project.must("build")
+    return project
 
 
 def judge(plant: Plant, project: Project, *options: str) -> Judged:

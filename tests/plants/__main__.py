@@ -12,23 +12,12 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.plants import Judged, Plant, judge, load
-from tests.support import plants as library
+from tests.plants import Judged, Plant, judge, load, make_project
 from tests.support.cli import Project
 from tests.support.environments import environment
 from tests.support.images import forget_images
-from tests.support.wheels import make_wheel
 
 _NAME = f"plantbox-{os.getpid()}"
-_SPEC = f"""\
-name: {_NAME}
-os: debian-12
-python: "3.11"
-packages: [libstdc++6, libgomp1]
-requirements: [plants]
-wheels: [wheels]
-determinism: {{threads: 1}}
-"""
 
 
 def main(arguments: list[str]) -> int:
@@ -40,7 +29,7 @@ def main(arguments: list[str]) -> int:
     found = [plant for file in files for plant in load(Path(file))]
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        made = _made(root)
+        made = make_project(root, _NAME)
         try:
             with ThreadPoolExecutor(int(os.environ.get("PLANT_JOBS", "2"))) as pool:
                 judged = list(pool.map(lambda plant: _judge(plant, made, root, options), found))
@@ -64,17 +53,6 @@ def _why(judged: Judged) -> list[str]:
     out = judged.done.out.strip()
     differs = json.loads(out).get("differs", []) if out.startswith("{") else []
     return [str(each) for each in differs] or judged.done.err[-600:].splitlines()
-
-
-def _made(root: Path) -> Project:
-    """Lock and build the image of all plants."""
-    proxies = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
-    project = Project(folder=root / "made" / "project", store=root / "store", environ=proxies)
-    make_wheel(project.folder / "wheels", "plants", "1.0", library.wheel(""))
-    project.write("spec.yaml", _SPEC)
-    project.must("lock")
-    project.must("build")
-    return project
 
 
 def _judge(plant: Plant, made: Project, root: Path, options: list[str]) -> Judged:
