@@ -81,7 +81,7 @@ def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
         return
     for process in record.processes:
         for draw in process.entropy or ():
-            weight = _weight(draw, evidence.divergence)
+            weight = _weight(draw, evidence.divergence, proven="entropy" in evidence.proven)
             name = draw.module.partition(".")[0]
             if not weight or name == "__main__" or _of_project(draw.file) or _harmless(draw):
                 continue
@@ -117,11 +117,18 @@ def _route(draw: EntropyDraw) -> str:
     return " → ".join(place.removeprefix("/workspace/") for place in places)
 
 
-def _weight(draw: EntropyDraw, divergence: Divergence | None) -> int:
-    """Judge a draw by when its line drew first; 0 for one that is not reported."""
+def _weight(draw: EntropyDraw, divergence: Divergence | None, *, proven: bool) -> int:
+    """Judge a draw by when its line drew first; 0 for one that is not reported.
+
+    Args:
+        draw: the line.
+        divergence: where the parameters first differ.
+        proven: runs were equal with the system's entropy fixed.
+    """
     step, name = draw.step, draw.module.partition(".")[0]
     if divergence is None or divergence.kind not in ("step", "start"):
-        return 45 if name not in _FRAMEWORKS else 0
+        # Nothing ties the draw to the difference but an experiment: packages draw names, keys and ports all the time.
+        return 45 if proven and name not in _FRAMEWORKS else 0
     if draw.importing:  # a package's own generator, seeded at its import and drawn from at any time
         return 50
     if divergence.kind == "step" and divergence.step > 1:

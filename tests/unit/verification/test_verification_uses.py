@@ -278,7 +278,8 @@ def test_draws_of_packages_are_no_causes_once_refuted() -> None:
     """With the system's entropy fixed runs differed still: what draws from it is not named."""
     drawn = {"call": "os.urandom", "file": "/x/site-packages/p/a.py", "line": 3, "module": "p", "step": 0}
     found = record(processes=(process(entropy=[drawn]),))
-    assert diagnosed(evidence(), found)
+    assert diagnosed(evidence(proven=("entropy",)), found)
+    assert diagnosed(evidence(), found) == (), "without a step trace nothing ties it to the difference"
     assert diagnosed(evidence(refuted=("entropy",)), found) == ()
     assert diagnosed(evidence(proven=("addresses",)), found) == ()
 
