@@ -98,13 +98,14 @@ cudatable: venv ## derive the table of CUDA wheels from the package index, show 
 	env -u PIP_FIND_LINKS -u PIP_EXTRA_INDEX_URL -u UV_FIND_LINKS -u UV_EXTRA_INDEX_URL PIP_CONFIG_FILE=/dev/null \
 	    $(BIN)/python -m tools.cuda_wheels
 
-examples: venv ## public examples, unmodified, five times each (CHECKOUTS=FOLDER, or git fetches them)
+examples: venv engine ## public programs, unmodified: some five times under the hook, some by verify (CHECKOUTS=FOLDER, or git fetches them)
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
+	@$(BIN)/python -m tests.public
 
 benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a while; ONLY="image peers" measures some)
 	$(BIN)/python -m benchmarks $(ONLY)
 
-plants: venv engine ## 94 programs with and without planted differences: what verify makes of each (ONLY="FILE…")
+plants: venv engine ## 157 programs with and without planted differences: what verify makes of each (ONLY="FILE…")
 	$(BIN)/python -m tests.plants $(or $(ONLY),$(wildcard tests/plants/*.toml))
 
 fuzz: ## every parser of foreign bytes under libFuzzer, 10^6 inputs (COUNT=…, SEED=…, ONLY="wheel lock"; needs Python 3.11 to 3.13)
