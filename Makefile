@@ -13,7 +13,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants fuzz crash reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants fuzz crash reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -63,6 +63,9 @@ docs: ## the documentation site in build/site; a broken link or anchor is an err
 	@echo "docs      building the site, checking links and anchors"
 	@$(MKDOCS) build --quiet --strict
 	@echo "docs      build/site/index.html"
+
+recording: venv engine ## the recording on the documentation's first page: the main job, run here, drawn as SVG
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tools.recording docs/assets
 
 docs-serve: ## the documentation site on loopback, rebuilt at every change
 	@scripts/venv.sh $(DOCS_VENV) requirements-docs.txt

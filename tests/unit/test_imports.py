@@ -55,7 +55,7 @@ RULES: dict[str, str] = {
     "operations": "*",
     "cli.render": "core difference errors host inputs lockfile operations record runtime signing spec store trace "
     "verification",
-    "api": "core errors lockfile operations record runs",
+    "api": "core errors lockfile operations record",
     "cli": "*",
     "__main__": "cli",
 }

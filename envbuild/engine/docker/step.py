@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from io import BufferedReader, RawIOBase
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 from uuid import uuid4
 
@@ -39,6 +40,7 @@ _ABANDONED = 24 * 3600
 _TAIL = 16 << 10
 """Bytes of output kept for the error message."""
 _CHUNK = 1 << 20
+_ENDED_EARLY = "passing bulk input to subprocess"
 
 
 @contextmanager
@@ -54,8 +56,7 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
     stream: BufferedReader | None = None
     try:
         if step.inputs is not None:
-            with engine_errors("copy the step's inputs"), step.inputs.open("rb") as tar:
-                client.put_archive(container, "/", tar)
+            _copy_inputs(client, container, step.inputs)
         with ended_early(step.unwanted, partial(_kill, client, container)):
             _execute(client, container, step)
         chunks = ChunkReader(_result(client, container, step), "read the step's result")
@@ -69,6 +70,22 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
         if step.fresh:
             with _tidying("remove the step's base"):
                 client.remove_image(f"{_REPOSITORY}:{step.base_key}")
+
+
+def _copy_inputs(client: docker.APIClient, container: str, inputs: Path) -> None:
+    """Unpack a tar in the container; once more if podman's unpacking process ended early, as it may on a busy machine.
+
+    Podman 4.3 reports this as ``passing bulk input to subprocess: write |1: broken pipe``. What was unpacked already is
+    written again.
+    """
+    for attempt in (1, 2):
+        try:
+            with engine_errors("copy the step's inputs"), inputs.open("rb") as tar:
+                client.put_archive(container, "/", tar)
+            return
+        except EngineError as error:
+            if attempt == 2 or _ENDED_EARLY not in error.message:
+                raise
 
 
 @contextmanager

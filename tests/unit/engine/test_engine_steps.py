@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any, cast
 
 import docker.errors
@@ -12,6 +13,7 @@ import pytest
 
 from envbuild.engine.docker import owner, step
 from envbuild.engine.docker.step import STEP_LABEL, remove_steps
+from envbuild.errors import EngineError
 
 
 class FakeClient:
@@ -88,3 +90,33 @@ def test_a_process_that_has_ended_is_known() -> None:
         process.wait()
     assert owner.lives(mark) is False
     assert [owner.lives(text) for text in ("", "x", "boot pid:[1] 1 1")] == [None] * 3
+
+
+class CopyingClient:
+    """An engine whose unpacking process ends early some times, with an error of its own."""
+
+    def __init__(self, failures: int, message: str) -> None:
+        self.failures = failures
+        self.message = message
+        self.received: list[bytes] = []
+
+    def put_archive(self, container: str, path: str, data: Any) -> None:
+        self.received.append(data.read())
+        if len(self.received) <= self.failures:
+            raise docker.errors.APIError(self.message)
+
+
+_EARLY = "passing bulk input to subprocess: write |1: broken pipe"
+
+
+def test_inputs_are_copied_again_if_podman_stops_early(tmp_path: Path) -> None:
+    """Once, and whole; a second failure, and any other one, is reported."""
+    (tmp_path / "inputs.tar").write_bytes(b"tar")
+    client = CopyingClient(1, _EARLY)
+    step._copy_inputs(cast("Any", client), "name", tmp_path / "inputs.tar")
+    assert client.received == [b"tar", b"tar"]
+    for failures, message, tries in ((2, _EARLY, 2), (1, "no space left on device", 1)):
+        client = CopyingClient(failures, message)
+        with pytest.raises(EngineError, match=message.partition("|")[0]):
+            step._copy_inputs(cast("Any", client), "name", tmp_path / "inputs.tar")
+        assert len(client.received) == tries
