@@ -25,7 +25,7 @@ from rich.text import Text
 
 __all__ = ["draw", "main", "record"]
 
-COLUMNS = 118
+COLUMNS = 126
 COMMANDS = (
     "cat spec.yaml",
     "envbuild lock spec.yaml",
