@@ -289,13 +289,14 @@ def _python_request(
     """Return the request for the Python resolver."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
-    from envbuild.spec.requirement_files import required_digests
+    from envbuild.spec.requirement_files import required_digests, requirement_lines
 
     return PythonRequest(
         target=Target(python=interpreter.version, platform=interpreter.platform),
         requirements=(*spec.requirements, *plan.requirements),
         constraints=plan.constraints,
         files=tuple(map(Path, spec.requirement_files)),
+        asked=requirement_lines(path.parent, spec.requirement_files, path.name),
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
         folder=path.parent.absolute(),

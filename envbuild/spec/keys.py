@@ -179,7 +179,7 @@ def _python_fields() -> dict[str, Field]:
         ),
         "wheels": Field(
             kind=ListOf(item=Folder(), expected="a list of folders"),
-            doc="Folders with your own wheels, searched in addition to the indexes.",
+            doc="Folders with your own wheels. A name that they have is taken from no index.",
             default=[],
             examples=(["wheels"],),
         ),

@@ -81,7 +81,11 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
     """
     found = []
     for path in included(base, files, source):
-        for _, line in _lines((base / path).read_text(encoding="utf-8-sig")):
+        content = (base / path).read_text(encoding="utf-8-sig")
+        if path.endswith(".toml"):
+            found += [requirement(line) for line in tomllib.loads(content)["project"].get("dependencies", ())]
+            continue
+        for _, line in _lines(content):
             text = _uncommented(line)
             text = re.split(r"\s--?[A-Za-z]", text)[0].strip()
             if text and not text.startswith("-"):

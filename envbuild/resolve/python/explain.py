@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import re
+import textwrap
+from collections.abc import Callable
 
 from envbuild.core import package_data
 from envbuild.core.text import nearest, quote
 from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
-from envbuild.resolve.python.wheels import BUILD_ONE, Target
+from envbuild.resolve.python.wheels import BUILD_ONE, Target, shell_word
 
 _UNKNOWN = re.compile(r"([A-Za-z0-9._-]+?)(?:\[[^\]]*\])? was not found in the (?:package registry|provided|cache)")
 _NO_WHEEL = re.compile(r"([A-Za-z0-9._-]+)[^\s]* ha(?:s|ve) no (?:usable )?wheels|Wheels are required for `([^`]+)`")
+_DEMANDED = re.compile(r"(?:depends? on|you require) ([A-Za-z0-9]\S*)(?: and ([A-Za-z0-9]\S*[=<>!~]\S*)(?=[\s,.]))?")
 _NETWORK = re.compile(
     r"Failed to fetch|error sending request|Could not connect|[Nn]etwork|dns error|timed out|Connection refused"
     r"|Failed to (?:download|read metadata)|invalid peer certificate|HTTP status"
 )
 _AUTH = re.compile(r"\b(401|403)\b")
+_MOST_STEPS = 7
+"""Sentences of a derivation that are shown."""
+_WIDTH = 110
+
+HasNone = Callable[[str], bool]
 _PASSWORD = re.compile(r"(://)[^/\s@]+@")
 
 
 def clean(stderr: str) -> tuple[str, list[str]]:
-    """Return a resolver's explanation on one line, and its hints; both without passwords."""
+    """Return a resolver's explanation, one sentence a line, and its hints; both without passwords."""
     text = _PASSWORD.sub(r"\1", stderr)
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = [line for line in text.splitlines() if not line.startswith(("warning:", "Resolved ", "Using "))]
@@ -29,15 +37,17 @@ def clean(stderr: str) -> tuple[str, list[str]]:
     sentence = " ".join(body.split())
     sentence = sentence.replace("No solution found when resolving dependencies: ", "")
     sentence = sentence.replace("No solution found when resolving dependencies ", "")
-    return sentence, [" ".join(block.split()) for block in blocks[1:]]
+    return sentence.replace(". And because ", ".\nAnd because "), [" ".join(block.split()) for block in blocks[1:]]
 
 
-def failure(stderr: str, target: Target) -> EnvbuildError:
+def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement: True) -> EnvbuildError:
     """Return the error for a resolver that gave up.
 
     Args:
         stderr: what it reported.
         target: what it resolved for.
+        has_none: finds out whether no release that a requirement admits has a wheel: on its way to a conflict that has
+            other reasons, a resolver mentions missing wheels too.
     """
     sentence, hints = clean(stderr)
     if unknown := _UNKNOWN.search(sentence):
@@ -47,15 +57,48 @@ def failure(stderr: str, target: Target) -> EnvbuildError:
         if _AUTH.search(sentence):
             hint = "put the user name and password into the index address or ~/.netrc, then lock again"
         return IntegrityError(f"a package index cannot be read: {sentence}", hint)
-    if lacking := sorted({match[1] or match[2] for match in _NO_WHEEL.finditer(" ".join([sentence, *hints]))}):
-        found = "".join(f" ({hint})" for hint in hints if "only found wheels" in hint or "Wheels are available" in hint)
+    if lacking := without_wheel(stderr, has_none):
+        found = [hint for hint in hints if "only found wheels" in hint or "Wheels are available" in hint]
+        names = " ".join(map(shell_word, lacking))
         return ResolveError(
-            f"no wheel for {target}: {', '.join(lacking)}: {sentence}{found}", BUILD_ONE.format(" ".join(lacking))
+            f"no wheel for {target}: {', '.join(lacking)}:{laid_out([*sentence.splitlines(), *found])}",
+            BUILD_ONE.format(names),
         )
     hint = "loosen one of the requirements, or choose another python in the spec, then lock again"
     if any("dependency confusion" in text for text in hints):
         hint = "if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock"
-    return ResolveError(f"the Python requirements cannot be met: {sentence}", hint)
+    return ResolveError(f"the Python requirements cannot be met:{laid_out(sentence.splitlines())}", hint)
+
+
+def without_wheel(stderr: str, has_none: HasNone) -> tuple[str, ...]:
+    """Return the requirements that a resolver failed at because no release that they admit has a wheel, sorted.
+
+    Args:
+        stderr, has_none: as for ``failure``.
+    """
+    sentence, hints = clean(stderr)
+    text = " ".join([*sentence.splitlines(), *hints])
+    found: list[str] = []
+    for name in sorted({match[1] or match[2] for match in _NO_WHEEL.finditer(text)}):
+        asked = sorted({each for each in _demanded(text) if re.match(rf"{re.escape(name)}(?![A-Za-z0-9._-])", each)})
+        if all(map(has_none, asked or [name])):
+            found += asked or [name]
+    return tuple(found)
+
+
+def _demanded(text: str) -> list[str]:
+    """Return the requirements that a resolver states as somebody's."""
+    pairs = _DEMANDED.findall(text)
+    return [each.rstrip(".,") for pair in pairs for each in pair if each]
+
+
+def laid_out(sentences: list[str]) -> str:
+    """Return sentences on lines of their own, wrapped and indented; the middle of a long derivation is left out."""
+    if len(sentences) > _MOST_STEPS:
+        left = len(sentences) - _MOST_STEPS
+        sentences = [*sentences[:2], f"… {left} more steps …", *sentences[2 - _MOST_STEPS :]]
+    wrapper = textwrap.TextWrapper(_WIDTH, "  ", "    ", break_on_hyphens=False, break_long_words=False)
+    return "".join(f"\n{wrapper.fill(sentence)}" for sentence in sentences)
 
 
 def _unknown(name: str, sentence: str) -> ResolveError:
@@ -64,6 +107,6 @@ def _unknown(name: str, sentence: str) -> ResolveError:
     near = nearest(name, popular)
     perhaps = f" — perhaps {near}" if near and near != name else ""
     return ResolveError(
-        f"{quote(name)} exists nowhere on the configured indexes{perhaps}: {sentence}",
+        f"{quote(name)} exists nowhere on the configured indexes{perhaps}:{laid_out(sentence.splitlines())}",
         f"correct the name{f': {near}' if perhaps else ''}, or configure the index that has it for uv or pip",
     )

@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from envbuild.core.fs import temporary_folder
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.text import perhaps, quote
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config
-from envbuild.resolve.python import indexes, pip_tools, sizes, uv
+from envbuild.resolve.python import indexes, local, newest, pip_tools, sizes, uv
 from envbuild.resolve.python.wheels import Candidate, Target, best, choose
 
 RESOLVERS = ("uv", "pip-tools")
@@ -31,6 +32,7 @@ class PythonRequest:
         target: interpreter and platform.
         requirements: PEP 508 lines.
         files: requirements files.
+        asked: the PEP 508 lines in ``files``.
         constraints: PEP 508 lines that only limit versions of what is asked for anyway.
         wheels: folders with wheels of one's own.
         digests: the files that may be taken, SHA-256 by normalised name and version; None: any. What has no entry may
@@ -44,6 +46,7 @@ class PythonRequest:
     target: Target
     requirements: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
+    asked: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()
     digests: Mapping[tuple[str, str], frozenset[str]] | None = None
@@ -94,28 +97,68 @@ def resolve_python(
     progress = progress or Silent()
     if not request.requirements and not request.files:
         return ResolvedPython()
-    places = indexes.configured(environ, request.folder, request.wheels)
+    network = network or network_config(environ)
     question = _question(request)
-    with progress.phase("python", unit="packages"):
+    own = local.read_folders(_folders(request))
+    with progress.phase("python", unit="packages"), temporary_folder("envbuild-wheels-") as pages:
+        places = indexes.configured(environ, request.folder, request.wheels)
+        places = local.first_of_all(places, own, pages, environ)
         if resolver == "uv":
             answer = uv.ask(question, request.target, places, environ)
         elif resolver == "pip-tools":
-            answer = _ask_pip_tools(request, question, places, cache_dir, environ)
+            answer = _ask_pip_tools(request, _with_constraints(question, own), places, cache_dir, environ)
         else:
             raise ResolveError(f"unknown resolver {quote(resolver)}: expected {' or '.join(RESOLVERS)}")
+        answer = replace(answer, offered=own.only_own(answer.offered))
         kept = {} if request.upgrade else {p.wheel.name: p.wheel.sha256 for p in request.existing}
         chosen = choose(_admissible(answer.offered, request), request.target, kept)
         if cross_check:
-            _cross_check(request, question, chosen, resolver, places, cache_dir, environ)
+            _cross_check(request, _with_constraints(question, own), chosen, resolver, places, cache_dir, environ)
+        passed_over = _passed_over(request, chosen, own, places, environ, network)
     _check_names(request.upgrade_packages, chosen)
     known = {p.wheel.sha256: p.wheel.size for p in request.existing}
-    full, notes = sizes.complete(chosen, cache_dir, network or network_config(environ), progress, known)
+    full, notes = sizes.complete(chosen, cache_dir, network, progress, known)
     _admissible({c.package: [c] for c in full}, request)  # an index without digests is known only now
     return ResolvedPython(
         packages=tuple(map(_package, full)),
         locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full},
-        notes=(*places.notes, *answer.warnings, *notes),
+        notes=(*places.notes, *answer.warnings, *notes, *passed_over),
     )
+
+
+def _passed_over(
+    request: PythonRequest,
+    chosen: Sequence[Candidate],
+    own: local.LocalWheels,
+    places: indexes.Indexes,
+    environ: Mapping[str, str],
+    network: NetworkConfig,
+) -> tuple[str, ...]:
+    """Return notes on newer releases that were passed over for want of a wheel; raises ``ResolveError`` if far."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    asked = (*request.requirements, *request.asked)
+    names = {canonicalize_name(Requirement(line).name) for line in asked}
+    before = set() if request.upgrade else {(p.name, p.version) for p in request.existing}
+    fresh = [c for c in chosen if c.package in names - set(own.digests) and (c.package, c.version) not in before]
+    if not fresh:
+        return ()
+
+    def lacking(line: str) -> Sequence[str]:
+        alone = uv.Question(lines=(line,), folder=request.folder, constraints=request.constraints)
+        return uv.lacking_wheels(alone, request.target, places, environ)
+
+    pins = tuple(f"{c.package}=={c.version}" for c in fresh)
+    places_of = uv.indexes_of(pins, request.folder, request.target, _anywhere(places), environ)
+    lines = (*asked, *request.constraints)
+    found = newest.passed_over(fresh, lines, request.target, places_of, lacking, network)
+    return newest.refuse_far(found, request.target)
+
+
+def _with_constraints(question: uv.Question, own: local.LocalWheels) -> uv.Question:
+    """Return a question for pip as well, which ranks no indexes: the versions that the spec's own wheels have."""
+    return replace(question, constraints=(*question.constraints, *own.constraints))
 
 
 def wheel_urls(

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,13 +17,14 @@ from pathlib import Path
 from envbuild.core.fs import temporary_folder
 from envbuild.errors import EnvbuildError, ResolveError
 from envbuild.lockfile.model import PythonPackage
-from envbuild.resolve.python.explain import failure
+from envbuild.resolve.python.explain import failure, without_wheel
 from envbuild.resolve.python.indexes import Indexes
 from envbuild.resolve.python.wheels import Candidate, Target, read_pylock
 
 _GLIBCS = (17, 28, *range(31, 41))
 """Minor numbers of the C library that ``--python-platform`` knows."""
 _FROM = re.compile(r"^ *# from (https?://\S+)$", re.MULTILINE)
+_SOURCE = re.compile(r"^ *# from (\S+)$")
 _UNWANTED = ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT")
 
 
@@ -75,7 +76,7 @@ def ask(question: Question, target: Target, indexes: Indexes, environ: Mapping[s
             arguments += ["--constraints", str(constraints)]
         done = _compile(question, arguments, indexes, environ)
         if done.returncode:
-            raise _failure(done.stderr, target)
+            raise _failure(done.stderr, question, target, indexes, environ)
         warnings = tuple(line.removeprefix("warning: ") for line in done.stderr.splitlines() if _warns(line))
         return Answer(offered=read_pylock(output.read_bytes(), output.parent), warnings=warnings)
 
@@ -89,11 +90,57 @@ def index_of(project: str, target: Target, indexes: Indexes, environ: Mapping[st
     question = Question(lines=(project,), dependencies=False, upgrade=None)
     done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)
     if done.returncode:
-        raise _failure(done.stderr, target)
+        raise _failure(done.stderr, question, target, indexes, environ)
     found = _FROM.search(done.stdout)
     if not found:
         raise ResolveError(f"{project} comes from no package index here")
     return found[1]
+
+
+def indexes_of(
+    pins: Sequence[str], folder: Path, target: Target, indexes: Indexes, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the address of the index that has a package, by name; what comes from a folder has none.
+
+    Args:
+        pins: ``NAME==VERSION``, names normalised.
+        folder: as in ``Question``.
+    """
+    question = Question(lines=tuple(pins), folder=folder, dependencies=False, upgrade=None)
+    done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)
+    found: dict[str, str] = {}
+    name = ""
+    for line in done.stdout.splitlines() if not done.returncode else ():
+        if not line.startswith((" ", "#")):
+            name = line.partition("==")[0]
+        elif match := _SOURCE.fullmatch(line):
+            found.setdefault(name, match[1])
+    return found
+
+
+def lacking_wheels(question: Question, target: Target, indexes: Indexes, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the requirements for want of whose wheel a question has no answer; none if it has one, or fails otherwise.
+
+    Only final releases count as an answer.
+    """
+    with temporary_folder("envbuild-uv-") as folder:
+        constraints = folder / "constraints.txt"
+        constraints.write_text("".join(f"{line}\n" for line in question.constraints), encoding="utf-8")
+        arguments = [*_arguments(question, target), "--prerelease", "disallow", "--constraints", str(constraints)]
+        done = _compile(question, arguments, indexes, environ)
+    return without_wheel(done.stderr, _has_none(question, target, indexes, environ)) if done.returncode else ()
+
+
+def _has_none(
+    question: Question, target: Target, indexes: Indexes, environ: Mapping[str, str]
+) -> Callable[[str], bool]:
+    """Return what finds out whether no release that a requirement admits has a wheel."""
+
+    def has_none(requirement: str) -> bool:
+        alone = Question(lines=(requirement,), folder=question.folder, dependencies=False, upgrade=None)
+        return bool(_compile(alone, _arguments(alone, target), indexes, environ).returncode)
+
+    return has_none
 
 
 def _compile(
@@ -167,11 +214,13 @@ def _warns(line: str) -> bool:
     return line.startswith("warning: ") and "UV_INDEX_STRATEGY" not in line and "experimental" not in line
 
 
-def _failure(stderr: str, target: Target) -> EnvbuildError:
+def _failure(
+    stderr: str, question: Question, target: Target, indexes: Indexes, environ: Mapping[str, str]
+) -> EnvbuildError:
     """Return the error for uv's failure."""
     if "unexpected argument" in stderr or "invalid value" in stderr:
         return ResolveError(
             f"this uv does not take the arguments it was given: {' '.join(stderr.split())}",
             f"install a newer one: {sys.executable} -m pip install -U uv",
         )
-    return failure(stderr, target)
+    return failure(stderr, target, _has_none(question, target, indexes, environ))

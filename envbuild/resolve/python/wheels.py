@@ -34,6 +34,11 @@ BUILD_ONE = (
 )
 
 
+def shell_word(requirement: str) -> str:
+    """Return a requirement as a word of a shell."""
+    return requirement if re.fullmatch(r"[A-Za-z0-9._=-]+", requirement) else f"'{requirement}'"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
     """The interpreter and platform that wheels are chosen for.
@@ -152,12 +157,16 @@ def read_pylock(data: bytes, folder: Path) -> dict[str, list[Candidate]]:
     for package in tomllib.loads(data.decode()).get("packages", []):
         name = package["name"]
         if "vcs" in package or "directory" in package:
-            raise ResolveError(f"{name} comes from sources, but an image takes wheels only", BUILD_ONE.format(name))
+            place = package.get("directory", {}).get("path", "")
+            raise ResolveError(
+                f"{name} comes from sources, but an image takes wheels only", BUILD_ONE.format(place or "ADDRESS")
+            )
         files = [*package.get("wheels", []), *([package["archive"]] if "archive" in package else [])]
         found = [_candidate(name, package.get("version", ""), entry, folder) for entry in files]
         wheels = [candidate for candidate in found if candidate.file.endswith(".whl")]
         if not wheels:
-            raise ResolveError(f"{name} has no wheel, and an image takes wheels only", BUILD_ONE.format(name))
+            line = f"{name}=={package['version']}" if "version" in package else name
+            raise ResolveError(f"{line} has no wheel, and an image takes wheels only", BUILD_ONE.format(line))
         offered.setdefault(name, []).extend(wheels)
     return offered
 
@@ -171,7 +180,11 @@ def choose(
         ResolveError: packages without a wheel for the target, all of them named.
     """
     chosen = {name: best(candidates, target, known) for name, candidates in offered.items()}
-    lacking = sorted(name for name, candidate in chosen.items() if candidate is None)
+    lacking = sorted(
+        f"{name}=={offered[name][0].version}" if offered[name] else name
+        for name, candidate in chosen.items()
+        if candidate is None
+    )
     if lacking:
         raise ResolveError(f"no wheel for {target}: {', '.join(lacking)}", BUILD_ONE.format(" ".join(lacking)))
     return sorted((c for c in chosen.values() if c is not None), key=lambda candidate: candidate.package)

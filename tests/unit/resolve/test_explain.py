@@ -7,7 +7,7 @@ import pytest
 
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.resolve.python.explain import clean, failure
-from envbuild.resolve.python.wheels import Target
+from envbuild.resolve.python.wheels import Target, shell_word
 
 TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
 
@@ -53,14 +53,66 @@ hint: `six` was found on http://a.invalid/, but not at the requested version (si
 OLD_UV = "  × No solution found when resolving dependencies:\n  ╰─▶ Because there are no versions of\n      six==9 and you require six==9, we can conclude that\n      your requirements are unsatisfiable.\n"
 
 
+ON_THE_WAY = """\
+error: No solution found when resolving dependencies
+  cause: Because tool<=0.3 has no usable wheels and tool==0.4 depends on numpy<2, we can conclude that tool<=0.4 depends on numpy<2.
+         And because you require numpy>=2 and tool>=0.2, we can conclude that your requirements are unsatisfiable.
+
+hint: Wheels are required for `tool` because building from source is disabled for all packages (i.e., with `--no-build`)
+"""
+DEEPER = """\
+error: No solution found when resolving dependencies
+  cause: Because antlr4-python3-runtime>=4.9,<=4.9.3 has no usable wheels and only the following versions of antlr4-python3-runtime are available:
+             antlr4-python3-runtime<4.9.dev0
+             antlr4-python3-runtime>=4.9,<=4.9.3
+             antlr4-python3-runtime>4.10.dev0
+         we can conclude that antlr4-python3-runtime==4.9.* cannot be used.
+         And because hydra-core==1.3.8 depends on antlr4-python3-runtime==4.9.* and you require hydra-core==1.3.8, we can conclude that your requirements are unsatisfiable.
+
+hint: Wheels are required for `antlr4-python3-runtime` because building from source is disabled for all packages (i.e., with `--no-build`)
+"""
+
+
+def test_a_conflict_that_mentions_a_missing_wheel_stays_a_conflict() -> None:
+    """Old releases without wheels that a resolver passes on its way do not make "no wheel" of a conflict."""
+    asked: list[str] = []
+    error = failure(ON_THE_WAY, TARGET, lambda requirement: bool(asked.append(requirement)))
+    assert asked == ["tool>=0.2"]
+    assert error.message.startswith("the Python requirements cannot be met:\n  Because tool<=0.3 has no usable wheels")
+    assert error.hint.startswith("loosen one of the requirements")
+
+
+def test_the_version_that_lacks_a_wheel_is_part_of_the_advice() -> None:
+    """What is asked for is named as it is asked for, quoted for a shell."""
+    error = failure(DEEPER, TARGET, lambda requirement: requirement == "antlr4-python3-runtime==4.9.*")
+    assert error.message.startswith(
+        "no wheel for Python 3.11 on manylinux_2_36_x86_64: antlr4-python3-runtime==4.9.*:\n  Because "
+    )
+    assert "pip wheel --no-deps -w wheels 'antlr4-python3-runtime==4.9.*' (then" in error.hint
+
+
+def test_a_long_derivation_is_laid_out_and_cut() -> None:
+    """One step a line, at most 110 characters wide, the beginning and the end of it."""
+    steps = [f"And because p{n} depends on q{n}, we can conclude that p{n} cannot be used." for n in range(40)]
+    text = "error: No solution found when resolving dependencies\n  cause: Because x. " + "\n ".join(steps)
+    lines = failure(text, TARGET).message.splitlines()
+    assert lines[0] == "the Python requirements cannot be met:"
+    assert lines[3] == "  … 34 more steps …"
+    assert lines[-1] == "  And because p39 depends on q39, we can conclude that p39 cannot be used."
+    assert len(lines) == 9
+    wide = failure(CONFLICT, TARGET).message.splitlines()
+    assert max(map(len, wide)) <= 110
+
+
 def test_a_conflict_is_reported_in_the_resolvers_words() -> None:
-    """The resolver's reasoning is kept, on one line."""
+    """The resolver's reasoning is kept, one step a line."""
     error = failure(CONFLICT, TARGET)
     assert isinstance(error, ResolveError)
     assert error.message == (
-        "the Python requirements cannot be met: Because tensorflow-cpu>=2.21.0rc0,<=2.21.0 depends on numpy>=1.26.0 "
-        "and you require tensorflow-cpu==2.21.*, we can conclude that you require numpy>=1.26.0. And because you "
-        "require numpy<1.20, we can conclude that your requirements are unsatisfiable."
+        "the Python requirements cannot be met:\n"
+        "  Because tensorflow-cpu>=2.21.0rc0,<=2.21.0 depends on numpy>=1.26.0 and you require tensorflow-cpu==2.21.*,\n"
+        "    we can conclude that you require numpy>=1.26.0.\n"
+        "  And because you require numpy<1.20, we can conclude that your requirements are unsatisfiable."
     )
     assert error.hint == "loosen one of the requirements, or choose another python in the spec, then lock again"
 
@@ -70,7 +122,7 @@ def test_an_unknown_name_gets_a_near_one() -> None:
     error = failure(UNKNOWN, TARGET)
     assert isinstance(error, ResolveError)
     assert error.message.startswith(
-        '"tensorflo" exists nowhere on the configured indexes — perhaps tensorflow: Because'
+        '"tensorflo" exists nowhere on the configured indexes — perhaps tensorflow:\n  Because'
     )
     assert error.hint == "correct the name: tensorflow, or configure the index that has it for uv or pip"
 
@@ -78,22 +130,22 @@ def test_an_unknown_name_gets_a_near_one() -> None:
 def test_an_unknown_name_like_no_other_gets_none() -> None:
     """Nothing is suggested where nothing is near."""
     error = failure(UNKNOWN.replace("tensorflo", "acme-internal-thing"), TARGET)
-    assert error.message.startswith('"acme-internal-thing" exists nowhere on the configured indexes: Because')
+    assert error.message.startswith('"acme-internal-thing" exists nowhere on the configured indexes:\n  Because')
 
 
-@pytest.mark.parametrize(("text", "name"), [(SOURCES, "fasttext"), (WINDOWS, "pywin32")])
+@pytest.mark.parametrize(("text", "name"), [(SOURCES, "fasttext"), (WINDOWS, "pywin32>=303")])
 def test_a_package_without_a_wheel_is_named_with_the_way_out(text: str, name: str) -> None:
     """No wheel for the target: who, for what, and how to make one."""
     error = failure(text, TARGET)
     assert isinstance(error, ResolveError)
-    assert error.message.startswith(f"no wheel for Python 3.11 on manylinux_2_36_x86_64: {name}: Because ")
-    assert f"pip wheel --no-deps -w wheels {name} (then  wheels: [wheels])" in error.hint
+    assert error.message.startswith(f"no wheel for Python 3.11 on manylinux_2_36_x86_64: {name}:\n  Because ")
+    assert f"pip wheel --no-deps -w wheels {shell_word(name)} (then  wheels: [wheels])" in error.hint
 
 
 def test_where_there_are_wheels_is_reported() -> None:
     """The platforms that have wheels are part of the message."""
     assert failure(WINDOWS, TARGET).message.endswith(
-        "(Wheels are available for `pywin32` (v312) on the following platforms: `win32`, `win_amd64`, `win_arm64`)"
+        "\n  Wheels are available for `pywin32` (v312) on the following platforms: `win32`, `win_amd64`, `win_arm64`"
     )
 
 
@@ -118,7 +170,7 @@ def test_a_refused_login_reports_where_to_put_it() -> None:
 def test_the_first_index_rule_is_explained() -> None:
     """Where only uv's caution with several indexes is in the way, the hint states how to lift it."""
     error = failure(FIRST_INDEX, TARGET)
-    assert error.message.startswith("the Python requirements cannot be met: Because there is no version of six==1.2")
+    assert error.message.startswith("the Python requirements cannot be met:\n  Because there is no version of six==1.2")
     assert error.hint == ("if all your indexes are equally trusted: UV_INDEX_STRATEGY=unsafe-best-match envbuild lock")
 
 

@@ -89,10 +89,10 @@ def test_all_packages_without_a_wheel_are_named() -> None:
     offered = {name: [_candidate(f"{name}-1-cp27-none-any.whl")] for name in ("b", "a")}
     with pytest.raises(ResolveError) as caught:
         choose(offered, BOOKWORM)
-    assert caught.value.message == "no wheel for Python 3.11 on manylinux_2_36_x86_64: a, b"
+    assert caught.value.message == "no wheel for Python 3.11 on manylinux_2_36_x86_64: a==1, b==1"
     assert caught.value.hint == (
-        "build one on a machine like the target and name its folder in the spec: pip wheel --no-deps -w wheels a b "
-        "(then  wheels: [wheels])"
+        "build one on a machine like the target and name its folder in the spec: pip wheel --no-deps -w wheels "
+        "a==1 b==1 (then  wheels: [wheels])"
     )
 
 
@@ -130,7 +130,7 @@ def test_a_lock_without_packages_is_read() -> None:
         ('directory = { path = "." }', "a comes from sources, but an image takes wheels only"),
         (
             'sdist = { url = "https://x.invalid/a-1.tar.gz", hashes = {} }',
-            "a has no wheel, and an image takes wheels only",
+            "a==1 has no wheel, and an image takes wheels only",
         ),
     ],
 )

@@ -1,0 +1,239 @@
+"""Versions that were passed over: whether a newer release of a package was not taken for want of a wheel.
+
+A resolver that may take wheels only goes back in time, silently, until a release has one: years, or to a pre-release.
+Compared is what the spec names itself and what no earlier lock pinned. One page of the package's index tells which
+releases there are; whether the newest that the spec admits lacks a wheel, or something that it needs does, tells the
+resolver that is asked for just that release. If the release could be had alone, others of the requirements hold it
+back, which is what resolution is for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from envbuild.errors import ResolveError
+from envbuild.resolve.python.wheels import BUILD_ONE, Candidate, Target, shell_word
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.version import Version
+
+    from envbuild.net.config import NetworkConfig
+    from envbuild.net.http import Http
+
+Lacking = Callable[[str], Sequence[str]]
+"""Asks for one requirement alone; returns those without a wheel, none if it can be met or fails otherwise."""
+
+_THREADS = 8
+_LARGEST_PAGE = 64 << 20
+_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassedOver:
+    """A newer release that was not taken for want of a wheel.
+
+    Attributes:
+        name, taken, newest: package, version chosen, and newest final one that the spec admits.
+        lacking: requirements without a wheel that the newest needs, itself perhaps.
+    """
+
+    name: str
+    taken: str
+    newest: str
+    lacking: tuple[str, ...]
+
+    @property
+    def far(self) -> bool:
+        """Whether the fall is to a pre-release, or over what a version number calls incompatible."""
+        from packaging.version import Version
+
+        taken, newest = Version(self.taken), Version(self.newest)
+        return taken.is_prerelease or _line(taken) != _line(newest)
+
+    def __str__(self) -> str:
+        """Describe it in a sentence."""
+        own = all(_name(line) == self.name for line in self.lacking)
+        why = "that" if own else ", ".join(self.lacking)
+        return f"{self.name} {self.taken} instead of {self.newest}, since {why} has no wheel"
+
+
+def passed_over(
+    chosen: Sequence[Candidate],
+    asked: Iterable[str],
+    target: Target,
+    index_of: Mapping[str, str],
+    lacking: Lacking,
+    network: NetworkConfig,
+) -> list[PassedOver]:
+    """Return which newer releases were passed over for want of a wheel, sorted by name.
+
+    Args:
+        chosen: wheels to compare; others than those that ``asked`` names are left alone.
+        asked: PEP 508 lines of the spec; all of one name must admit a release.
+        index_of: address of the index that has a package, by name; without one there is nothing to compare with.
+    """
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    requirements: dict[str, list[Requirement]] = {}
+    for line in asked:
+        requirement = Requirement(line)
+        requirements.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+
+    def compare(candidate: Candidate, http: Http) -> PassedOver | None:
+        found = requirements[candidate.package]
+        newest = _newest(_files(index_of[candidate.package], candidate.package, http), candidate, found, target)
+        extras = sorted({extra for requirement in found for extra in requirement.extras})
+        line = f"{candidate.package}{'[' + ','.join(extras) + ']' if extras else ''}=={newest}"
+        reasons = lacking(line) if newest is not None else ()
+        if not reasons:
+            return None
+        return PassedOver(
+            name=candidate.package, taken=candidate.version, newest=str(newest), lacking=tuple(sorted(reasons))
+        )
+
+    compared = [c for c in chosen if c.package in index_of and not _pinned(requirements.get(c.package, ()))]
+    if not compared:
+        return []
+    from envbuild.net.http import Http
+
+    http = Http(network, connections=_THREADS)
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return [found for found in pool.map(lambda candidate: compare(candidate, http), compared) if found]
+    finally:
+        http.close()
+
+
+def refuse_far(found: Sequence[PassedOver], target: Target) -> tuple[str, ...]:
+    """Return a note for each release passed over; raises ``ResolveError`` for those that are far."""
+    if far := [fall for fall in found if fall.far]:
+        lines = "".join(f"\n  {fall}" for fall in far)
+        wheels = " ".join(dict.fromkeys(shell_word(line) for fall in far for line in fall.lacking))
+        pins = ", ".join(f"{fall.name}=={fall.taken}" for fall in far)
+        raise ResolveError(
+            f"for want of a wheel for {target}, a much older release or a pre-release would be locked:{lines}",
+            f"{BUILD_ONE.format(wheels)}; or require the older one if you want it: {pins}",
+        )
+    return tuple(str(fall) for fall in found)
+
+
+def _name(requirement: str) -> str:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(Requirement(requirement).name)
+
+
+def _line(version: Version) -> tuple[int, ...]:
+    """Return the parts of a version up to the first that is not 0: semantic versioning's promise of compatibility."""
+    parts = (*version.release, 0, 0)[:3]
+    return (version.epoch, parts[0]) if parts[0] else (version.epoch, 0, parts[1])
+
+
+def _pinned(requirements: Sequence[Requirement]) -> bool:
+    """Return whether just one version may be taken; also if nothing is asked for."""
+    clauses = [clause for found in requirements for clause in found.specifier]
+    return not requirements or any(c.operator in ("==", "===") and "*" not in c.version for c in clauses)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class File:
+    """A file on a package's page that was not withdrawn."""
+
+    name: str
+    python: str
+
+
+def _newest(
+    files: Iterable[File], candidate: Candidate, requirements: Sequence[Requirement], target: Target
+) -> Version | None:
+    """Return the newest final release that the spec and the target's Python admit, if that is not the one chosen."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    chosen = Version(candidate.version)
+    best: Version | None = None
+    for file in files:
+        try:
+            version = Version(_version(file.name))
+        except InvalidVersion:
+            continue
+        if version.is_prerelease or (best is not None and version <= best):
+            continue
+        if not chosen.is_prerelease and Version(version.public) <= Version(chosen.public):
+            continue
+        try:
+            fits = SpecifierSet(file.python).contains(target.python)
+        except InvalidSpecifier:
+            fits = True
+        if fits and all(found.specifier.contains(version) for found in requirements):
+            best = version
+    asked_for = any(found.specifier.prereleases for found in requirements)
+    return None if chosen.is_prerelease and asked_for else best
+
+
+def _version(file: str) -> str:
+    """Return the version in a file's name; something that is none if the file is neither wheel nor source archive."""
+    if file.endswith(".whl"):
+        return [*file.split("-"), ""][1]
+    for ending in (".tar.gz", ".zip", ".tar.bz2", ".tgz"):
+        if file.endswith(ending):
+            return file.removesuffix(ending).rpartition("-")[2]
+    return ""
+
+
+def _files(index: str, name: str, http: Http) -> Iterator[File]:
+    """Yield the files on a package's page; none if the page cannot be read, since what is compared is advice."""
+    from urllib3.exceptions import HTTPError
+
+    from envbuild.net.http import HttpError
+
+    parts = urlsplit(f"{index.rstrip('/')}/{name}/")
+    try:
+        if parts.scheme == "file":
+            data, kind = (Path(unquote(parts.path)) / "index.html").read_bytes(), "text/html"
+        else:
+            address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+            with http.open(address, headers={"Accept": _ACCEPT}) as response:
+                data, kind = response.read(_LARGEST_PAGE), response.headers.get("Content-Type", "")
+        yield from read_json(data) if "json" in kind else read_html(data)
+    except (HttpError, HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return
+
+
+def read_json(data: bytes) -> Iterator[File]:
+    """Read PEP 691's form of a page."""
+    for entry in json.loads(data)["files"]:
+        if not entry.get("yanked"):
+            yield File(name=str(entry["filename"]), python=str(entry.get("requires-python") or ""))
+
+
+def read_html(data: bytes) -> Iterator[File]:
+    """Read PEP 503's form of a page."""
+    page = _Page()
+    page.feed(data.decode("utf-8"))
+    yield from page.files
+
+
+class _Page(HTMLParser):
+    """Collects the files of a page; PEP 503, PEP 592."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.files: list[File] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Keep what a link points to, unless it was withdrawn."""
+        found = dict(attrs)
+        if tag == "a" and (href := found.get("href")) and "data-yanked" not in found:
+            name = unquote(urlsplit(href).path.rpartition("/")[2])
+            self.files.append(File(name=name, python=found.get("data-requires-python") or ""))
