@@ -60,7 +60,7 @@ def test_the_newest_is_final_there_and_for_this_python(tmp_path: Path) -> None:
     assert _compare(index, "pkg", taken="1.3+cpu") == []
 
 
-def test_both_forms_of_a_page_say_the_same() -> None:
+def test_both_forms_of_a_page_are_read_alike() -> None:
     """PEP 503 and PEP 691 give equal files."""
     files = [{"filename": name, "requires-python": python or None, "yanked": gone} for name, python, gone in ROWS]
     found = list(newest.read_json(json.dumps({"files": files}).encode()))
