@@ -238,8 +238,8 @@ class MoreRuns(Event):
     """Further runs were made of a program whose runs differ.
 
     Attributes:
-        purpose: ``values``: to have the values where they diverge; ``diagnose``: to find out why; others: with one
-            suspect fixed, such as ``fixed entropy``, to see whether it is the cause.
+        purpose: ``values``: to have the values where they diverge; ``diagnose``: to find out why; others: what was
+            fixed or varied in an experiment, such as ``entropy fixed``.
         count: how many.
     """
 

@@ -60,7 +60,7 @@ class Laboratory:
 
     def pair(self, fixed: Sequence[str] = (), varied: Variation | None = None, again: str = "") -> list[Ran]:
         """Run twice with suspects fixed, or one thing varied in both alike; none if a run fails or time is up."""
-        purpose = f"fixed {' and '.join(fixed)}" if fixed else f"varied {varied}" if varied else "nothing varied"
+        purpose = f"{', '.join(fixed)} fixed" if fixed else f"{varied} varied" if varied else "nothing varied"
         return self._runs(2, purpose + again, self._variables(fixed), varied)
 
     def moved(self) -> list[Ran]:

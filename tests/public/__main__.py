@@ -105,6 +105,7 @@ def _verify(package: dict[str, Any], archive: Path, made: Project, root: Path, n
     verdict = {0: "bit-identical", 16: "different"}.get(done.code, f"exit {done.code}: {done.err[-_PROBLEM:]!r}")
     expected = package.get("different", {}).get(name)
     right = re.search(expected, cause) is not None if expected and done.code == 16 else done.code == 0 and not expected
+    print(f"{name:<60}{verdict[:40]:<15}{seconds:4.0f} s  {cause[:60]}", file=sys.stderr, flush=True)
     return Verified(
         name=name.removesuffix(".py"),
         verdict=verdict,

@@ -156,7 +156,7 @@ def _(event: events.RunsEnded) -> Iterable[Line]:
 
 @lines.register
 def _(event: events.MoreRuns) -> Iterable[Line]:
-    yield Line(event.purpose, (f"{plural(event.count, 'run')} more",), elapsed=True)
+    yield Line("more", (f"{plural(event.count, 'run')}: {event.purpose}",), elapsed=True)
 
 
 @lines.register
