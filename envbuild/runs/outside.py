@@ -61,13 +61,15 @@ _FOLDERS = (
     r"\.cargo", r"\.conda", r"\.kaggle", r"\.pki",
 )  # fmt: skip
 """Folders of caches and settings, at any depth."""
+_CACHES = r"fontlist-v[\d.]+\.json"
+"""Caches of libraries by their names, wherever their folder was moved to."""
 _SUFFIXES = r"(?:pyc|pyo|lock|lck|pid|sock|swp|nbi|nbc)"
 _HISTORIES = r"\.(?:python_history|bash_history|lesshst|viminfo|wget-hsts|Xauthority)"
 _NOISE = re.compile(
     rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING})\Z"
     rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
     rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
-    rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z"
+    rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z|.*/{_CACHES}\Z"
 )
 
 

@@ -198,7 +198,11 @@ def _is_set(node: ast.expr, named: Collection[str]) -> bool:
         return True
     if isinstance(node, ast.Name):
         return node.id in named
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("set", "frozenset")
+    return isinstance(node, ast.Call) and _last(node.func) in ("set", "frozenset", "WeakSet")
+
+
+def _last(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _name(node: ast.expr, names: dict[str, str]) -> str:

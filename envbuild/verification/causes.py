@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from envbuild.core import package_data
-from envbuild.difference.finding import Finding
+from envbuild.difference.finding import NOWHERE, Finding
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
@@ -264,8 +264,10 @@ def _of_listings(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _demoted(cause: Finding) -> Finding:
-    """Lower what is known to follow from another cause: runs that began alike have other seeds at their end."""
+    """Lower what follows from another cause, as far as that is known: runs that began alike end with other seeds."""
     follows = cause.area in ("seeds", "switches") and "(at exit)" in cause.what
+    # A worker that its pool killed leaves no record: which one, nobody decides.
+    follows = follows or (cause.area == "processes" and NOWHERE in (cause.before, cause.after))
     return msgspec.structs.replace(cause, weight=min(cause.weight, _CONSEQUENCE)) if follows else cause
 
 
@@ -273,7 +275,7 @@ def suspects(evidence: Evidence) -> tuple[str, ...]:
     """Return what experiments may prove, the likeliest first: suspects that the sources call."""
     found: dict[str, int] = {}
     for _, call, row in _known_calls(evidence):
-        if row.get("fixed") in SUSPECTS and call.use not in ("waited", "unused"):
+        if row.get("fixed") in SUSPECTS and not row.get("weak") and call.use not in ("waited", "unused"):
             found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
     if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in _of_operations(evidence)):
         found.setdefault("memory", _OPERATIONS["order"])
@@ -396,6 +398,8 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
         # What is printed and nothing else makes no parameter another one; a name may be read by another module.
         idle = call.use == "waited" or (call.use == "unused" and alone)
         shown = _shown_to_be(evidence, call, row, f"{WORKSPACE}/{path}:{call.line}")
+        if row.get("weak") and shown not in ("culprit", "proven"):
+            continue
         if shown == "culprit" or (
             not idle and not (call.use == "printed" and evidence.divergence is not None and shown != "proven")
         ):
@@ -410,7 +414,7 @@ def _of_sources(evidence: Evidence) -> Iterator[Finding]:
         where = ", ".join(places[:_SHOWN]) + (" …" if len(places) > _SHOWN else "")
         called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
         weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
-        if use == "seed":
+        if use == "seed" and not row.get("weak"):
             weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
         else:
             weight = _sharpened(row["kind"], weight, facts)

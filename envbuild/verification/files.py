@@ -8,7 +8,7 @@ from typing import Protocol
 
 from envbuild.record.model import Output, Record
 from envbuild.verification.content.canonical import Content
-from envbuild.verification.content.names import common_names
+from envbuild.verification.content.names import common_names, drawn_names
 from envbuild.verification.printed import Masks
 
 
@@ -25,8 +25,9 @@ class HasFiles(Protocol):
 
 
 def masks_of(record: Record) -> Masks:
-    """Return what masks the times of a run."""
-    return Masks(datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp())
+    """Return what masks the times of a run, and the names that it drew for its files."""
+    start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
+    return Masks(start, drawn=drawn_names(output.path for output in record.outputs))
 
 
 class FileTable:

@@ -12,7 +12,7 @@ import codecs
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
@@ -36,11 +36,16 @@ _WORK = (
     r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
-_OF_RATE = r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?)"
+_OF_RATE = (
+    r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
+    r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
+)
 _OF_TIME = r"(?:time|elapsed|took|duration|eta|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
 _GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
+_DRAWN = 1000
+"""Names of files that are looked for in texts."""
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 IGNORED = "what was not to be compared"
@@ -97,9 +102,11 @@ class Masks:
     Args:
         start: when the run began, seconds since 1970.
         ignored: patterns of lines that are not compared, as ``fnmatch`` has them; one without ``*`` may be anywhere.
+        drawn: names that the run has drawn for its files and folders.
     """
 
-    def __init__(self, start: float, ignored: Sequence[str] = ()) -> None:
+    def __init__(self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = ()) -> None:
+        self._drawn = re.compile("|".join(map(re.escape, sorted(drawn)[:_DRAWN]))) if drawn else None
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
         self._window = (start - _BEFORE, start + _AFTER)
@@ -111,11 +118,14 @@ class Masks:
     def mask(self, line: str) -> Masked:
         """Replace what differs in every run."""
         line = common_host(line)
+        kinds: set[str] = set()
+        if self._drawn is not None and self._drawn.search(line) is not None:
+            line = self._drawn.sub("⟨name⟩", line)
+            kinds.add("names")
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
         if len(line) >= _LONGEST or _DIGIT.search(line) is None or _MAYBE.search(line) is None:
-            return Masked(line, frozenset())
-        kinds: set[str] = set()
+            return Masked(line, frozenset(kinds))
         lower = line.lower()
         for rule in _TABLE:
             if not rule.gate or any(part in lower for part in rule.gate):
@@ -189,6 +199,8 @@ _TABLE = (
     # Addresses.
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
     _rule("addresses", "address", "0x", r"\b0x(?:7[ef]|5[56])[0-9a-f]{10}\b"),
+    # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
+    _rule("addresses", "address", "", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
@@ -206,6 +218,8 @@ _TABLE = (
         _date,
     ),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),
+    # Behind a date in a name: what was drawn for the run.
+    _rule("names", "name", "20", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
     # Rates, before durations, which they contain.
     _rule("rates", "rate", "/s", rf"{_FREE}{_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
     _rule(
@@ -219,7 +233,7 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "sps fps throughput per_sec",
+        "sps fps throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
     ),
     # Memory.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
@@ -32,6 +32,11 @@ def masked_path(path: str, masks: Masks) -> str:
     text = _BEHIND.sub(r"\1⟨name⟩", text)
     text = _TEMPORARY.sub(r"\1⟨name⟩", text)
     return _DRAWN.sub("⟨name⟩", text)
+
+
+def drawn_names(paths: Iterable[str]) -> frozenset[str]:
+    """Return the parts of paths that were drawn for the run: they may stand in its files too."""
+    return frozenset(found[0] for path in paths for pattern in (_UUID, _DRAWN) for found in pattern.finditer(path))
 
 
 _UUID = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import Masks, PrintedDigest, first_difference, rows
 
@@ -239,3 +240,28 @@ def test_the_host_names_of_a_verification_are_one() -> None:
     masks = Masks(0.0)
     assert masks.mask("rank 0 on envbuild-2").text == masks.mask("rank 0 on envbuild").text
     assert masks.mask("my-envbuild-2").text == "my-envbuild-2"
+
+
+def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
+    """As in their paths; other texts of that form count."""
+    run = "3fffaa0c1d2e4b5a8f7e6d5c4b3a2910"
+    assert drawn_names([f"mlruns/0/{run}/meta.yaml"]) == {run}
+    masks = Masks(0.0, drawn=[run])
+    assert masks.mask(f"uri: file:///workspace/mlruns/0/{run}/artifacts").text == (
+        "uri: file:///workspace/mlruns/0/⟨name⟩/artifacts"
+    )
+    assert Masks(0.0).mask(run).text == run
+
+
+@pytest.mark.parametrize(
+    ("line", "masked"),
+    [
+        ("loss=0.25 steps/s=1042.7", "loss=0.25 steps/s=⟨rate⟩"),
+        ("[7:140234567890123 Thread-1] done", "[7:⟨address⟩ Thread-1] done"),
+        ("140234567890123.5", "140234567890123.5"),
+        ("m/s=3.5", "m/s=3.5"),
+    ],
+)
+def test_rates_and_threads(line: str, masked: str) -> None:
+    """Rates whose name ends in /s; numbers of threads, which are addresses."""
+    assert Masks(0.0).mask(line).text == masked

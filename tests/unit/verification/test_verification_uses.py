@@ -13,7 +13,7 @@ from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Record
 from envbuild.trace import compare
 from envbuild.verification.calls import SET, calls
-from envbuild.verification.causes import PROVEN, Culprit, Evidence, Operation, in_likely_order, rank_causes
+from envbuild.verification.causes import PROVEN, Culprit, Evidence, Operation, in_likely_order, rank_causes, suspects
 from envbuild.verification.diagnosis import diagnosed, worthwhile
 from envbuild.verification.uses import Uses
 from tests.support import plants
@@ -289,3 +289,26 @@ def test_functions_that_are_given_to_others() -> None:
     source = "import time\nsorted(a, key=id)\nmap(hash, b)\nfield(default_factory=time.time)\n"
     assert [call.name for call in calls(source)] == ["sorted", "id", "map", "hash", "field", "time.time"]
     assert [call.name for call in calls("for id in a:\n    f(id)\ndef g(str): h(str)\n")] == ["f", "h"]
+
+
+def test_what_is_nearly_always_harmless_is_named_only_if_proven() -> None:
+    """``str()`` of an object may hold its address; it is no cause without an experiment, nor next to a likelier call."""
+    sources = {"t.py": "random.seed(str(x))\n"}
+    assert rank_causes(evidence(sources=sources)) == ()
+    assert suspects(evidence(sources=sources)) == ()
+    assert [cause.where for cause in rank_causes(evidence(sources=sources, proven=("addresses",)))] == ["t.py:1"]
+    sources = {"t.py": "a = str(x)\nb = threading.get_ident()\nf(a, b)\n", "u.py": ""}
+    first, *_ = rank_causes(
+        evidence(sources={**sources, "t.py": f"import threading\n{sources['t.py']}"}, proven=("addresses",))
+    )
+    assert first.where == "t.py:3"
+
+
+def test_a_worker_without_a_record_is_no_cause() -> None:
+    """A pool kills its workers: which of them wrote a record is chance."""
+    missing = Finding(area="processes", weight=30, what="process worker", before="1", after="(not there)")
+    (cause,) = rank_causes(evidence(found=(missing,)))
+    assert cause.weight == 24
+    sources = {"t.py": "import weakref\nfor x in weakref.WeakSet(y):\n    print(x)\n"}
+    first, _ = rank_causes(evidence(found=(missing,), sources=sources))
+    assert first.where == "t.py:2"
