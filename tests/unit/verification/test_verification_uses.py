@@ -292,7 +292,7 @@ def test_functions_that_are_given_to_others() -> None:
 
 
 def test_what_is_nearly_always_harmless_is_named_only_if_proven() -> None:
-    """``str()`` of an object may hold its address; it is no cause without an experiment, nor next to a likelier call."""
+    """``str()`` of an object may hold its address: no cause without an experiment, nor next to a likelier call."""
     sources = {"t.py": "random.seed(str(x))\n"}
     assert rank_causes(evidence(sources=sources)) == ()
     assert suspects(evidence(sources=sources)) == ()
