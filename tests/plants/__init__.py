@@ -6,9 +6,9 @@ must say (a regular expression, matched against the sentence) and a text in the 
 Programs use the standard library, or what they name: ``needs`` is a file of tests/support/pins.
 
 The programs were written before the detectors. Authors of the detectors did not see the ``_kept_aside`` files before
-the first evaluation (no wrong verdict, 19 of 23 first causes right), nor the ``_third`` ones, written by who then worked
-on the detectors, before theirs: docs/reference/verification.md has the figures. Afterwards, programs whose expectation
-was wrong were corrected: results that were equal in truth, lines that were not the cause, programs that could not run.
+the first evaluation (no wrong verdict, 19 of 23 first causes right), nor the ``_third`` ones, written by who worked on
+the detectors afterwards: docs/reference/verification.md has the figures. Since then programs whose expectation was
+wrong were corrected: results that were equal in truth, lines that were not the cause, programs that could not run.
 """
 
 from __future__ import annotations
