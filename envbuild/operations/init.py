@@ -17,10 +17,12 @@ class StarterSpec:
     Attributes:
         path: its file.
         unpinned: data found in the project, which the spec does not pin yet.
+        export: command that writes the pins of another tool's file into a requirements file; empty if none is needed.
     """
 
     path: Path
     unpinned: tuple[str, ...]
+    export: str = ""
 
 
 def init(folder: Path, *, force: bool = False) -> StarterSpec:
@@ -45,7 +47,7 @@ def init(folder: Path, *, force: bool = False) -> StarterSpec:
         raise UsageError(f"{target} exists already", "edit it, or replace it: envbuild init --force")
     found = detect_project(folder)
     atomic_write(target, starter_text(found).encode())
-    return StarterSpec(path=target, unpinned=found.data)
+    return StarterSpec(path=target, unpinned=found.data, export=found.export)
 
 
 def spec_schema() -> dict[str, Any]:

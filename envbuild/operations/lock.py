@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild.core.fs import atomic_write
-from envbuild.errors import LockError
+from envbuild.errors import LockError, SpecError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
 from envbuild.operations import inputs, lock_hardware, operating_system
@@ -289,13 +289,18 @@ def _python_request(
     """Return the request for the Python resolver."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
-    from envbuild.spec.requirement_files import required_digests, requirement_lines
+    from envbuild.spec.foreign import is_pylock
+    from envbuild.spec.requirement_files import python_conflicts, required_digests, requirement_lines
+
+    if problems := python_conflicts(path.parent, spec.requirement_files, interpreter.version):
+        raise SpecError(path.name, problems, "choose a system whose Python it admits, or correct it")
+    pylocks = [name for name in spec.requirement_files if is_pylock(name)]
 
     return PythonRequest(
         target=Target(python=interpreter.version, platform=interpreter.platform),
-        requirements=(*spec.requirements, *plan.requirements),
+        requirements=(*spec.requirements, *requirement_lines(path.parent, pylocks, path.name), *plan.requirements),
         constraints=plan.constraints,
-        files=tuple(map(Path, spec.requirement_files)),
+        files=tuple(Path(name) for name in spec.requirement_files if name not in pylocks),
         asked=requirement_lines(path.parent, spec.requirement_files, path.name),
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
@@ -338,7 +343,7 @@ class _Resolver:
             )
             added: dict[str, str] = {}
             if wheels.packages and adds:
-                known = _libraries(wheels.packages, self.store)
+                known = _own_libraries(wheels, request, self.store)
                 added = closure.added_os_packages(wheels.packages, spec.os.release, known)
             system = first.result() if set(added) == assumed else self._system(base, added)
         return wheels, system, added
@@ -356,15 +361,18 @@ def _remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) ->
         atomic_write(folder / sha256, "\n".join(places).encode(), mode=0o600)
 
 
-def _libraries(packages: Sequence[locks.PythonPackage], store: Store) -> list[WheelLibraries]:
-    """Return what the shared objects of wheels need, as far as wheels are in the store or were read before."""
-    from envbuild.resolve.libraries.wheels import known_libraries, scan_wheel
+def _own_libraries(wheels: ResolvedPython, request: PythonRequest, store: Store) -> list[WheelLibraries]:
+    """Return what the shared objects of the spec's own wheels need; those of others are not at hand in every store.
 
+    What a lock holds must not depend on what was downloaded before. The libraries that wheels of indexes need are in a
+    table as far as known, and reported when an image is built.
+    """
+    from envbuild.resolve.libraries.wheels import scan_wheel
+
+    folders = {(request.folder / folder).resolve() for folder in request.wheels}
     found: list[WheelLibraries] = []
-    cache = store.cache_dir("libraries")
-    for wheel in (package.wheel for package in packages):
-        known = known_libraries(wheel.sha256, cache)
-        if known is None and store.has(wheel.sha256, wheel.size):
-            known = scan_wheel(store.path(wheel.sha256), wheel.sha256, cache, wheel.name)
-        found += [known] if known is not None else []
+    for wheel in (package.wheel for package in wheels.packages):
+        places = (Path(place) for place in wheels.locations.get(wheel.sha256, ()) if "://" not in place)
+        if own := next((place for place in places if place.parent.resolve() in folders), None):
+            found.append(scan_wheel(own, wheel.sha256, store.cache_dir("libraries"), wheel.name))
     return found

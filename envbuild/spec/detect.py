@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.errors import UsageError
-from envbuild.spec import validators
+from envbuild.spec import foreign, validators
 from envbuild.spec.keys import PYTHONS
 
 if sys.version_info >= (3, 11):
@@ -101,6 +101,7 @@ class DetectedProject:
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
     data: tuple[str, ...]
+    export: str = ""
 
 
 def detect_project(folder: Path) -> DetectedProject:
@@ -117,6 +118,9 @@ def detect_project(folder: Path) -> DetectedProject:
     project = _project(folder)
     release, python, python_reason = _python(folder, project)
     requirements, reason, unknown = _requirements(folder, project)
+    file, export = _export(folder, requirements)
+    pinned = f"{file} pins this project's packages. To take its pins: {export}"
+    notes = (pinned, "and then write  requirements: requirements.txt") if export else ()
     return DetectedProject(
         name=_name(str(project.get("name", "")) or folder.name),
         release=release,
@@ -125,8 +129,9 @@ def detect_project(folder: Path) -> DetectedProject:
         requirements=requirements,
         requirements_reason=reason,
         unknown=unknown,
-        notes=_notes(folder, requirements),
+        notes=(*_notes(folder, requirements), *notes),
         data=_data(folder),
+        export=export,
     )
 
 
@@ -185,6 +190,8 @@ def _requirements(folder: Path, project: dict[str, Any]) -> tuple[tuple[str, ...
     files = sorted(path.name for path in folder.glob("requirements*.txt") if _main_file(path.name) and _read(path))
     if len(files) == 1:
         return (f"-r {files[0]}",), f"Python packages, from {files[0]}.", ()
+    if _read(folder / "pylock.toml").strip():
+        return ("-r pylock.toml",), "Python packages, from pylock.toml.", ()
     dependencies = project.get("dependencies")
     if isinstance(dependencies, list) and (lines := _valid(dependencies)):
         return lines, "Python packages, from pyproject.toml.", ()
@@ -263,6 +270,18 @@ def _notes(folder: Path, requirements: Sequence[str]) -> tuple[str, ...]:
     if re.search(r"^tensorflow\b(?!-)", text, re.M):
         notes.append("tensorflow-cpu is the same TensorFlow without GPU parts, and smaller.")
     return tuple(notes)
+
+
+def _export(folder: Path, requirements: Sequence[str]) -> tuple[str, str]:
+    """Return the file of another tool that pins the project, and the command that writes its pins out.
+
+    Both are empty if there is none, or a requirements file has its pins.
+    """
+    if not any(line.startswith("-r ") for line in requirements):
+        for name in foreign.BESIDE:
+            if text := _read(folder / name):
+                return name, foreign.export_command(name, text)
+    return "", ""
 
 
 def _data(folder: Path) -> tuple[str, ...]:

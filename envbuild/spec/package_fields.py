@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.text import names_in, perhaps, quote
-from envbuild.spec import validators
+from envbuild.spec import foreign, validators
 from envbuild.spec.fields import MISSING, Field, Schema, Table, Text
 from envbuild.spec.yaml import Mapping as MappingNode
 from envbuild.spec.yaml import Node, Report, Scalar
@@ -41,11 +41,22 @@ class FilePath:
             if not near and self.alone and _is_package(value):
                 near = f" — for a package, write a list: [{value}]"
             report.add(path, f"no file {quote(value)} in the spec's folder{near}", node.line)
+        elif why := foreign.refusal(value, _beginning(report.base / value) if report.base is not None else ""):
+            report.add(path, why, node.line)
         return File(path=value)
 
     def schema(self) -> Schema:
         """Return a string schema."""
         return {"type": "string", "description": "Path of a requirements file.", "minLength": 1}
+
+
+def _beginning(path: Path) -> str:
+    """Return the first bytes of a file as text."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(1 << 16).decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _is_package(text: str) -> bool:

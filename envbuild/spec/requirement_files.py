@@ -10,9 +10,13 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from envbuild.core.text import quote
 from envbuild.errors import Problem, SpecError
+from envbuild.spec import foreign
+from envbuild.spec.foreign import is_pylock
+from envbuild.spec.keys import PYTHONS
 from envbuild.spec.validators import requirement
 
 if sys.version_info >= (3, 11):
@@ -54,6 +58,14 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
             message = f"{origin}cannot read {quote(path)}: {reason}"
             problems.append(Problem(path="requirements", message=message))
             continue
+        if why := foreign.refusal(path, text):
+            problems.append(Problem(path="requirements", message=f"{origin}{why}"))
+            continue
+        if is_pylock(path):
+            refused = [f"{path}: {why}" for why in _pylock_refusals(text)]
+            refused += [f"{origin}{quote(path)}: name it in the spec, not in a requirements file"] if origin else []
+            problems += [Problem(path="requirements", message=why) for why in refused]
+            continue
         if path.endswith(".toml"):  # a project's metadata: no lines
             problems += [Problem(path="requirements", message=f"{path}: {why}") for why in _metadata_refusals(text)]
         else:
@@ -82,6 +94,9 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
     found = []
     for path in included(base, files, source):
         content = (base / path).read_text(encoding="utf-8-sig")
+        if is_pylock(path):
+            found += pylock_pins(content)
+            continue
         if path.endswith(".toml"):
             found += [requirement(line) for line in tomllib.loads(content)["project"].get("dependencies", ())]
             continue
@@ -114,6 +129,11 @@ def required_digests(
     asked = False
     for path in included(base, files, source):
         text = (base / path).read_text(encoding="utf-8-sig")
+        if is_pylock(path):
+            asked = True
+            for name, version, wheels in _pylock_digests(text):
+                found[name, version] = found.get((name, version), frozenset()) | wheels
+            continue
         for line in () if path.endswith(".toml") else (_uncommented(line) for _, line in _lines(text)):
             hashes = [each.lower() for each in _HASH.findall(line)]
             asked = asked or bool(hashes) or line == _ALL_HASHED
@@ -124,6 +144,80 @@ def required_digests(
                 digests = {each.removeprefix("sha256:") for each in hashes if each.startswith("sha256:")}
                 found[key] = found.get(key, frozenset()) | digests
     return found if asked else None
+
+
+def pylock_pins(text: str) -> list[str]:
+    """Return a PEP 508 line for each package of a PEP 751 lock.
+
+    Raises:
+        ValueError: the text is no such lock, or a package comes from elsewhere than an index.
+    """
+    pins = []
+    for package in _pylock_packages(text):
+        marker = f" ; {package['marker']}" if package.get("marker") else ""
+        strange = next((key for key in ("vcs", "directory", "archive") if key in package), "")
+        if strange or "version" not in package:
+            where = f"comes from {strange}" if strange else "has no version"
+            raise ValueError(f"{quote(str(package['name']))} {where}: packages come from indexes only")
+        pins.append(requirement(f"{package['name']}=={package['version']}{marker}"))
+    return pins
+
+
+def python_conflicts(base: Path, files: Sequence[str], version: str) -> list[Problem]:
+    """Return what is wrong with a feature release of Python by ``requires-python`` of metadata and locks among files.
+
+    Args:
+        base, files: as for ``included``; files that cannot be read or have no such field are passed over.
+        version: such as ``3.11``.
+    """
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    problems = []
+    for path in (path for path in files if path.endswith(".toml")):
+        try:
+            document = tomllib.loads((base / path).read_text(encoding="utf-8-sig"))
+            project = document if is_pylock(path) else document["project"]
+            allowed = SpecifierSet(project["requires-python"])
+        except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, InvalidSpecifier):
+            continue
+        if not any(allowed.contains(f"{version}.{patch}") for patch in (0, 99)):
+            fits = [name for name, python in PYTHONS.items() if allowed.contains(f"{python}.99")]
+            way = f" — write os: {fits[0]}" if fits else ""
+            message = f"{path} requires Python {allowed}, but this is {version}{way}"
+            problems.append(Problem(path="python", message=message))
+    return problems
+
+
+def _pylock_packages(text: str) -> list[dict[str, Any]]:
+    """Return the package tables of a PEP 751 lock; raises ``ValueError``."""
+    document = tomllib.loads(text)
+    packages = document.get("packages")
+    tables = packages if isinstance(packages, list) else []
+    if "lock-version" not in document or not all(isinstance(table, dict) and "name" in table for table in tables):
+        raise ValueError("not a lock by PEP 751")
+    return tables
+
+
+def _pylock_refusals(text: str) -> Iterator[str]:
+    """Yield why a PEP 751 lock is refused."""
+    try:
+        pylock_pins(text)
+        list(_pylock_digests(text))
+    except (ValueError, RecursionError, TypeError, AttributeError) as error:
+        yield str(error)
+
+
+def _pylock_digests(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
+    """Yield normalised name, normalised version and the wheels' SHA-256 of each package of a PEP 751 lock."""
+    from packaging.utils import canonicalize_name, canonicalize_version
+
+    for package in _pylock_packages(text):
+        digests = (wheel["hashes"].get("sha256", "") for wheel in package.get("wheels", ()))
+        yield (
+            canonicalize_name(package["name"]),
+            canonicalize_version(str(package.get("version", ""))),
+            frozenset(digest for digest in digests if digest),
+        )
 
 
 def _metadata_refusals(text: str) -> Iterator[str]:

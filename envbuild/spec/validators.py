@@ -23,6 +23,7 @@ _IMAGE = re.compile(
     rf"(?:[A-Za-z0-9.-]+(?::[0-9]{{1,5}})?/)?{_IMAGE_PATH}(?:/{_IMAGE_PATH})*"
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?@sha256:[0-9a-f]{64}"
 )
+_SOURCES = re.compile(r"(?:-e|--editable)\s*=?\s*([^\s#]+)")
 _OTHER_OPTIONS = "options do not belong here: indexes, find-links and certificates come from your pip or uv settings"
 
 
@@ -65,6 +66,11 @@ def requirement(text: str) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     line = text.strip()
+    if found := _SOURCES.match(line):
+        raise ValueError(
+            f"{quote(line)}: options do not belong here, and a project in a folder is not a requirement"
+            f" — build its wheel: pip wheel --no-deps -w wheels {found[1]} (then  wheels: [wheels], and its name here)"
+        )
     if line.startswith("-"):
         raise ValueError(f"{quote(line)}: {_OTHER_OPTIONS}")
     if line.endswith((".txt", ".in", ".toml")):

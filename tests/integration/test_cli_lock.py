@@ -16,8 +16,11 @@ import pytest
 
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
+from envbuild.resolve.libraries.wheels import scan_wheel
+from envbuild.store.objects import Store
 from tests.support.archives import BASE, keyring, stanza, write_release
 from tests.support.cli import Done, Project, finish
+from tests.support.elf import make_elf
 from tests.support.indexes import make_index
 from tests.support.locks import sealed
 from tests.support.server import FileServer, Served
@@ -29,6 +32,8 @@ SYSTEM = (
     stanza("python3.11", "3.11.2", depends="libc6"),
     stanza("ffmpeg", "7:5.1", depends="libc6"),
     stanza("git", "1:2.39", depends="libc6"),
+    stanza("libgl1", "1.6", depends="libc6"),
+    stanza("libodbc2", "2.3", depends="libc6"),
 )
 SPEC = """\
 name: t
@@ -365,3 +370,30 @@ def test_no_colour_off_a_terminal_and_with_no_color(project: Project) -> None:
     assert on_terminal() == "\033[1mfresh     \033[0mpylock.t.toml is what spec.yaml asks for\r\n"
     assert on_terminal("NO_COLOR=1") == "fresh     pylock.t.toml is what spec.yaml asks for\r\n"
     assert "\033" not in project.must("lock", "--check").out
+
+
+@pytest.mark.parametrize("held", [(), ("one",), ("two",), ("one", "two")])
+def test_the_store_decides_nothing(project: Project, server: FileServer, held: tuple[str, ...]) -> None:
+    """A lock has the same bytes whichever of its wheels were downloaded before; the spec's own wheels are read."""
+    tag = "cp311-cp311-manylinux_2_28_x86_64"
+    made = {}
+    for name, soname in (("one", "libGL.so.1"), ("two", "libGL.so.1"), ("own", "libodbc.so.2")):
+        folder = project.folder / "wheels" if name == "own" else project.folder.parent / "made"
+        made[name] = make_wheel(folder, name, files={f"{name}/a.so": make_elf([soname])}, tag=tag)
+    make_index(project.folder.parent / "index", [made["one"], made["two"]])
+    server.add_tree(project.folder.parent / "index")
+    project.environ |= {"UV_DEFAULT_INDEX": f"{server.url}/simple"}
+    del project.environ["PIP_NO_INDEX"]
+    _edit(project, "[alpha]", "[one, two, own]")
+    store = Store(project.store)
+    for name in held:
+        digest = hashlib.sha256(made[name].read_bytes()).hexdigest()
+        store.add_file(made[name], digest)
+        scan_wheel(made[name], digest, store.cache_dir("libraries"))
+    project.must("lock")
+    assert _lock(project).added == {
+        "libodbc2": "needed by own (libodbc.so.2)",
+        "libstdc++6": "manylinux baseline (libstdc++.so.6)",
+    }
+    project.must("lock", "--upgrade")
+    assert list(_lock(project).added) == ["libodbc2", "libstdc++6"]

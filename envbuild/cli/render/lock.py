@@ -28,6 +28,8 @@ Fixes = Mapping[str, tuple[str, ...]]
 def starter_lines(result: StarterSpec) -> Iterator[Line]:
     """Yield the lines of ``init``."""
     yield Line("wrote", (str(result.path),))
+    if result.export:
+        yield Line("next", (f"take the pins you have: {result.export}", "and write  requirements: requirements.txt"))
     if result.unpinned:
         verb = "is" if len(result.unpinned) == 1 else "are"
         yield Line("next", (f"{', '.join(result.unpinned)} {verb} not pinned: uncomment inputs",))

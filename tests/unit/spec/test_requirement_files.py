@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.errors import SpecError
-from envbuild.spec.requirement_files import included, required_digests, requirement_lines
+from envbuild.spec.model import load_spec
+from envbuild.spec.requirement_files import included, python_conflicts, required_digests, requirement_lines
+from envbuild.spec.validators import requirement
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -173,3 +175,105 @@ def test_files_without_digests_ask_for_none(tmp_path: Path) -> None:
     write(tmp_path, a="numpy==2\n", b="--require-hashes\nnumpy==2\n")
     assert required_digests(tmp_path, ["a"]) is None
     assert required_digests(tmp_path, ["b"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("uv.lock", "version = 1\n", "uv export --frozen --no-dev --no-emit-project -o requirements.txt"),
+        ("poetry.lock", "", "poetry export -f requirements.txt -o requirements.txt"),
+        ("pdm.lock", "", "pdm export --prod -f requirements -o requirements.txt"),
+        ("Pipfile.lock", "{}", "pipenv requirements --hash > requirements.txt"),
+        ("Pipfile", "", "pipenv lock && pipenv requirements --hash > requirements.txt"),
+        (
+            "environment.yml",
+            "name: my-env\ndependencies: [numpy]\n",
+            "conda run -n my-env python -m pip list --format=freeze > requirements.txt",
+        ),
+        ("env.yaml", "name: a; rm -rf x\n", "conda run -n a python -m pip list --format=freeze > requirements.txt"),
+        ("conda.yml", "", "conda run -n NAME python -m pip list --format=freeze > requirements.txt"),
+    ],
+)
+def test_files_of_other_tools_are_refused_with_the_command(tmp_path: Path, name: str, text: str, command: str) -> None:
+    """Named in the spec or in a requirements file, each is answered with the command that makes one of it."""
+    (tmp_path / name).write_text(text)
+    write(tmp_path, a=f"-r {name}\n")
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, ["a"])
+    assert caught.value.problems[0].message.startswith(
+        f"a line 1: {name} is no requirements file — write its pins into"
+    )
+    assert caught.value.problems[0].message.endswith(command)
+    (tmp_path / "spec.yaml").write_text(f"name: x\nrequirements: {name}\n")
+    with pytest.raises(SpecError) as caught:
+        load_spec(tmp_path / "spec.yaml")
+    assert [problem.path for problem in caught.value.problems] == ["requirements"]
+    assert caught.value.problems[0].message.endswith(command)
+
+
+PYLOCK = """\
+lock-version = "1.0"
+requires-python = ">=3.12"
+created-by = "uv"
+[[packages]]
+name = "Num_Py"
+version = "2.0"
+wheels = [{ url = "https://example.invalid/numpy-2.0-py3-none-any.whl", hashes = { sha256 = "AAA" } }]
+[[packages]]
+name = "six"
+version = "1.17.0"
+marker = "python_version < '4'"
+wheels = [{ name = "six-1.17.0-py2.py3-none-any.whl", path = "x.whl", hashes = { sha256 = "BBB" } }]
+""".replace("AAA", "a" * 64).replace("BBB", "b" * 64)
+
+
+def test_a_pylock_is_read_with_its_pins_and_digests(tmp_path: Path) -> None:
+    """A PEP 751 lock of another tool gives its versions, and no other files than its own may be taken."""
+    (tmp_path / "pylock.toml").write_text(PYLOCK)
+    assert included(tmp_path, ["pylock.toml"]) == ("pylock.toml",)
+    assert requirement_lines(tmp_path, ["pylock.toml"]) == ("Num_Py==2.0", 'six==1.17.0; python_version < "4"')
+    assert required_digests(tmp_path, ["pylock.toml"]) == {
+        ("num-py", "2"): frozenset({"a" * 64}),
+        ("six", "1.17"): frozenset({"b" * 64}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[packages]]\nname = 'x'\n", "pylock.toml: not a lock by PEP 751"),
+        ('lock-version = "1.0"\n[[packages]]\nversion = "1"\n', "pylock.toml: not a lock by PEP 751"),
+        (
+            'lock-version = "1.0"\n[[packages]]\nname = "x"\ndirectory = { path = "." }\n',
+            'pylock.toml: "x" comes from directory: packages come from indexes only',
+        ),
+        ('lock-version = "1.0"\n[[packages]]\nname = "x"\n', 'pylock.toml: "x" has no version: packages come from'),
+        ("no toml", "pylock.toml: Expected"),
+    ],
+)
+def test_what_a_pylock_may_not_hold(tmp_path: Path, text: str, why: str) -> None:
+    """Sources and what is no such lock are refused before any resolver starts."""
+    (tmp_path / "pylock.toml").write_text(text)
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, ["pylock.toml"])
+    assert caught.value.problems[0].message.startswith(why)
+
+
+def test_requires_python_is_respected(tmp_path: Path) -> None:
+    """A project or lock that does not admit the Python is refused, with the system that has one."""
+    (tmp_path / "pylock.toml").write_text(PYLOCK)
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\nrequires-python = "<3.11"\n')
+    write(tmp_path, a="numpy\n")
+    files = ["pylock.toml", "pyproject.toml", "a"]
+    assert [problem.message for problem in python_conflicts(tmp_path, files, "3.11")] == [
+        "pylock.toml requires Python >=3.12, but this is 3.11 — write os: debian-13",
+        "pyproject.toml requires Python <3.11, but this is 3.11",
+    ]
+    assert [problem.path for problem in python_conflicts(tmp_path, files, "3.13")] == ["python"]
+
+
+def test_an_editable_project_is_refused_with_its_own_folder() -> None:
+    """The advice builds the project in the folder, not a stranger's package of its name."""
+    for line in ("-e .", "--editable=.", "-e  ./libs/mine"):
+        with pytest.raises(ValueError, match=r"pip wheel --no-deps -w wheels \./?\S* \(then  wheels: \[wheels\]"):
+            requirement(line)

@@ -175,3 +175,18 @@ def test_any_folder_gives_a_valid_starter(
     for name, data in files:
         (folder / name).write_bytes(data)
     guessed(folder)
+
+
+def test_pins_of_other_tools_are_not_passed_over(tmp_path: Path) -> None:
+    """A project that uv, poetry, pipenv or conda pins gets the command that takes the pins over."""
+    (tmp_path / "environment.yml").write_text("name: lab\ndependencies: [numpy]\n")
+    found = detect_project(tmp_path)
+    assert found.export == "conda run -n lab python -m pip list --format=freeze > requirements.txt"
+    (tmp_path / "uv.lock").write_text("version = 1\n")
+    assert detect_project(tmp_path).export.startswith("uv export ")
+    assert "# uv.lock pins this project's packages. To take its pins: uv export --frozen" in starter_spec(tmp_path)
+    guessed(tmp_path)
+    (tmp_path / "pylock.toml").write_text('lock-version = "1.0"\n')
+    assert (detect_project(tmp_path).requirements, detect_project(tmp_path).export) == (("-r pylock.toml",), "")
+    (tmp_path / "requirements.txt").write_text("numpy\n")
+    assert (detect_project(tmp_path).requirements, detect_project(tmp_path).export) == (("-r requirements.txt",), "")
