@@ -101,7 +101,7 @@ def test_the_lock_names_image_and_file_system(project: Project, image: str) -> N
 
 
 def test_locking_again_asks_no_engine(project: Project) -> None:
-    """An image by digest never changes: the second lock has the same bytes, and needs nobody to tell."""
+    """An image by digest never changes: the second lock has the same bytes, and asks no registry."""
     before = (project.folder / f"pylock.{NAME}.toml").read_bytes()
     project.must("lock", DOCKER_HOST="unix:///nowhere/docker.sock")
     assert (project.folder / f"pylock.{NAME}.toml").read_bytes() == before

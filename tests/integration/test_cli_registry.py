@@ -49,7 +49,7 @@ def _builder(made: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module", name="pushed")
 def _pushed(builder: Project, registry: Registry) -> dict[str, Any]:
-    """What pushing it said; the reference is kept next to the lock."""
+    """What pushing it printed; the reference is kept next to the lock."""
     return dict(builder.must("push", f"{registry.host}/team/train", "--write", "--json").json)
 
 

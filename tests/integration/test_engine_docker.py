@@ -169,7 +169,7 @@ def test_layers_the_engine_holds_need_not_be_sent(engine: DockerEngine, tmp_path
         engine.load(iter([archive(first, layers[:1], layers[:1])]))
         chain = (hashlib.sha256(layers[0]).hexdigest(),)
         if engine.held_layers() is None:
-            pytest.skip("this image store tells no layers: everything is always sent")
+            pytest.skip("this image store reports no layers: everything is always sent")
         assert chain in (engine.held_layers() or ())
         engine.load(iter([archive(second, layers, layers[1:])]))
         found = engine.find_image(second)
@@ -185,7 +185,7 @@ def test_layers_the_engine_holds_need_not_be_sent(engine: DockerEngine, tmp_path
 
 @pytest.mark.engine
 def test_a_damaged_archive_is_refused(engine: DockerEngine) -> None:
-    """What the engine says in the middle of its answer is an error, not a success."""
+    """An error in the middle of the engine's answer is an error, not a success."""
     with pytest.raises(EngineError, match=r"^cannot load the image: "):
         engine.load(iter([b"no tar at all" * 1000]))
 

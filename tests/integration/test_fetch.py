@@ -68,7 +68,7 @@ def bring(store: Store, *items: Item, network: NetworkConfig = QUICK, verify: bo
 
 
 def leftovers(store: Store) -> list[str]:
-    """What is in the store besides objects."""
+    """What is in the store in addition to objects."""
     return sorted(path.name for path in (store.root / "part").glob("*"))
 
 
@@ -155,7 +155,7 @@ def test_a_whole_part_needs_no_request(server: FileServer, store: Store) -> None
 
 
 def test_wrong_bytes_never_enter_and_the_next_source_is_tried(server: FileServer, store: Store) -> None:
-    """A source that lies is named in a warning; the file comes from the next one."""
+    """A source with wrong bytes is named in a warning; the file comes from the next one."""
     evil = b"!" + DATA[1:]
     liar, honest = server.add("evil/big.whl", evil), server.add("big.whl", DATA)
     result = bring(store, item(liar, honest))
@@ -201,7 +201,7 @@ def test_all_failures_are_reported_together_and_the_rest_is_kept(server: FileSer
 
 @pytest.mark.parametrize("status", [500, 503, 429, 0])
 def test_passing_failures_are_tried_again(server: FileServer, store: Store, status: int) -> None:
-    """Server errors and dropped connections are tried again before a source is given up."""
+    """Server errors and dropped connections are tried again before the next source is used."""
     url = server.add("big.whl", DATA, failures=2, status=status, headers={"Retry-After": "0"})
     assert bring(store, item(url)).fetched == 1
     assert server.statuses() == [status, status, 200]
@@ -215,7 +215,7 @@ def test_the_next_source_is_asked_after_404(server: FileServer, store: Store) ->
 
 
 def test_a_silent_server_is_left_for_the_next_source(server: FileServer, store: Store) -> None:
-    """A server that does not answer in time is given up."""
+    """A server that does not answer in time is left."""
     slow, quick = server.add("slow", DATA, delay=60.0), server.add("quick", DATA)
     network = NetworkConfig(backoff=0.01, read_timeout=1.5, attempts=2)
     assert bring(store, item(slow, quick), network=network).fetched == 1
@@ -398,7 +398,7 @@ def test_after_kill_9_the_next_command_goes_on(server: FileServer, store: Store)
 
 
 def test_ctrl_c_ends_a_silent_download_at_once(server: FileServer, store: Store) -> None:
-    """SIGINT does not wait for a server that sends nothing: nor for the minute until that would be given up."""
+    """SIGINT does not wait for a server that sends nothing: nor for the minute until the timeout."""
     url = server.add("big.whl", DATA, hold_after=100_000)
     run = child(store, url)
     wait_for_part(store, 1)

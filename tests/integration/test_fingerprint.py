@@ -78,7 +78,7 @@ def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_
     assert start(first, "sh", "-c", "echo ran") == (0, "ran\n", "")
     assert verdict(first)["verified"] == "yes"
     assert failed(first) == {
-        "fingerprint": "nothing recorded to compare with: the first accepted envbuild run records it beside the lock"
+        "fingerprint": "nothing recorded to compare with: the first accepted envbuild run records it next to the lock"
     }
     found = fingerprint.found_in(first)
     assert found is not None

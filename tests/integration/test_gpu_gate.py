@@ -259,7 +259,7 @@ def allowed(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def test_override(machine: Machine) -> None:
-    """Named fields are accepted, said loudly and in the verdict; the process tree of the run is not refused again."""
+    """Named fields are accepted and reported, in the verdict too; the process tree of the run is not refused again."""
     machine.become(MISMATCHES["a100 for h200"])
     fields = "gpu.model,gpu.compute-capability,gpu.sms"
     code, sentence = machine.start(
@@ -289,7 +289,7 @@ def test_override_of_too_little_or_of_nothing(machine: Machine) -> None:
 
 
 def test_marker_of_an_overridden_run(machine: Machine) -> None:
-    """Its marker is worth nothing elsewhere: another container, whose gate nobody told to allow anything, refuses."""
+    """Its marker is worth nothing elsewhere: another container, whose gate was not asked to allow anything, refuses."""
     machine.become(MISMATCHES["older driver"])
     code, sentence = machine.start(
         "python", "-c", "import os; print(os.environ['ENVBUILD_GUARD'])", ENVBUILD_ALLOW="gpu.driver"

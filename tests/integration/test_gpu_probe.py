@@ -232,7 +232,7 @@ def test_a_gpu_that_cannot_be_opened(look: Look) -> None:
 
 @pytest.mark.parametrize("calls", [1, 2, 4, 9])
 def test_a_gpu_that_falls_off_the_bus(look: Look, calls: int) -> None:
-    """A GPU lost half-way keeps what it told before, and has the loss as its problem; its neighbour is untouched."""
+    """A GPU lost half-way keeps what it reported before, and has the loss as its problem; the other is untouched."""
     facts = look(gpus.machine(gpus.h100(0, lost_after=calls), gpus.h100(1)))
     lost, other = facts.devices
     assert lost.problem == Problem(code=15, name="NVML_ERROR_GPU_IS_LOST", message="GPU is lost")
@@ -288,7 +288,7 @@ def children() -> set[int]:
 
 
 def test_nvml_that_never_answers(look: Look) -> None:
-    """A hanging driver is given up after the limit, and its process is ended."""
+    """A hanging driver is left after the limit, and its process is ended."""
     before, start = children(), time.monotonic()
     facts = look(gpus.SCENARIOS["h100"].but(returns={"nvmlInitWithFlags": gpus.HANG}), timeout=0.7)
     assert time.monotonic() - start < gpu_ask.TIMEOUT / 2

@@ -72,7 +72,7 @@ def recorded(tree: Tree) -> dict[str, dict[str, Any]]:
 
 
 def test_as_locked(tree: Tree) -> None:
-    """The locked copies pass, early and late, and are recorded with the versions they tell."""
+    """The locked copies pass, early and late, and are recorded with the versions they report."""
     cudnn, nccl = (str(tree.site / "nvidia" / name) for name in SOURCES)
     done = tree.execute("-c", LATE.format(path=cudnn), variables={"EARLY": nccl})
     assert (done.stdout, done.stderr) == ("started\ndone\n", "")

@@ -137,7 +137,7 @@ def test_a_program_is_shut_in(who: str, theirs: Project, made: Project, tmp_path
 
 @needs_root
 def test_limits_that_cannot_be_had_are_refused(theirs: Project) -> None:
-    """A user without a delegated control group asks in vain, and is told so."""
+    """A user without a delegated control group is refused, and the message states it."""
     theirs.write("t.py", "print('ran')\n")
     assert as_nobody(theirs, "build", "--offline").code == 0
     done = as_nobody(theirs, "run", "--memory", "1g", "t.py")

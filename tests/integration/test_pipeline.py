@@ -59,7 +59,7 @@ def _whole(folder: Path) -> str:
 
 
 def test_an_image_is_built_twice_published_and_received(whole: str) -> None:
-    """Two builders, one digest, told twice; guard both ways; bills valid; pushed, signed and pulled by that digest."""
+    """Two builders, one digest, reported twice; guard both ways; bills valid; pushed, signed, pulled by that digest."""
     reported = re.findall(rf"^(\w+) +{NAME}  (.*)$", whole, re.M)
     assert [step for step, _ in reported] == [
         *("fresh", "fetch", "build", "built", "build", "built", "compare", "compare", "compare"),

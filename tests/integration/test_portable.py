@@ -61,7 +61,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Tre
 
 
 def results(tree: Tree, cpus: list[str]) -> dict[str, dict[str, str]]:
-    """Run the script on each CPU, two at a time; no program may have anything to say."""
+    """Run the script on each CPU, two at a time; no program may print anything."""
     program = emulator()
 
     def run(cpu: str) -> dict[str, str]:

@@ -264,7 +264,7 @@ def test_plain_http_is_for_loopback(plain: Registry) -> None:
 
 
 def test_no_registry_at_all() -> None:
-    """Nobody there: told with the registry's name, after the tries that the configuration allows."""
+    """No server: reported with the registry's name, after the tries that the configuration allows."""
     network = replace(QUICK, attempts=2)
     with repository("127.0.0.1:9", "team/nowhere", network) as target, pytest.raises(RegistryError) as caught:
         target.tags()

@@ -1,4 +1,4 @@
-"""The tutorials and README, followed as written: what they tell a reader to type works and prints what they show."""
+"""The tutorials and README, followed as written: what a reader is to type works and prints what they show."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _WRAP = f'"$@"; code=$?; rm -f /etc/ld.so.preload /{_PRELOADED}; exit "$code"'
 
 
 def main(words: str, *arguments: str) -> None:
-    """Change what the words say, then run the command."""
+    """Change what the words name, then run the command."""
     for word in words.split(","):
         name, _, value = word.partition("=")
         if name == "preload":

@@ -35,7 +35,7 @@ class Cell:
     Attributes:
         config: the image's config digest; empty if the build failed or was not tried.
         identity: what the engine calls the image; without an engine, the manifest that the written layout names.
-        error: the end of what a failed build said, or why it was not tried.
+        error: the end of a failed build's output, or why it was not tried.
     """
 
     column: Column

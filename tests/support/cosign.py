@@ -1,4 +1,4 @@
-"""cosign as the tests have it: Debian's, unpacked beside, and key pairs of their own."""
+"""cosign as the tests have it: Debian's, unpacked next to it, and key pairs of their own."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tests.support.parcels import parts
 
 
 def main() -> int:
-    """Do what the arguments say."""
+    """Do what the arguments name."""
     verb, fields = sys.argv[1], json.loads(sys.argv[2])
     if "command" in fields:
         fields["command"] = tuple(fields["command"])

@@ -136,7 +136,7 @@ MISMATCHES: Mapping[str, Case] = {
         machine(h200(), h200(1), h200(2)), TWO, "gpu.count", policy={"gpu.count": "at least"}
     ),
     "handed on by number": _wrong(
-        TWO, ONE, "gpu.count", says="NVIDIA_VISIBLE_DEVICES=0 hands on", variables={"NVIDIA_VISIBLE_DEVICES": "0"}
+        TWO, ONE, "gpu.count", says="NVIDIA_VISIBLE_DEVICES=0 passes", variables={"NVIDIA_VISIBLE_DEVICES": "0"}
     ),
     "one hidden": _wrong(
         TWO, TWO, "gpu.visible", says="CUDA_VISIBLE_DEVICES=0 hides 1 of 2", variables={"CUDA_VISIBLE_DEVICES": "0"}

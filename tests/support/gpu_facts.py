@@ -181,7 +181,7 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         facts(found(H200)),
         "gpu.count",
         "1",
-        f"NVIDIA_VISIBLE_DEVICES=1 hands on no more: {NO_SPLIT}",
+        f"NVIDIA_VISIBLE_DEVICES=1 passes no others: {NO_SPLIT}",
         {"NVIDIA_VISIBLE_DEVICES": "1"},
     ),
     "handed on by CDI": (
@@ -324,7 +324,7 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         facts(found(H200), **{"driver": "", **libcuda()}),
         "gpu.driver",
         "unknown",
-        "not told: the driver compiles kernels (PTX), so its version decides bits",
+        "unknown: the driver compiles kernels (PTX), so its version decides bits",
     ),
     "compatibility package": (
         expect(H200),
@@ -432,7 +432,7 @@ MISMATCHES: dict[str, tuple[Any, ...]] = {
         facts(**nvml(999, "Unknown Error")),
         "gpu.nvml",
         "NVML: Unknown Error (999)",
-        "the driver does not say why: often a container that lost its GPUs when the host reloaded systemd",
+        "the driver does not report why: often a container that lost its GPUs when the host reloaded systemd",
     ),
     "NVML: any other": (
         expect(H200),

@@ -11,7 +11,7 @@ DRIVER = "580.159.04"
 
 
 def gpu(name: str = "NVIDIA H200", **facts: Any) -> HostGpu:
-    """Return one GPU, an H200 unless said otherwise."""
+    """Return one GPU, an H200 by default."""
     known: dict[str, Any] = {
         "uuid": "GPU-00000000-0000-0000-0000-000000000000",
         "compute_capability": "9.0",

@@ -1,4 +1,4 @@
-"""Something that changes names in a folder all the time, as a program that runs beside envbuild could."""
+"""Something that changes names in a folder all the time, as a program that runs at the same time could."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Sigstore:
 
     @property
     def environ(self) -> dict[str, str]:
-        """What tells cosign to trust it."""
+        """What makes cosign trust it."""
         files = {
             "SIGSTORE_ROOT_FILE": "root.pem",
             "SIGSTORE_CT_LOG_PUBLIC_KEY_FILE": "ct.pub",

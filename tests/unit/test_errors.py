@@ -40,7 +40,7 @@ def test_the_published_exit_codes_stay() -> None:
 
 
 def test_exit_codes_are_distinct() -> None:
-    """An exit code tells exactly one class of failure apart."""
+    """An exit code identifies exactly one class of failure."""
     codes = [kind.exit_code for kind in _classes()]
     assert len(set(codes)) == len(codes)
 

@@ -72,7 +72,7 @@ def check(
         try:
             parts.update(compute(expect["interpreter"], [group], os.environ, library=os.path.join(prefix, "lib")))
         except RuntimeError as error:
-            fix = "see what the library says, or set hardware.fingerprint: false in spec.yaml"
+            fix = "read the library's message, or set hardware.fingerprint: false in spec.yaml"
             field = f"fingerprint.{group}"
             return [Check(field, "computed", "failed", ok=False, meaning=str(error), fix=fix)]
         seconds[group] = round(perf_counter() - start, 3)
@@ -151,7 +151,7 @@ def compare(wanted: Parts | None, found: Parts, lock: str) -> list[Check]:
         lock: the lock's file name.
     """
     if wanted is None:
-        meaning = "nothing recorded to compare with: the first accepted envbuild run records it beside the lock"
+        meaning = "nothing recorded to compare with: the first accepted envbuild run records it next to the lock"
         shown = _count(len(found))
         return [Check("fingerprint", "(not recorded)", shown, ok=False, severity="info", meaning=meaning)]
     file = f"{lock.removesuffix('.toml')}.fingerprint.json"

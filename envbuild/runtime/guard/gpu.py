@@ -122,7 +122,7 @@ def join(devices: list[dict[str, Any]], shown: list[dict[str, Any]]) -> None:
     """Add what libcuda knows to NVML's devices: SM counts, and which of them a program sees.
 
     They are matched by UUID, since CUDA's order is another one; a GPU without an UUID by name. GPUs that NVML does not
-    tell of (a container without the ``utility`` capability has no NVML) are appended.
+    report (a container without the ``utility`` capability has no NVML) are appended.
     """
     left = list(shown)
     for device in devices:

@@ -121,7 +121,7 @@ def _driver(expect: Facts, facts: Facts) -> Check:
         return Check("gpu.driver", shown if locked else f"≥ {floor}", found, ok=False, meaning=meaning, fix=fix)
     if not locked or devices.agrees(word, locked, found):
         return Check("gpu.driver", shown, found or "unknown", ok=True, severity=severity)
-    meaning = words.DRIVER if found else "not told: the driver compiles kernels (PTX), so its version decides bits"
+    meaning = words.DRIVER if found else "unknown: the driver compiles kernels (PTX), so its version decides bits"
     relax = words.relax("gpu.driver", devices.looser("gpu.driver", [(locked, found)]))
     lines = [f"{_install(expect)}, or run on a host that has it", relax, words.DETECT, once("gpu.driver")]
     fix = "\n".join(lines) if severity == "hard" else ""
@@ -214,7 +214,7 @@ def _missing(seen: Facts, number: int, wanted: int) -> str:
         if device.get("problem")
     ]
     if number < wanted and not broken and seen["environment"].get(_HANDS, "all") not in ("all", "void"):
-        return f"{_HANDS}={seen['environment'][_HANDS]} hands on no more: "
+        return f"{_HANDS}={seen['environment'][_HANDS]} passes no others: "
     return "".join(broken) if number < wanted else ""
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RELOCK = "envbuild lock spec.yaml && envbuild build"
 DETECT = (
-    "lock for this host (what spec.yaml says by hand stays: take it out): "
+    "lock for this host (values written in spec.yaml stay: remove them): "
     "envbuild lock spec.yaml --host detect && envbuild build"
 )
 
@@ -24,7 +24,7 @@ COUNT = "a program that uses every GPU splits its sums otherwise: other bits"
 NONE = "nothing can run on a GPU"
 SMS = "SM count differs: cuBLAS's guarantee of equal bits is void; expect other bits in matrix products"
 CAPABILITY = "another architecture: other kernels run; neither cuBLAS nor cuDNN promises equal bits"
-UNKNOWN = "this GPU does not tell, so that nothing vouches for it"
+UNKNOWN = "this GPU does not report it, so it cannot be compared"
 EXCLUSIVE = (
     "shares its memory and its time: batches or algorithms that are chosen by free memory or by speed may change"
 )
@@ -64,7 +64,7 @@ _NVML = {
         "nvidia_modeset nvidia && sudo modprobe nvidia",
     ),
     999: (
-        "the driver does not say why: often a container that lost its GPUs when the host reloaded systemd",
+        "the driver does not report why: often a container that lost its GPUs when the host reloaded systemd",
         "start the container again; if nvidia-smi fails on the host too: reboot it",
     ),
 }
@@ -73,7 +73,7 @@ _NVML = {
 _PROBE = {
     "BINDING_NOT_FOUND": (
         "nvidia-ml-py, through which the GPU is asked, is not installed",
-        "in an image: envbuild lock spec.yaml && envbuild build, which add it; on a host: install it beside envbuild",
+        "in an image: envbuild lock spec.yaml && envbuild build, which add it; on a host: install it with envbuild",
     ),
     "TIMEOUT": ("the driver hangs: a program could hang in it too", "see dmesg for Xid errors; reboot the host"),
     "CRASHED": ("the driver's libraries crash", "install the driver anew; see dmesg for Xid errors"),

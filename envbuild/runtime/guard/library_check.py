@@ -75,6 +75,6 @@ def check(expect: Facts, seen: Facts) -> list[Check]:
                 fix = f"start without LD_LIBRARY_PATH, or take {os.path.dirname(path) or '.'} out of it"
                 fix += f"\n{once(field)}"
             else:
-                meaning, fix = "a copy beside the locked one, which a program could load", ""
+                meaning, fix = "a copy next to the locked one, which a program could load", ""
             checks.append(Check(field, "from its wheel", path, ok=False, severity=severity, meaning=meaning, fix=fix))
     return checks or [Check("libraries", "from their wheels", "no other copy", ok=True)]

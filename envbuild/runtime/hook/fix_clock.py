@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _START, _TICK = 1_700_000_000_000_000_000, 1_000_000
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _OURS = frozenset(("uuid", "timeit", "random", "datetime", "logging"))
-"""Modules of the standard library that get the fixed clock: they tell the time to the program."""
+"""Modules of the standard library that get the fixed clock: they return the time to the program."""
 
 
 class Clock:

@@ -1,7 +1,7 @@
 """Files that a program leaves in memory file systems: they go with the container, so the processes in it have to look.
 
 Each process writes ``/run/envbuild/memory.json`` when it ends; the last one's word counts, since it sees what is there
-at the end. Folders of caches are left out; all else that is told is judged on the host.
+at the end. Folders of caches are left out; all else that is reported is judged on the host.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ENGINES = ("/proc/", "/sys/", "/run/", "/var/run/", "/dev/")
 
 
 def keep(folder: str, mounts: str = "/proc/self/mounts") -> None:
-    """Write what is in memory now; nothing if there is nothing, and nobody has said otherwise before."""
+    """Write what is in memory now; nothing if there is nothing, and nothing was reported before."""
     found = look(places(mounts))
     path = os.path.join(folder, NAME)
     if found["files"] or os.path.exists(path):

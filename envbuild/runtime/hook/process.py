@@ -181,7 +181,7 @@ class Process:
         self._move(self.path)
 
     def write(self, *, final: bool = False) -> None:
-        """Write the record as it stands; a thread that comes while another writes leaves it to the next write."""
+        """Write the record as it is now; a thread that comes while another writes leaves it to the next write."""
         if not self.writing.acquire(final, 2 if final else -1):
             return
         try:

@@ -102,7 +102,7 @@ def render(found: dict[str, Any]) -> str:
         lines.append(f"  why   {found['why']}")
     ways = found["ways"] or ["run it on the CPU", "write it with other operations"]
     lines += [f"  {'try' if index == 0 else 'or ':<5} {way}" for index, way in enumerate(ways)]
-    lines.append("  or    give up equal bits here: determinism.level: seeds in spec.yaml, then lock and build again")
+    lines.append("  or    accept other bits here: determinism.level: seeds in spec.yaml, then lock and build again")
     return "\n".join(lines) + "\n"
 
 

@@ -205,7 +205,7 @@ def _name(entry: Any) -> Any:
 
 
 def _shuffle(entries: list[Any], number: int) -> None:
-    """Shuffle as the number says: a linear congruential generator (Knuth), so that ``random`` need not be imported."""
+    """Shuffle by the number: a linear congruential generator (Knuth), so that ``random`` need not be imported."""
     state = number
     for last in range(len(entries) - 1, 0, -1):
         state = (state * _MULTIPLIER + _INCREMENT) & _MASK

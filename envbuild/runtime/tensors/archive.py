@@ -65,11 +65,11 @@ class Archive:
         start = member.header_offset
         header = bytes(self.view[start : start + _HEADER])
         if len(header) != _HEADER or header[:4] != _LOCAL:
-            raise UnreadableError(f"{member.filename} is not where the archive says")
+            raise UnreadableError(f"{member.filename} is not where the archive states")
         start += _HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
         data = self.view[start : start + member.file_size]
         if len(data) != member.file_size:
-            raise UnreadableError(f"{member.filename} lies beyond the end of the file")
+            raise UnreadableError(f"{member.filename} is beyond the end of the file")
         return data
 
 

@@ -50,7 +50,7 @@ def _add(contents: Contents, name: str, entry: Any, data: memoryview) -> None:
     except (KeyError, TypeError, ValueError):
         raise UnreadableError(f"the entry of {name[:100]} is damaged") from None
     if values is None:
-        raise UnreadableError(f"{name[:100]} lies beyond the end of the file")
+        raise UnreadableError(f"{name[:100]} is beyond the end of the file")
     if dtype and len(values) != size:
         raise UnreadableError(f"{name[:100]} has {len(values)} bytes of values, {size} by its shape")
     if not dtype:  # types of less than a byte, or newer than this: digested as stored

@@ -47,7 +47,7 @@ def further(monkeypatch: pytest.MonkeyPatch, project: Path, made: Sequence[Recor
         asked.append((count, variables))
         return [SimpleNamespace(record=each) for each in made]
 
-    monkeypatch.setattr(divergence, "_more", more)
+    monkeypatch.setattr(divergence, "run_again", more)
     return SimpleNamespace(plan=SimpleNamespace(request=SimpleNamespace(project=project))), asked
 
 

@@ -1,4 +1,4 @@
-"""``lock --update-inputs`` and what commands say about declared data."""
+"""``lock --update-inputs`` and what commands report about declared data."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_an_attestation_that_is_not_there(tmp_path: Path) -> None:
 def test_an_option_behind_the_script(
     command: tuple[str, ...], changes: dict[str, Any], reported: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It went to the script: said if the script seems not to know it, never of options that a parser took."""
+    """It went to the script: reported if the script seems not to know it, never for options that a parser took."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "argv.py").write_text("import sys\nprint(sys.argv)\n")
     text = misplaced(command, record(**changes), "verify")

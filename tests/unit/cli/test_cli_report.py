@@ -116,7 +116,7 @@ def test_what_cannot_be_meant_is_refused(
 
 
 def test_a_damaged_trace_is_reported_and_hides_nothing_else(tmp_path: Path) -> None:
-    """The rest of the page is there; in place of the strips stands why there are none."""
+    """The rest of the page is there; in place of the strips is the reason why there are none."""
     traced(A, 0, 0)
     traced(B, 0, 0, damaged=True)
     assert cli.main(["report"]) == 0

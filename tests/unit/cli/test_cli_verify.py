@@ -310,7 +310,7 @@ def test_savers_are_quicker_than_chance_and_keep_runs_equal() -> None:
 
 
 def test_one_restless_arm_makes_all_times_doubtful() -> None:
-    """On a busy machine times say little: what runs of one arm differ by counts for all."""
+    """On a busy machine times are not precise: what runs of one arm differ by counts for all."""
     base, restless, quick = arm("all on", 10.0, 10.0), arm("x", 5.0, 15.0), arm("y", 6.0, 6.0)
     chance = cost.noise([base, restless, quick])
     assert chance == pytest.approx(0.52)

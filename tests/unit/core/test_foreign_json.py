@@ -23,7 +23,7 @@ def test_nested_too_deeply_is_a_value_error() -> None:
 
 
 def test_records_and_attestations_are_refused(tmp_path: Path) -> None:
-    """Both say that the file is damaged."""
+    """Both report that the file is damaged."""
     with pytest.raises(RecordError, match="is not a record"):
         loads(DEEP)
     (tmp_path / "x").write_bytes(DEEP)

@@ -290,7 +290,7 @@ def test_equal_tensors_in_other_bytes_are_equal() -> None:
     ],
 )
 def test_runs_without_results(changes: dict[str, Any], verdict: str) -> None:
-    """They are neither equal nor different; what differs in the rest is still said."""
+    """They are neither equal nor different; what differs in the rest is still reported."""
     found = compare(record(), record(B, verified="no", **changes))
     assert (found.outcome, found.verdict, found.results) == ("unknown", verdict, ())
     assert [finding.what for finding in found.causes] == ["verified"]

@@ -202,7 +202,7 @@ HOOK = RUNC + "error during container init: error running prestart hook #0: exit
     ],
 )  # fmt: skip
 def test_refusals_become_sentences_with_a_next_command(answer: str, sentence: str, hint: str) -> None:
-    """What engine, hook and runtime say of GPUs is reported in plain words, and what to type next."""
+    """Errors of engine, hook and runtime about GPUs are reported in plain words, with the next command."""
     error = refused(answer)
     assert isinstance(error, GpusRefusedError)
     assert (error.message, error.hint, error.exit_code) == (sentence, hint, 15)

@@ -40,7 +40,7 @@ def test_an_image_larger_than_the_free_space_is_refused(monkeypatch: pytest.Monk
 
 
 def test_free_space_is_that_of_the_engines_folder(tmp_path: Path) -> None:
-    """A folder that is not there, as an engine in a container names one, tells nothing."""
+    """A folder that is not there, as an engine in a container names one, gives no result."""
     assert (free_bytes({"DockerRootDir": str(tmp_path)}) or 0) > 0
     assert free_bytes({"DockerRootDir": str(tmp_path / "absent")}) is None
     assert free_bytes({}) is None

@@ -21,7 +21,7 @@ Answering = Callable[..., socket.socket]
 
 @pytest.fixture
 def answering(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answering]:
-    """Let the next connection find an engine that has said ``data`` already; returns the engine's side.
+    """Let the next connection find an engine that has sent ``data`` already; returns the engine's side.
 
     It stays open unless ``ends``, so that a reader that waits for more than was promised runs into the time limit.
     """

@@ -75,7 +75,7 @@ def test_the_cpu(tmp_path: Path) -> None:
 
 
 def test_another_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only glibc tells its version this way; elsewhere it is unknown."""
+    """Only glibc reports its version this way; elsewhere it is unknown."""
     assert probe.libc().startswith("glibc 2.")
 
     def unknown(name: str) -> str:

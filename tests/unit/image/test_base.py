@@ -138,7 +138,7 @@ def system(data: bytes) -> Os:
 
 
 def test_the_maker_of_this_file_makes_tars() -> None:
-    """The support code's links and folders are what they say."""
+    """The support code's links and folders are as described."""
     with tarfile.open(fileobj=io.BytesIO(base_tar({"a/b": "x"}, {"l": "a"}))) as archive:
         assert [(member.name, member.type) for member in archive] == [
             ("a", tarfile.DIRTYPE),

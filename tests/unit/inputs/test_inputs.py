@@ -289,7 +289,7 @@ def test_a_file_that_changes_while_it_is_read_is_reported(
 
 
 def test_a_file_that_vanishes_is_reported(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file removed between listing and reading is a told failure."""
+    """A file removed between listing and reading is a reported failure."""
     real = hashing._batches
 
     def vanishing(records: Any) -> Any:
@@ -399,7 +399,7 @@ def test_a_project_that_takes_no_files_is_no_error(base: Path) -> None:
 
 
 def test_a_seal_notices_what_came_to_nothing(base: Path) -> None:
-    """Bytes changed and put back leave the digest as it was; the seal tells that somebody was there."""
+    """Bytes changed and put back leave the digest as it was; the seal shows that they were changed."""
     before, seal = digest(base), seal_inputs(base, ["data"])
     assert seal_inputs(base, ["data"]) == seal
     next_tick(base / "data" / "a.txt")

@@ -35,7 +35,7 @@ def _locked(base: Path) -> tuple[Input, ...]:
 
 
 def test_equal_inputs_have_no_differences(base: Path, locked: tuple[Input, ...]) -> None:
-    """Nothing changed, nothing told; nothing declared, nothing looked at."""
+    """Nothing changed, nothing reported; nothing declared, nothing read."""
     found = compare_inputs(base, locked)
     assert (found.differences, found.lines()) == ((), [])
     assert compare_inputs(base / "nowhere", ()) == Comparison()
@@ -157,7 +157,7 @@ def test_two_locks_are_compared_by_their_listings(base: Path, locked: tuple[Inpu
 
 
 def test_nobody_touched_inputs(base: Path, locked: tuple[Input, ...]) -> None:
-    """After a run in which inputs were left alone there is nothing to say, and nothing is read to know it."""
+    """After a run in which inputs were left alone there is nothing to report, and nothing is read for it."""
     seal = compare_inputs(base, locked).seal
     (base / "output").write_bytes(b"not an input")
     assert changes_since(base, locked, seal) == ()

@@ -128,7 +128,7 @@ def test_a_file_as_young_as_its_digest_is_read_again(young: Path, read: list[int
 
 
 def test_a_change_within_one_tick_is_seen(young: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Same size, same times: with a clock of whole seconds nothing tells the second write from the first."""
+    """Same size, same times: with a clock of whole seconds nothing distinguishes the second write from the first."""
     path = young / "data" / "e"
     stamp = time.time_ns() // SECOND * SECOND
 

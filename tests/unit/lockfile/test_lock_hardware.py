@@ -93,7 +93,7 @@ def test_a_wrong_option_is_refused(here: HostFacts, tmp_path: Path) -> None:
 
 
 def test_problems_name_the_spec_s_file() -> None:
-    """What cannot be locked is a mistake of the spec, told as such before anything is resolved."""
+    """What cannot be locked is a mistake of the spec, reported before anything is resolved."""
     with pytest.raises(SpecError) as caught:
         found("{cpu: exact}").lock(None)
     assert caught.value.message.splitlines()[0] == "spec.yaml has 1 problem"

@@ -24,7 +24,7 @@ def read(home: Path, **environ: str) -> NetworkConfig:
 
 
 def test_certificates_come_from_every_usual_variable_and_from_pip_conf(home: Path) -> None:
-    """All bundles that exist are trusted besides the system's; ones that do not exist are passed over."""
+    """All bundles that exist are trusted in addition to the system's; ones that do not exist are passed over."""
     for name in ("a", "b", "c", "d"):
         (home / name).touch()
     (home / ".config/pip").mkdir(parents=True)

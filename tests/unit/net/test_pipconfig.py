@@ -46,7 +46,7 @@ def test_dev_null_means_no_file(home: Path) -> None:
 
 
 def test_other_sections_do_not_count(home: Path) -> None:
-    """Options of pip freeze and the like have no say in installing."""
+    """Options of pip freeze and the like have no effect on installing."""
     _write(
         home / ".pip/pip.conf",
         "[freeze]\ntimeout = 10\n[global]\nextra-index-url =\n  https://a.invalid\n  https://b.invalid\n",

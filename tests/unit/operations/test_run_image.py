@@ -51,7 +51,7 @@ def test_the_image_that_was_checked_starts() -> None:
 def test_a_required_signature_is_not_settled_by_what_the_engine_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The manifest that is signed states which image it is; the file next to the lock might name another beside it."""
+    """The manifest that is signed states which image it is; the file next to the lock might name another, too."""
     lock = small_lock()
     path = tmp_path / lock.file_name
     path.write_bytes(locks.dumps(lock))

@@ -1,4 +1,4 @@
-"""``verify`` opens files whose bytes differ: equal content is equal and said to be, results differ, hints work."""
+"""``verify`` opens files whose bytes differ: equal content is equal and reported, results differ, hints work."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_gaps_are_left_where_a_value_is_no_number() -> None:
 
 
 def test_values_over_powers_of_ten_are_drawn_logarithmically() -> None:
-    """A loss that falls to a thousandth is seen to the end; labels and dots tell the values themselves."""
+    """A loss that falls to a thousandth is seen to the end; labels and dots show the values themselves."""
     svg = draw([curve(100.0, 1.0, 0.01)], "falls")
     assert labels(svg, "y") == ["0.01", "0.1", "1", "10", "100"]
     assert "<title>A, step 2: 0.01</title>" in svg

@@ -127,7 +127,7 @@ def test_nothing_is_asked_while_the_cache_is_fresh(
 def test_not_modified_from_a_mirror_renews_the_cache(
     access: Access, server: Server, age: Callable[[float], None]
 ) -> None:
-    """What the mirror said to recognise its file by is sent back, and 304 makes the cache fresh."""
+    """The mirror's validators of a file are sent back, and 304 makes the cache fresh."""
     server.etag = '"one"'
     load(access)
     age(FRESH + 1)

@@ -73,7 +73,7 @@ def test_the_first_alternative_that_can_be_had_is_chosen(make: Make) -> None:
 
 
 def test_an_alternative_that_is_chosen_already_wins(make: Make) -> None:
-    """What is asked for by name satisfies an alternative, wherever it stands."""
+    """What is asked for by name satisfies an alternative at any position."""
     universe = make([stanza("a", depends="x | y"), stanza("x"), stanza("y")])
     assert chosen(universe, "a", "y") == ["a", "y"]
 

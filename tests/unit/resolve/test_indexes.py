@@ -42,7 +42,7 @@ def test_the_users_own_strategy_is_kept(tmp_path: Path) -> None:
     "name", ["UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS"]
 )
 def test_options_of_uv_replace_the_configuration(tmp_path: Path, name: str) -> None:
-    """pip's indexes are not mixed into those that the user told uv."""
+    """pip's indexes are not mixed into those that the user configured for uv."""
     environ = {name: "https://uv.invalid/simple", "PIP_EXTRA_INDEX_URL": "https://pip.invalid/simple"}
     assert _configured(tmp_path, **environ) == Indexes()
 
@@ -92,7 +92,7 @@ def test_the_specs_folders_join_the_users(tmp_path: Path) -> None:
 
 
 def test_no_index_is_kept(tmp_path: Path) -> None:
-    """Who told pip to ask no index has uv ask none."""
+    """If pip is configured to ask no index, uv asks none."""
     assert _configured(tmp_path, PIP_NO_INDEX="1", PIP_EXTRA_INDEX_URL="https://a.invalid").arguments == ("--no-index",)
 
 

@@ -205,7 +205,7 @@ def test_a_model_by_hand_chooses_among_the_host_s_gpus() -> None:
 
 
 def test_unknown_facts_are_not_compared() -> None:
-    """What NVML or libcuda did not say stays empty."""
+    """What NVML or libcuda did not report stays empty."""
     bare = gpu(compute_capability="", sms=0, memory=0, mig="", ecc=None, vbios="", board="")
     facts = host([bare], kernel="unknown", cpu=Cpu())
     assert lock("detect", facts) == Hardware(
@@ -386,7 +386,7 @@ def test_a_lock_of_a_host_without_gpu_keeps_that() -> None:
 
 
 def test_a_lock_without_a_host_keeps_nothing() -> None:
-    """What only the spec said is gone when the spec stops saying it."""
+    """A value of the spec alone is gone when the spec drops it."""
     old = lock("{kernel: '>=6.1', gpu: {model: NVIDIA H200}}")
     assert lock(old=old) == Hardware()
 

@@ -128,7 +128,7 @@ def test_what_is_no_error(tmp_path: Path) -> None:
 
 
 def test_the_baseline_is_added_with_its_reason() -> None:
-    """Compiled wheels get the C++ library, said with the wheel that needs it where that is known."""
+    """Compiled wheels get the C++ library, reported with the wheel that needs it where that is known."""
     tensorflow = _package("tensorflow_cpu-2.21.0-cp311-cp311-manylinux_2_27_x86_64.whl")
     strange = _package("strange-1.0-cp311-cp311-manylinux_2_28_x86_64.whl")
     assert added_os_packages([tensorflow, strange]) == {"libstdc++6": "needed by tensorflow-cpu (libstdc++.so.6)"}

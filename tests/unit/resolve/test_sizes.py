@@ -19,7 +19,7 @@ def _local(path: Path, sha256: str = "") -> Candidate:
 
 
 def test_a_local_wheel_is_measured_and_hashed(tmp_path: Path) -> None:
-    """A folder has no index: the file itself tells size and digest, and that is reported."""
+    """A folder has no index: size and digest are those of the file itself, and that is reported."""
     wheel = tmp_path / "a-1-py3-none-any.whl"
     wheel.write_bytes(b"12345")
     (found,), notes = complete([_local(wheel)], tmp_path / "cache", NetworkConfig(), Silent())

@@ -132,7 +132,7 @@ def test_nothing_outside_gets_into_a_copy_while_names_change(project: Path, tmp_
 def test_projects_that_are_too_large_are_refused(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Too many files, too many bytes, or more than the disk has: said with figures and the ways out."""
+    """Too many files, too many bytes, or more than the disk has: reported with figures and remedies."""
     monkeypatch.setattr(project_copy, "clone", lambda source, target: False)
     plan = plan_copy(project, [])
     check_size(plan, 2, tmp_path)

@@ -360,7 +360,7 @@ def test_an_engine_elsewhere_is_asked_as_locked(project: Path, monkeypatch: pyte
 
 
 def test_a_choice_of_gpus_is_recorded(project: Path) -> None:
-    """What the caller chose stands among the options; what the lock has does not."""
+    """What the caller chose is among the options; what the lock has does not."""
     assert run(a_request(project, "train.py", gpus=None), Engine()).options.gpus == "none"
     assert run(a_request(project, "train.py", gpus=Gpus(count=2)), Engine(support="cdi")).options.gpus == "2"
     assert run(a_request(project, "train.py"), Engine()).options.gpus == ""
@@ -518,7 +518,7 @@ def test_an_answer_that_the_program_left_is_none(project: Path) -> None:
 
 
 def test_an_engine_that_refuses_the_reader(project: Path) -> None:
-    """The program's result stands."""
+    """The program's result is kept."""
     engine = Engine(saving(project / "m.pt"))
 
     def reads(folder: Path) -> int:

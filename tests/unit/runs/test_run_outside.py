@@ -221,7 +221,7 @@ def test_the_hook_finds_files_in_memory(tmp_path: Path) -> None:
 
 
 def test_an_overlays_own_layer_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in a layer below is changed, all else is new; what stands for a removed file is no file."""
+    """What is in a layer below is changed, all else is new; the mark of a removed file is no file."""
     upper, low, lowest = tmp_path / "upper", tmp_path / "low", tmp_path / "lowest"
     for folder in (upper / "tmp/new", upper / "etc", low / "etc", lowest / "tmp"):
         folder.mkdir(parents=True)

@@ -44,7 +44,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_container_whose_time_is_up_is_ended(deadly: str, told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """All its processes show their stacks, then the program is told, then killed if it goes on."""
+    """All its processes show their stacks, then the program is signalled, then killed if it goes on."""
     engine = Engine(deadly)
     if deadly == "SIGTERM":
         monkeypatch.setattr(watchdog, "_ENDING", 600.0)

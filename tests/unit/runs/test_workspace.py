@@ -31,7 +31,7 @@ def test_created_changed_and_deleted_files_are_distinguished(tmp_path: Path) -> 
 
 
 def test_a_change_that_hides_its_time_is_found(tmp_path: Path) -> None:
-    """Same size and a restored modification time do not hide a change: the change time tells."""
+    """Same size and a restored modification time do not hide a change: the change time shows it."""
     path = tmp_path / "model"
     path.write_bytes(b"one")
     before = scan(tmp_path)

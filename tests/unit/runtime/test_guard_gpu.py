@@ -151,7 +151,7 @@ RELAX = "relax hardware.{} in spec.yaml (policy: {}), then: envbuild lock spec.y
 def test_only_policies_that_help_are_named(
     wanted: dict[str, Any], seen: dict[str, Any], field: str, policies: str
 ) -> None:
-    """A user who relaxes a field as told and locks again is not refused for it once more."""
+    """A user who relaxes a field as the message states and locks again is not refused for it once more."""
     (check,) = [check for check in judge(wanted, seen) if check.refuses]
     assert check.field == field
     assert RELAX.format(field, policies) in check.fix.splitlines()
@@ -219,7 +219,7 @@ def test_table_leads_with_the_cause() -> None:
         "  run on a host with 8 × NVIDIA H200\n"
         "  install NVIDIA driver 580.159.04, or run on a host that has it\n"
         "  relax hardware.gpu.driver in spec.yaml (policy: any), then: envbuild lock spec.yaml && envbuild build\n"
-        "  lock for this host (what spec.yaml says by hand stays: take it out): "
+        "  lock for this host (values written in spec.yaml stay: remove them): "
         "envbuild lock spec.yaml --host detect && envbuild build\n"
         "  once, knowingly (recorded as overridden): envbuild run --allow gpu.model --allow gpu.compute-capability "
         "--allow gpu.sms --allow gpu.driver\n"

@@ -104,7 +104,7 @@ def test_gate_refuses(image: Path) -> None:
 
 
 def test_gate_allows(image: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-    """With the override the program may start: said on standard error, and in the verdict."""
+    """With the override the program may start: reported on standard error, and in the verdict."""
     monkeypatch.setenv("ENVBUILD_ALLOW", "gpu.driver")
     assert gate.pass_or_refuse("entrypoint", folder=str(image)) is True
     found_verdict = verdict(image)

@@ -51,7 +51,7 @@ def test_another_libm_is_named(tunable: str) -> None:
 
 @pytest.mark.subprocess
 def test_a_process_that_fails() -> None:
-    """The error is the last thing the process said; an absent framework has no parts."""
+    """The error is the last line of the process; an absent framework has no parts."""
     assert compute("jax") == {}
     with pytest.raises(RuntimeError, match=r"^KeyError: 'nonsense'$"):
         compute("nonsense")

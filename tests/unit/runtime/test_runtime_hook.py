@@ -171,7 +171,7 @@ def test_a_switch_that_fails_stops_a_strict_run(tree: Tree) -> None:
 
 
 def test_the_scripts_own_calls_are_kept_and_recorded(tree: Tree) -> None:
-    """Seeds that the script gives are in the record, also for generators that tell none; threads are reported late."""
+    """Seeds that the script gives are in the record, also for generators that report none; threads come late."""
     text = (
         "import random, numpy, torch; random.seed(7); numpy.random.seed(8); random.random()\n"
         "torch.set_num_interop_threads(9); torch.set_num_interop_threads(1); print(torch.get_num_interop_threads())"

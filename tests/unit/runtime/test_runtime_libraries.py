@@ -50,7 +50,7 @@ def test_which_files_are_theirs(path: str, stem: str) -> None:
     ],
 )
 def test_versions(locked: str, found: str, same: bool) -> None:
-    """A wheel's version has more numbers than its library tells; what is not known is not held against it."""
+    """A wheel's version has more numbers than its library reports; what is not known is no mismatch."""
     assert libraries.same(locked, found) is same
 
 
@@ -164,7 +164,7 @@ def test_copies_in_the_linkers_cache(tmp_path: Path) -> None:
 
 
 def test_judged() -> None:
-    """A copy that comes first is refused, one that stands ready warns, and a lock without CUDA does not care."""
+    """A copy that comes first is refused, one that could be loaded warns, and a lock without CUDA does not care."""
     seen = {"libraries": {"path": ["/x/libcudnn.so.9"], "cache": ["/usr/lib/libnccl.so.2"]}}
     first, second = checks.libraries({"cuda": CUDA}, seen)
     assert (first.field, first.found, first.severity) == ("libraries.libcudnn.so.9", "/x/libcudnn.so.9", "hard")
@@ -174,7 +174,7 @@ def test_judged() -> None:
         "once, knowingly (recorded as overridden): envbuild run --allow libraries.libcudnn.so.9",
     ]
     assert (second.field, second.severity) == ("libraries.libnccl.so.2", "soft")
-    assert second.meaning == "a copy beside the locked one, which a program could load"
+    assert second.meaning == "a copy next to the locked one, which a program could load"
     (fine,) = checks.libraries({"cuda": CUDA}, {"libraries": {"path": [], "cache": []}})
     assert (fine.field, fine.ok) == ("libraries", True)
     assert checks.libraries({"cuda": None}, seen) == []

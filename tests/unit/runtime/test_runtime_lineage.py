@@ -51,7 +51,7 @@ def test_tensorflow_cluster(task: str, place: str) -> None:
     ],
 )
 def test_local_ranks(variables: dict[str, str], place: str) -> None:
-    """Where a launcher tells a process its number on the node only, the node's number distinguishes nodes."""
+    """Where a launcher gives a process its number on the node only, the node's number distinguishes nodes."""
     assert lineage.place(variables, 7, ["python"]) == place
 
 

@@ -70,5 +70,5 @@ def test_tokens_of_further_services_are_masked_on_both_sides(secret: str) -> Non
 
 @pytest.mark.parametrize("name", ["SSHPASS", "AZURE_STORAGE_CONNECTION_STRING", "DB_CONNECTIONSTRING"])
 def test_variables_whose_names_say_it_are_masked_on_both_sides(name: str) -> None:
-    """These names hold secrets though no short word of them stands alone."""
+    """These names hold secrets though they contain no short word by itself."""
     assert masking.mask_variable(name, "x") == host.mask_environment({name: "x"})[name] == "***"

@@ -121,7 +121,7 @@ def test_flags_that_choose_code(tmp_path: Path) -> None:
 
 
 def test_the_cpus_name(tmp_path: Path) -> None:
-    """The first CPU's name, as it is; none where the kernel tells none."""
+    """The first CPU's name, as it is; none where the kernel reports none."""
     assert probe.cpu_model(str(tmp_path)) == ""
     put(tmp_path, "proc/cpuinfo", "processor\t: 0\nBogoMIPS\t: 50\n\nmodel name\t: other\n")
     assert probe.cpu_model(str(tmp_path)) == ""

@@ -75,7 +75,7 @@ class Process:
 
 
 def test_data_parallel() -> None:
-    """Each forward is looked at, and an uneven batch said once; with one GPU nothing is."""
+    """Each forward is looked at, and an uneven batch reported once; with one GPU nothing."""
 
     class DataParallel:
         dim = 0
@@ -113,7 +113,7 @@ def test_only_the_first_rank_speaks() -> None:
 
 
 def test_keras_2() -> None:
-    """Keras 2 tells batch size and tail by methods, Keras 3 by attributes, and neither always knows."""
+    """Keras 2 returns batch size and tail by methods, Keras 3 by attributes, and neither always knows."""
     reported: Any = Process()
     two = SimpleNamespace(num_replicas_in_sync=2)
     for adapter in (

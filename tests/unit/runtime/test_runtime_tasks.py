@@ -40,7 +40,7 @@ def main():
                 list(pool.imap(draw, broken()))
             except KeyError as error:
                 assert error.args == ("mine",)
-            pool.close()  # a worker that had no task yet is not killed before it could tell of itself
+            pool.close()  # a worker that had no task yet is not killed before it could write its record
             pool.join()
         with concurrent.futures.ProcessPoolExecutor(2, mp_context=context) as executor:
             found += executor.map(draw, range(8), chunksize=2)

@@ -165,7 +165,7 @@ class State(NamedTuple):
 
 @pytest.fixture
 def heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A tracer that hears what a program tells, until the test ends: an audit hook cannot be removed."""
+    """A tracer that receives what a program reports, until the test ends: an audit hook cannot be removed."""
     tracer = make_tracer(tmp_path)
     monkeypatch.setattr(trace_program, "_array", lambda value: value)
     trace_program.listen(tracer)

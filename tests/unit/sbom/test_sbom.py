@@ -102,7 +102,7 @@ def test_the_bytes_are_a_promise(case: tuple[Lock, Store], kind: str, name: str)
 
 
 def test_a_document_is_named_by_its_content(case: tuple[Lock, Store]) -> None:
-    """Two documents share serial number and namespace exactly if they say the same."""
+    """Two documents share serial number and namespace exactly if their content is the same."""
     lock, store = case
     with_store, without = _bill(lock, read_evidence(lock, store)), _bill(lock, {})
     for kind, key in (("cyclonedx", "serialNumber"), ("spdx", "documentNamespace")):

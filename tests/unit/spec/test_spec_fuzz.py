@@ -1,4 +1,4 @@
-"""Whatever text a spec is, it gives a value or told problems, never another fault."""
+"""Whatever text a spec is, it gives a value or reported problems, never another fault."""
 
 from __future__ import annotations
 

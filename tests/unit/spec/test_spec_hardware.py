@@ -1,4 +1,4 @@
-"""The hardware section of a spec: values, policies, and every mistake told with what to write instead."""
+"""The hardware section of a spec: values, policies, and every mistake reported with what to write instead."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def problems(rest: str) -> list[str]:
 
 
 def test_a_field_is_a_value_a_policy_or_both() -> None:
-    """The short forms say half; the long form states both."""
+    """The short forms state one half; the long form states both."""
     assert gpu("model: NVIDIA H200, driver: same branch, sms: {value: 132, policy: at least}") == {
         "gpu.model": Requirement(value="NVIDIA H200"),
         "gpu.driver": Requirement(policy="same branch"),

@@ -166,7 +166,7 @@ def test_add_file_copies_and_never_links(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
-    """If a file stands where the store should be, the error reports it and offers another folder."""
+    """If there is a file where the store should be, the error reports it and offers another folder."""
     (tmp_path / "file").write_bytes(b"")
     store = Store(tmp_path / "file" / "store")
     with pytest.raises(IntegrityError) as caught:

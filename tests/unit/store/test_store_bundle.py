@@ -1,4 +1,4 @@
-"""A folder that carries files from store to store, and what its manifests say."""
+"""A folder that carries files from store to store, and what its manifests contain."""
 
 from __future__ import annotations
 

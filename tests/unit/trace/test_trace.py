@@ -35,7 +35,7 @@ def both(tmp_path: Path, one: Any, two: Any, **options: Any) -> trace.Divergence
 
 
 def test_the_reader_knows_the_writers_format() -> None:
-    """Both sides say the same of the bytes; the reader imports nothing of the hook."""
+    """Both sides agree on the bytes; the reader imports nothing of the hook."""
     assert file.FORMAT == written.FORMAT
     assert file.MAGIC == written.MAGIC
     assert file.FIGURES == trace_measure.FIGURES

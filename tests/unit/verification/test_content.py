@@ -431,5 +431,5 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
     ],
 )
 def test_names_of_measurements(name: str, kind: str | None) -> None:
-    """Names say what is a measurement; what may be a result is one."""
+    """Names decide what is a measurement; what may be a result is one."""
     assert kind_of(name) == kind

@@ -200,7 +200,7 @@ def test_the_first_line_that_differs_is_found() -> None:
 
 
 def test_without_order_a_line_differs_that_the_other_stream_lacks() -> None:
-    """Lines of several processes are paired by what they say."""
+    """Lines of several processes are paired by their text."""
     one, other = b"rank 0 ready\nrank 1 ready\nloss 0.5\n", b"rank 1 ready\nloss 0.6\nrank 0 ready\n"
     found = first_difference("stderr", one, other, (MASKS, MASKS), ordered=False)
     assert found == TextDifference(path="stderr", line=3, before="loss 0.5", after="loss 0.6")

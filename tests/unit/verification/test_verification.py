@@ -39,7 +39,7 @@ def output(path: str = "out.txt", sign: str = "1", content: str = "", **tensors:
 
 
 def ran(*outputs: Output, **changes: Any) -> Ran:
-    """A run that left these files and nothing else, unless said otherwise."""
+    """A run that left these files and nothing else by default."""
     own = {name: changes.pop(name) for name in ("stdout", "stderr", "trace", "steps", "tensors") if name in changes}
     return Ran(record=record(**{"outputs": outputs, "metrics": {}, **changes}), **own)
 

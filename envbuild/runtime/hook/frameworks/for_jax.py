@@ -22,7 +22,7 @@ _TRUE = frozenset(("1", "true", "yes", "on", "y", "t"))
 
 
 def set_up(module: Any, process: Process) -> None:
-    """Read back what JAX makes of the environment."""
+    """Read back what JAX reads from the environment."""
     process.modules["jax"] = module
     refusals.watch(process)
     apply("jax", module, process, ACCESS, str(getattr(module, "__version__", "")))

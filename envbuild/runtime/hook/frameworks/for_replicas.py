@@ -25,7 +25,7 @@ def set_up_tensorflow(module: Any, process: Process) -> None:
 
 
 def set_up_keras(module: Any, process: Process) -> None:
-    """Watch what Keras 3 makes of arrays: it cuts them without a batching data set."""
+    """Watch how Keras 3 splits arrays: it cuts them without a batching data set."""
 
     def look(iterator: Any, *_: Any, **__: Any) -> None:
         _adapted(process, iterator._distribute_strategy, iterator.data_adapter)
@@ -34,7 +34,7 @@ def set_up_keras(module: Any, process: Process) -> None:
 
 
 def set_up_keras_2(module: Any, process: Process) -> None:
-    """Watch what Keras 2 makes of arrays."""
+    """Watch how Keras 2 splits arrays."""
 
     def look(handler: Any, *_: Any, **__: Any) -> None:
         from tensorflow import distribute

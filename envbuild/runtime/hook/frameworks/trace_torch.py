@@ -1,7 +1,7 @@
 """The step trace of PyTorch: a hook that all optimisers call after their step (2.0 and later).
 
 Names come from the modules that hold the parameters: at an optimiser's first step they are looked for among the
-objects that Python keeps. No module is given a hook, which could change what ``torch.compile`` makes of it.
+objects that Python keeps. No module is given a hook, which could change what ``torch.compile`` compiles.
 
 Epoch and place come from the ``DataLoader`` that was last begun: its passes, and its batches in this pass. The batches
 that loaders gave since the step before are digested, so that other data are distinguished from other arithmetic.
