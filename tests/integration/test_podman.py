@@ -156,6 +156,35 @@ def test_a_signal_reaches_the_program(podman: DockerEngine, host: str, image: st
         time.sleep(0.1)
 
 
+def test_what_a_killed_command_left_goes_with_the_next(podman: DockerEngine, host: str, image: str) -> None:
+    """SIGKILL of the command that runs a container: whoever asks podman next removes it; containers of others stay."""
+    labels = [uuid.uuid4().hex, uuid.uuid4().hex]
+    processes = []
+    try:
+        for label in labels:
+            fields = {"image": image, "command": ["sh", "-c", "echo ready; sleep 600"], "labels": {"t": label}}
+            fields["environment"] = {"PATH": "/bin"}
+            command = [sys.executable, "-m", "tests.support.engine_program", "run", json.dumps(fields)]
+            environ = {"DOCKER_HOST": host, "PATH": "/bin"}
+            processes.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, env=environ))
+            assert processes[-1].stdout is not None
+            assert processes[-1].stdout.readline() == b"ready\n"
+
+        def there(label: str) -> int:
+            return len(podman._sdk_client().containers(all=True, filters={"label": f"t={label}"}))
+
+        processes[0].kill()
+        processes[0].wait()
+        assert (there(labels[0]), there(labels[1])) == (1, 1)
+        connect({"DOCKER_HOST": host})
+        assert (there(labels[0]), there(labels[1])) == (0, 1)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        connect({"DOCKER_HOST": host})
+
+
 def test_the_image_is_the_same(made: Project, podman: DockerEngine, host: str, tmp_path: Path) -> None:
     """Built from nothing on podman it has Docker's digest, podman calls it by that, and its guard lets a run pass."""
     project = made.copy(tmp_path, own_store=True)
