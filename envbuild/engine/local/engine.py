@@ -5,8 +5,9 @@ Nothing is installed and no daemon runs. It gives the same digests, records and 
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
@@ -49,7 +50,7 @@ class LocalEngine:
 
     def __init__(self, place: Place, boot: str) -> None:
         self._place, self._boot = place, boot
-        trees = Trees(place.cache_dir("trees"), lambda diff_id: place.use("trees", diff_id), boot)
+        trees = Trees(self._private("trees"), lambda diff_id: place.use("trees", diff_id), boot)
         self._images = Images(place.cache_dir("images"), trees)
 
     def reason_against(self) -> tuple[str, str] | None:
@@ -132,7 +133,15 @@ class LocalEngine:
         return {"name": "local", "version": __version__, "storage": "overlay", "api": "1"}
 
     def _scratch(self) -> Path:
-        return self._place.cache_dir("runs")
+        return self._private("runs")
+
+    def _private(self, kind: str) -> Path:
+        """Return a folder that nobody else may pass: it holds set-uid programs, of images and of programs that run."""
+        folder = self._place.cache_dir(kind)
+        with suppress(OSError):  # another user's store, which can be used and not changed
+            if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+                folder.chmod(0o700)
+        return folder
 
     def _steps(self) -> NamespaceSteps:
         from envbuild.engine.local.namespaces import NamespaceSteps

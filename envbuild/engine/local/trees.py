@@ -21,7 +21,6 @@ import hashlib
 import json
 import mmap
 import os
-import shutil
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -32,6 +31,7 @@ from typing import BinaryIO
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import claimed
+from envbuild.core.removal import remove_tree
 from envbuild.errors import BuildError
 
 _TREE, _NOTE, _HEADERS = "tree", "tree.json", "headers"
@@ -195,22 +195,7 @@ def unpack(tar: Path, diff_id: str, folder: Path, headers: BinaryIO, advance: Ca
 
 def remove(folder: Path) -> None:
     """Remove a folder whatever the modes in it are; nothing happens if it is not there."""
-    if folder.is_symlink():
-        folder.unlink()
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():  # folders that their owner may not list
-        _allow(str(folder))
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _allow(folder: str) -> None:
-    """Let the owner list and change a folder and all below it."""
-    with suppress(OSError):
-        os.chmod(folder, 0o700)
-        for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False):
-                _allow(entry.path)
+    remove_tree(folder)
 
 
 def _other(diff_id: str) -> BuildError:

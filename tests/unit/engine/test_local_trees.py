@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from envbuild.core.digest import sha256_file
 from envbuild.engine.local import trees
+from envbuild.engine.local.engine import LocalEngine
+from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.trees import Trees
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Entry, LayerWriter
@@ -163,3 +165,39 @@ def test_an_altered_tar_is_refused_or_unpacked(tmp_path_factory: pytest.TempPath
         store.make(digest, tar, quiet)
     except BuildError:
         assert list((folder / "trees").iterdir()) == []
+
+
+class Folder:
+    """A place for the engine: one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def cache_dir(self, kind: str) -> Path:
+        (self.folder / kind).mkdir(mode=0o755, exist_ok=True)
+        return self.folder / kind
+
+    def use(self, kind: str, key: str) -> None:
+        """Nothing is collected."""
+
+
+def test_nobody_else_reaches_set_uid_programs(tmp_path: Path) -> None:
+    """Images and programs that run leave set-uid files on the host's disk: they are behind folders of their owner."""
+    for name in ("trees", "runs"):
+        (tmp_path / name).mkdir(mode=0o777)
+    engine = LocalEngine(Folder(tmp_path), BOOT)
+    engine._scratch()
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("trees", "runs")] == [0o700, 0o700]
+
+
+def test_what_a_program_nested_deep_goes(tmp_path: Path) -> None:
+    """A program can nest folders deeper than Python's stack and paths reach: its folder goes all the same."""
+    with own_folder(tmp_path / "runs") as folder:
+        below = os.open(folder / "upper", os.O_RDONLY)
+        for _ in range(2000):
+            os.mkdir("a" * 100, dir_fd=below)
+            deeper = os.open("a" * 100, os.O_RDONLY, dir_fd=below)
+            os.close(below)
+            below = deeper
+        os.close(below)
+    assert list((tmp_path / "runs").iterdir()) == []
