@@ -241,8 +241,9 @@ def _libraries(request: dict[str, Any]) -> None:
         return
     child = os.fork()
     if child == 0:
-        with suppress(OSError):
+        with suppress(OSError, _RefusedError):
             _give_up(())
+            _filter_calls(request)
             os.execve("/sbin/ldconfig", ["/sbin/ldconfig", *request["libraries"]], {})  # noqa: S606
         os._exit(127)
     os.waitpid(child, 0)
@@ -432,10 +433,7 @@ class _Init:
                 os.setgid(request["group"])
             _give_up(tuple(request["capabilities"]), user=None if request["unshare"] else request["user"])
             os.chdir(request["directory"])
-            code = bytes.fromhex(request["filter"])
-            text = ctypes.create_string_buffer(code, len(code))
-            words = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
-            _call("filter system calls", _LIBC.prctl, _SECCOMP, _FILTER, words, 0, 0)
+            _filter_calls(request)
             self._channel.send(started=True)
             _LIBC.syscall(_CLOSE_RANGE, 3, 0xFFFFFFFF, 4)  # when the program starts; CLOSE_RANGE_CLOEXEC
             os.execvpe(request["command"][0], request["command"], request["environment"])  # noqa: S606 - asked for
@@ -460,6 +458,14 @@ def _give_up(kept: tuple[int, ...], user: int | None = None) -> None:
     mask = sum(1 << number for number in kept)
     head = struct.pack("Ii", _CAPABILITIES_3, 0)
     _call("give up capabilities", _LIBC.capset, head, struct.pack("6I", mask, mask, 0, 0, 0, 0))
+
+
+def _filter_calls(request: dict[str, Any]) -> None:
+    """Put the filter of system calls on this process, for good."""
+    code = bytes.fromhex(request["filter"])
+    text = ctypes.create_string_buffer(code, len(code))
+    words = struct.pack("@HP", len(code) // 8, ctypes.addressof(text))
+    _call("filter system calls", _LIBC.prctl, _SECCOMP, _FILTER, words, 0, 0)
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
