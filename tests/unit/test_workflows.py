@@ -90,16 +90,24 @@ def test_the_refresh_of_images_changes_digests_alone() -> None:
 
 
 _BLOCK = re.compile(r"^([a-z0-9-]+)==[^\n]*\\\n(?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+", re.M)
-_LOCKED = ("templates/ci/requirements.txt", ".github/actions/image/requirements.txt", "requirements-docs.txt")
+_LOCKED = ("templates/ci/requirements.txt", ".github/actions/image/requirements.txt")
+_ENVIRONMENTS = ("requirements-dev.txt", "requirements-docs.txt", "requirements-fuzz.txt")
 
 
 @pytest.mark.parametrize("name", _LOCKED)
 def test_what_pipelines_install_is_locked_by_digest(name: str) -> None:
-    """Each line has digests and is a line of the tested environment's requirements, what only docs need apart."""
+    """Each line has digests and is a line of the tested environment's requirements."""
     text, tested = ((ROOT / path).read_text() for path in (name, "requirements-dev.txt"))
     assert _BLOCK.sub("", text) == ""
-    if name != "requirements-docs.txt":
-        assert _pins(text) <= _pins(tested)
+    assert _pins(text) <= _pins(tested)
+
+
+@pytest.mark.parametrize("name", _ENVIRONMENTS)
+def test_an_environment_is_made_of_what_is_locked(name: str) -> None:
+    """Each line has digests; scripts/venv.sh finds its installer and envbuild's builder among them."""
+    text = (ROOT / name).read_text()
+    assert _BLOCK.sub("", text) == ""
+    assert {"uv", "hatchling"} <= {match.group(1) for match in _BLOCK.finditer(text)}
 
 
 def _pins(text: str) -> set[tuple[str, frozenset[str]]]:
