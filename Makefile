@@ -13,7 +13,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants fuzz crash reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable examples benchmark plants fuzz crash load reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -115,8 +115,13 @@ fuzz: ## every parser of foreign bytes under libFuzzer, 10^6 inputs (COUNT=…, 
 	@scripts/venv.sh $(FUZZ_VENV) requirements-fuzz.txt
 	$(FUZZ_VENV)/bin/python -m tests.fuzz $(ONLY) --count $(or $(COUNT),1100000) --seed $(or $(SEED),1)
 
-crash: venv engine ## faults on purpose: commands killed at random (COUNT=300, SEED=1), full disks, power cuts
+crash: venv engine imagetools ## faults on purpose: commands killed at random (COUNT=300, SEED=1), full disks, power cuts
 	$(BIN)/python -m tests.campaign kills --seed $(or $(SEED),1) --count $(or $(COUNT),300)
+	$(BIN)/python -m tests.campaign disk --seed $(or $(SEED),1) --count 100
+	$(BIN)/python -m tests.campaign power --seed $(or $(SEED),1) --count 200
+
+load: venv engine imagetools ## 50 commands at once on one store, 200 images pushed to one registry
+	$(BIN)/python -m tests.campaign load --count 50
 
 reproducibility: venv engine compiler ## one lock built on every engine in every kind of surroundings: one digest, as a table
 	@$(BIN)/python -m tests.reproducibility

@@ -22,7 +22,7 @@ from envbuild.store.gc import collect
 from envbuild.store.inventory import inventory
 from envbuild.store.objects import Store
 from tests.campaign import leaks
-from tests.campaign.workshop import STATES, Subject, Workshop
+from tests.campaign.workshop import Subject, Workshop
 from tests.support.cli import Done, Project, finish
 from tests.support.images import forget_images
 
@@ -117,7 +117,8 @@ class Worker:
         """Go through a user's day again and again, each command killed a few times before it may end."""
         try:
             while not self.tally.over:
-                state = (self.subject.state + 1 + self.random.randrange(STATES - 1)) % STATES
+                states = len(self.subject.references)
+                state = (self.subject.state + self.random.randrange(1, states)) % states
                 self.subject.change(state)
                 for step in _GUESS:
                     self._step(step)
