@@ -81,7 +81,9 @@ def temporary(folder: Path) -> list[str]:
 
 def leftovers(store: Path) -> list[str]:
     """Return what a store holds of commands that have ended; nothing may be at work in it."""
-    hidden = [path for path in store.rglob(".*") if path.name not in _HIDDEN]
+    trees = (store / "derived/trees").glob("*/tree")  # an image's own files may have such names
+    own = tuple(f"{tree}/" for tree in trees)
+    hidden = [path for path in store.rglob(".*") if path.name not in _HIDDEN and not str(path).startswith(own)]
     parts = list((store / "part").iterdir()) if (store / "part").is_dir() else []
     leases = list((store / "leases").glob("*-*"))
     trash = [store / "trash"] if (store / "trash").exists() else []
