@@ -19,7 +19,9 @@ class AnswerError(HttpError):
     def __init__(self, status: int, reason: str, codes: tuple[str, ...], *, delay: float = 0.0) -> None:
         self.full = status == 507 or "no space left" in reason.lower()
         """Whether the registry's disk is full."""
-        transient = status in (408, 425, 429) or (status >= 500 and not self.full)
+        # A registry may hear a moment later of a blob that it has taken, as when another push gives it the same one.
+        late = "MANIFEST_BLOB_UNKNOWN" in codes
+        transient = late or status in (408, 425, 429) or (status >= 500 and not self.full)
         super().__init__(reason, transient=transient, delay=delay)
         self.status = status
         self.codes = codes
@@ -35,7 +37,7 @@ def answer_error(status: int, phrase: str, body: bytes, retry_after: str) -> Ans
             detail = error.get("detail")
             sentence = [error.get("message"), json.dumps(detail) if isinstance(detail, dict | list) else detail]
             texts.append(": ".join(str(text) for text in sentence if text))
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         pass
     text = one_line(mask_text("; ".join(text for text in texts if text)))[:_LONGEST]
     delay = min(float(retry_after), 30.0) if retry_after.isascii() and retry_after.isdigit() else 0.0

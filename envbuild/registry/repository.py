@@ -247,9 +247,10 @@ class Repository:
             )
             if answer is None:
                 break
-            found += [str(tag) for tag in (_object(answer.data).get("tags") or ())]
+            tags = _object(answer.data).get("tags")
+            found += [str(tag) for tag in tags] if isinstance(tags, list) else []
             following = re.match(r'\s*<([^>]+)>\s*;\s*rel="?next"?', answer.headers.get("link", ""))
-            if following is None or not _object(answer.data).get("tags"):
+            if following is None or not tags:
                 break
             path = self.transport.address(following[1])
         return tuple(found)

@@ -254,6 +254,7 @@ def registry() -> list[bytes]:
         b"m" + second + b"\0" + third,
         first,
         canonical_json(stored),
+        b'{"errors": [{"code": "DENIED", "message": "no", "detail": {"a": 1}}]}',
     ]
 
 

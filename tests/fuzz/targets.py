@@ -34,6 +34,7 @@ from envbuild.record import model as records
 from envbuild.record.processes import facts, json_table
 from envbuild.registry import artifacts, image
 from envbuild.registry.authorization import Authorization, parse_challenge
+from envbuild.registry.errors import answer_error
 from envbuild.registry.reference import parse_reference
 from envbuild.registry.repository import Manifest, Repository, descriptors
 from envbuild.registry.transport import Transport
@@ -217,6 +218,7 @@ class _Answers(Repository):
 
 
 def _registry(data: bytes) -> None:
+    answer_error(400, "Bad Request", data, "5")
     with _lone_repository(data) as repository:
         with suppress(EnvbuildError):
             found = image.read_image(repository, "tag", "amd64")

@@ -195,6 +195,8 @@ def test_error_answers() -> None:
     assert answer_error(500, "", b"<html>", "").reason == "500"
     assert answer_error(429, "", b"[]", "7").delay == 7.0
     assert answer_error(503, "", b"", "").transient
+    assert answer_error(400, "", b'{"errors": [{"code": "MANIFEST_BLOB_UNKNOWN"}]}', "").transient
+    assert not answer_error(400, "", b'{"errors": 5}', "").transient
     full = answer_error(500, "", b'{"errors": [{"message": "write: no space left on device"}]}', "")
     assert full.full
     assert not full.transient
