@@ -12,7 +12,7 @@ from envbuild.errors import UsageError
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
 from envbuild.operations.verify_session import Session, ran_of, stream_digest
-from envbuild.runs.repeat import ALL, FREE, TRACE_VALUES, Repeat, Repeated, clear, repeat, variations
+from envbuild.runs.repeat import ALL, APART, FREE, TRACE_VALUES, Repeat, Repeated, clear, repeat, variations
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.verification.judge import Ran, Verdict
 
@@ -205,6 +205,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         values=options.values,
         vary=frozenset() if options.cost else ALL if options.strict else FREE,
         limit=request.limit or TimeLimit(),
+        apart=0.0 if options.cost else APART,
     )
 
 

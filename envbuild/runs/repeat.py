@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -158,6 +159,7 @@ class Repeat:
         limit: how long a run may take; the first one that ends well sets it unless it was asked for.
         vary: what each run but the first gets otherwise; see ``variations``.
         number: each run is varied as the one of this number would be; None for its own.
+        apart: seconds between the starts of two runs at least.
     """
 
     request: RunRequest
@@ -169,12 +171,37 @@ class Repeat:
     trace: bool = True
     vary: frozenset[Variation] = frozenset()
     number: int | None = None
+    apart: float = 0.0
     limit: TimeLimit = field(default_factory=TimeLimit)
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """Paths of declared inputs."""
         return tuple(entry.path.strip("/") for entry in self.request.lock.inputs)
+
+
+APART = 1.1
+"""Seconds: runs that start together read the same second, load and free memory, and are equal by luck."""
+
+
+@dataclass(kw_only=True)
+class Pace:
+    """Keeps the starts of runs apart.
+
+    Attributes:
+        apart: seconds.
+    """
+
+    apart: float
+    _next: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def delay(self, now: float) -> float:
+        """Return the seconds after which a run may start that is ready now, and keep that moment for it."""
+        with self._lock:
+            start = max(now, self._next)
+            self._next = start + self.apart
+        return start - now
 
 
 def slots_for(lock: Lock, runs: int, jobs: int | None, cpus: Collection[int]) -> tuple[str, ...]:
@@ -222,8 +249,9 @@ def repeat(plan: Repeat, count: int, engine: RunEngine, each: Callable[[Repeated
         free.put(cpuset)
     active: dict[int, Output] = {}
     stop = threading.Event()
+    pace = Pace(apart=plan.apart)
     pool = ThreadPoolExecutor(len(plan.slots), thread_name_prefix="run")
-    left = {pool.submit(_one, plan, number, engine, free, active, stop) for number in range(count)}
+    left = {pool.submit(_one, plan, number, engine, free, active, stop, pace) for number in range(count)}
     try:
         for future in _as_they_end(left):
             found = future.result()
@@ -253,6 +281,7 @@ def _one(
     free: SimpleQueue[str],
     active: dict[int, Output],
     stop: threading.Event,
+    pace: Pace,
 ) -> Repeated | None:
     """Make a copy and run once; None if no more runs are wanted."""
     cpuset = free.get()
@@ -267,6 +296,7 @@ def _one(
             digests=(plan.digest("stdout"), plan.digest("stderr")),
         )
         request = _request(plan, number, folder, cpuset, output)
+        stop.wait(pace.delay(time.monotonic()))
         if stop.is_set():
             remove_copy(folder)
             return None

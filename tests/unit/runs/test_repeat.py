@@ -22,6 +22,7 @@ from envbuild.runs.repeat import (
     ALL,
     FREE,
     Output,
+    Pace,
     Repeat,
     Repeated,
     clear,
@@ -357,3 +358,10 @@ def test_each_run_but_the_first_is_varied(project: Path) -> None:
     assert "process ids of children" not in variations(free)
     assert variations(free)[0] == "order of directory listings"
     assert variations(a_plan(project)) == ()
+
+
+def test_runs_do_not_start_together() -> None:
+    """Runs that are ready at once start one after another, so that none reads the same second as another."""
+    pace = Pace(apart=1.5)
+    assert [pace.delay(10.0), pace.delay(10.0), pace.delay(12.0), pace.delay(20.0)] == [0.0, 1.5, 1.0, 0.0]
+    assert [Pace(apart=0.0).delay(10.0) for _ in range(2)] == [0.0, 0.0]
