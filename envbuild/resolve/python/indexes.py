@@ -14,6 +14,7 @@ uv's ``unsafe-first-match``. It resolves what pip resolves, and a private packag
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -73,6 +74,24 @@ def configured(environ: Mapping[str, str], folder: Path, wheels: Iterable[Path] 
         environment=places.environment | places.links(environ) | _transport(environ, pip),
         notes=tuple(places.notes),
     )
+
+
+def addresses(indexes: Indexes, environ: Mapping[str, str], folder: Path, built_in: str = "") -> tuple[str, ...]:
+    """Return the addresses of the package indexes that uv asks, the first first, as far as variables name them.
+
+    None if uv's configuration files name indexes. The default index is missing if nothing names it.
+
+    Args:
+        environ, folder: as for ``configured``.
+        built_in: uv's own default index, if known.
+    """
+    known = {**environ, **indexes.environment}
+    default = known.get("UV_DEFAULT_INDEX") or known.get("UV_INDEX_URL") or built_in
+    in_files = any(key in table for table in _uv_tables(environ, folder) for key in _UV_KEYS)
+    if in_files or "--no-index" in indexes.arguments:
+        return ()
+    named = [*known.get("UV_INDEX", "").split(), *known.get("UV_EXTRA_INDEX_URL", "").split(), default]
+    return tuple(dict.fromkeys(re.sub(r"^[A-Za-z0-9_.-]+=", "", place) for place in named if place))
 
 
 class _Places:

@@ -65,32 +65,62 @@ class PassedOver:
         return f"{self.name} {self.taken} instead of {self.newest}, since {why} has no wheel"
 
 
-def passed_over(
-    chosen: Sequence[Candidate],
-    asked: Iterable[str],
-    target: Target,
-    index_of: Mapping[str, str],
-    lacking: Lacking,
-    network: NetworkConfig,
-) -> list[PassedOver]:
-    """Return which newer releases were passed over for want of a wheel, sorted by name.
-
-    Args:
-        chosen: wheels to compare; others than those that ``asked`` names are left alone.
-        asked: PEP 508 lines of the spec; all of one name must admit a release.
-        index_of: address of the index that has a package, by name; without one there is nothing to compare with.
-    """
+def open_names(asked: Iterable[str]) -> dict[str, list[Requirement]]:
+    """Return the requirements that admit more than one version, by normalised name."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    requirements: dict[str, list[Requirement]] = {}
+    found: dict[str, list[Requirement]] = {}
     for line in asked:
         requirement = Requirement(line)
-        requirements.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+        found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return {name: requirements for name, requirements in found.items() if not _pinned(requirements)}
 
-    def compare(candidate: Candidate, http: Http) -> PassedOver | None:
-        found = requirements[candidate.package]
-        newest = _newest(_files(index_of[candidate.package], candidate.package, http), candidate, found, target)
+
+def read_pages(indexes_of: Mapping[str, Sequence[str]], network: NetworkConfig) -> dict[str, list[list[File]]]:
+    """Return the files that indexes list, by package, one list for each index; empty where a page cannot be read.
+
+    Args:
+        indexes_of: addresses of the indexes that may have a package, by name.
+    """
+    from envbuild.net.http import Http
+
+    asked = [(name, place) for name, places in indexes_of.items() for place in places]
+    found: dict[str, list[list[File]]] = {}
+    http = Http(network, connections=_THREADS)
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            pages = pool.map(lambda item: list(_files(item[1], item[0], http)), asked)
+            for (name, _), files in zip(asked, pages, strict=True):
+                found.setdefault(name, []).append(files)
+    finally:
+        http.close()
+    return found
+
+
+def lists(pages: Sequence[Sequence[File]], candidate: Candidate) -> Sequence[File]:
+    """Return the first page of a package that lists the wheel chosen; an empty one if none does."""
+    return next((page for page in pages if any(file.name == candidate.file for file in page)), ())
+
+
+def passed_over(
+    chosen: Sequence[Candidate],
+    asked: Mapping[str, Sequence[Requirement]],
+    target: Target,
+    pages: Mapping[str, Sequence[Sequence[File]]],
+    lacking: Lacking,
+) -> list[PassedOver]:
+    """Return which newer releases were passed over for want of a wheel, in the order of ``chosen``.
+
+    Args:
+        chosen: wheels to compare; others than those that ``asked`` and ``pages`` have are left alone.
+        asked: the spec's requirements by name; a release must be admitted by all of its name.
+        pages: as ``read_pages`` gives them. Compared is with the index that lists the wheel chosen.
+    """
+
+    def compare(candidate: Candidate) -> PassedOver | None:
+        found = asked[candidate.package]
+        newest = _newest(lists(pages[candidate.package], candidate), candidate, found, target)
         extras = sorted({extra for requirement in found for extra in requirement.extras})
         line = f"{candidate.package}{'[' + ','.join(extras) + ']' if extras else ''}=={newest}"
         reasons = lacking(line) if newest is not None else ()
@@ -100,17 +130,9 @@ def passed_over(
             name=candidate.package, taken=candidate.version, newest=str(newest), lacking=tuple(sorted(reasons))
         )
 
-    compared = [c for c in chosen if c.package in index_of and not _pinned(requirements.get(c.package, ()))]
-    if not compared:
-        return []
-    from envbuild.net.http import Http
-
-    http = Http(network, connections=_THREADS)
-    try:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return [found for found in pool.map(lambda candidate: compare(candidate, http), compared) if found]
-    finally:
-        http.close()
+    compared = [candidate for candidate in chosen if candidate.package in asked and candidate.package in pages]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return [found for found in pool.map(compare, compared) if found]
 
 
 def refuse_far(found: Sequence[PassedOver], target: Target) -> tuple[str, ...]:
@@ -140,9 +162,9 @@ def _line(version: Version) -> tuple[int, ...]:
 
 
 def _pinned(requirements: Sequence[Requirement]) -> bool:
-    """Return whether just one version may be taken; also if nothing is asked for."""
+    """Return whether just one version may be taken."""
     clauses = [clause for found in requirements for clause in found.specifier]
-    return not requirements or any(c.operator in ("==", "===") and "*" not in c.version for c in clauses)
+    return any(c.operator in ("==", "===") and "*" not in c.version for c in clauses)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

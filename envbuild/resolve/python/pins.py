@@ -8,11 +8,13 @@ separately, for fetching.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from envbuild.core.fs import temporary_folder
+from envbuild.core.fs import atomic_write, temporary_folder
 from envbuild.core.progress import Progress, Silent
 from envbuild.core.text import perhaps, quote
 from envbuild.errors import IntegrityError, ResolveError
@@ -100,9 +102,15 @@ def resolve_python(
     network = network or network_config(environ)
     question = _question(request)
     own = local.read_folders(_folders(request))
-    with progress.phase("python", unit="packages"), temporary_folder("envbuild-wheels-") as pages:
+    with (
+        progress.phase("python", unit="packages"),
+        temporary_folder("envbuild-wheels-") as folder,
+        ThreadPoolExecutor(1) as pool,
+    ):
         places = indexes.configured(environ, request.folder, request.wheels)
-        places = local.first_of_all(places, own, pages, environ)
+        places = local.first_of_all(places, own, folder, environ)
+        comparison = _Comparison(request, own, places, environ, network, cache_dir)
+        pages = pool.submit(comparison.pages)
         if resolver == "uv":
             answer = uv.ask(question, request.target, places, environ)
         elif resolver == "pip-tools":
@@ -114,7 +122,7 @@ def resolve_python(
         chosen = choose(_admissible(answer.offered, request), request.target, kept)
         if cross_check:
             _cross_check(request, _with_constraints(question, own), chosen, resolver, places, cache_dir, environ)
-        passed_over = _passed_over(request, chosen, own, places, environ, network)
+        passed_over = comparison.notes(chosen, pages.result())
     _check_names(request.upgrade_packages, chosen)
     known = {p.wheel.sha256: p.wheel.size for p in request.existing}
     full, notes = sizes.complete(chosen, cache_dir, network, progress, known)
@@ -126,34 +134,82 @@ def resolve_python(
     )
 
 
-def _passed_over(
-    request: PythonRequest,
-    chosen: Sequence[Candidate],
-    own: local.LocalWheels,
-    places: indexes.Indexes,
-    environ: Mapping[str, str],
-    network: NetworkConfig,
-) -> tuple[str, ...]:
-    """Return notes on newer releases that were passed over for want of a wheel; raises ``ResolveError`` if far."""
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
+_Pages = Mapping[str, Sequence[Sequence[newest.File]]]
 
-    asked = (*request.requirements, *request.asked)
-    names = {canonicalize_name(Requirement(line).name) for line in asked}
-    before = set() if request.upgrade else {(p.name, p.version) for p in request.existing}
-    fresh = [c for c in chosen if c.package in names - set(own.digests) and (c.package, c.version) not in before]
-    if not fresh:
-        return ()
 
-    def lacking(line: str) -> Sequence[str]:
-        alone = uv.Question(lines=(line,), folder=request.folder, constraints=request.constraints)
-        return uv.lacking_wheels(alone, request.target, places, environ)
+class _Comparison:
+    """Compares what was chosen with the newest releases; pages of indexes are read while the resolver works."""
 
-    pins = tuple(f"{c.package}=={c.version}" for c in fresh)
-    places_of = uv.indexes_of(pins, request.folder, request.target, _anywhere(places), environ)
-    lines = (*asked, *request.constraints)
-    found = newest.passed_over(fresh, lines, request.target, places_of, lacking, network)
-    return newest.refuse_far(found, request.target)
+    def __init__(
+        self,
+        request: PythonRequest,
+        own: local.LocalWheels,
+        places: indexes.Indexes,
+        environ: Mapping[str, str],
+        network: NetworkConfig,
+        cache_dir: Path,
+    ) -> None:
+        self._memory = cache_dir / "default-index"
+        self._request, self._places, self._environ, self._network = request, places, environ, network
+        asked = (*request.requirements, *request.asked)
+        admitted = newest.open_names((*asked, *request.constraints))
+        named = set(newest.open_names(asked)) - set(own.digests)
+        self._asked = {name: found for name, found in admitted.items() if name in named}
+        self._lines = [line for line in asked if next(iter(newest.open_names([line])), "") in named]
+        self._before = set() if request.upgrade else {(p.name, p.version) for p in request.existing}
+
+    def pages(self) -> _Pages:
+        """Return what indexes list of the packages that the spec names; nothing if a lock pins them all."""
+        moved = set(self._asked) - {name for name, _ in self._before} | set(self._request.upgrade_packages)
+        return self._read() if moved else {}
+
+    def notes(self, chosen: Sequence[Candidate], pages: _Pages) -> tuple[str, ...]:
+        """Return notes on newer releases that were passed over for want of a wheel; raises ``ResolveError`` if far."""
+        fresh = [c for c in chosen if c.package in self._asked and (c.package, c.version) not in self._before]
+        pages = pages or (self._read() if fresh else {})
+        if unlisted := {c.package for c in fresh if not newest.lists(pages.get(c.package, ()), c)}:
+            pages = {**pages, **self._read_others(unlisted)}
+        target = self._request.target
+        return newest.refuse_far(newest.passed_over(fresh, self._asked, target, pages, self._lacking), target)
+
+    def _read(self) -> _Pages:
+        """Read the pages of all indexes that are known without uv."""
+        known = indexes.addresses(self._places, self._environ, self._request.folder, self._built_in())
+        return newest.read_pages(dict.fromkeys(self._asked, known), self._network) if known else {}
+
+    def _read_others(self, names: set[str]) -> _Pages:
+        """Read the pages of indexes that only uv knows, which takes a process: by its files, or its own default."""
+        if self._built_in() and indexes.addresses(self._places, self._environ, self._request.folder):
+            return {}  # all were read: the packages come from a folder
+        lines = [line for line in self._lines if names & set(newest.open_names([line]))]
+        found = uv.indexes_of(lines, self._request.folder, self._request.target, self._places, self._environ)
+        self._remember(found.values())
+        return newest.read_pages({name: (place,) for name, place in found.items()}, self._network)
+
+    def _built_in(self) -> str:
+        """Return uv's own default index as an earlier call learned it; empty if none did."""
+        with suppress(OSError, ValueError):
+            uv_file, _, address = self._memory.read_text(encoding="utf-8").partition("\n")
+            return address if uv_file == _identity(uv.find_uv()) else ""
+        return ""
+
+    def _remember(self, places: Iterable[str]) -> None:
+        """Keep uv's own default index, where it is the only one that nothing else names."""
+        named = indexes.addresses(self._places, self._environ, self._request.folder, "built-in:")
+        others = set(places) - set(named)
+        if len(others) == 1 and "built-in:" in named:
+            with suppress(OSError):
+                atomic_write(self._memory, f"{_identity(uv.find_uv())}\n{others.pop()}".encode(), mode=0o600)
+
+    def _lacking(self, line: str) -> Sequence[str]:
+        alone = uv.Question(lines=(line,), folder=self._request.folder, constraints=self._request.constraints)
+        return uv.lacking_wheels(alone, self._request.target, self._places, self._environ)
+
+
+def _identity(program: str) -> str:
+    """Return what changes when a program is replaced."""
+    status = Path(program).stat()
+    return f"{program} {status.st_size} {status.st_mtime_ns}"
 
 
 def _with_constraints(question: uv.Question, own: local.LocalWheels) -> uv.Question:

@@ -98,15 +98,15 @@ def index_of(project: str, target: Target, indexes: Indexes, environ: Mapping[st
 
 
 def indexes_of(
-    pins: Sequence[str], folder: Path, target: Target, indexes: Indexes, environ: Mapping[str, str]
+    lines: Sequence[str], folder: Path, target: Target, indexes: Indexes, environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the address of the index that has a package, by name; what comes from a folder has none.
+    """Return the address of the index that has a package, by normalised name; what comes from a folder has none.
 
     Args:
-        pins: ``NAME==VERSION``, names normalised.
+        lines: requirements; without an answer to all of them nothing is found.
         folder: as in ``Question``.
     """
-    question = Question(lines=tuple(pins), folder=folder, dependencies=False, upgrade=None)
+    question = Question(lines=tuple(lines), folder=folder, dependencies=False, upgrade=None)
     done = _compile(question, [*_arguments(question, target), "--emit-index-annotation"], indexes, environ)
     found: dict[str, str] = {}
     name = ""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envbuild.resolve.python.indexes import Indexes, configured
+from envbuild.resolve.python.indexes import Indexes, addresses, configured
 
 CLEAN = {"PIP_CONFIG_FILE": "/dev/null", "UV_NO_CONFIG": "1", "SSL_CERT_FILE": "/own/certificates.pem"}
 
@@ -129,3 +129,19 @@ def test_transport_is_translated_unless_uv_knows(tmp_path: Path) -> None:
     reported = {"SSL_CERT_FILE": "/uv.pem", "UV_HTTP_TIMEOUT": "3", "https_proxy": "http://other.invalid"}
     found = configured({**environ, **reported}, tmp_path).environment
     assert not {"SSL_CERT_FILE", "UV_HTTP_TIMEOUT", "HTTPS_PROXY"} & set(found)
+
+
+def test_indexes_that_uv_asks(tmp_path: Path) -> None:
+    """Those that variables name, in uv's order; none if uv's own configuration files decide."""
+    environ = {"UV_INDEX": "mine=https://a.invalid/simple", "UV_EXTRA_INDEX_URL": "https://b.invalid/"}
+    environ |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path)}
+    assert addresses(Indexes(), environ, tmp_path) == ("https://a.invalid/simple", "https://b.invalid/")
+    assert addresses(Indexes(), environ, tmp_path, "https://own.invalid")[-1] == "https://own.invalid"
+    environ["UV_DEFAULT_INDEX"] = "https://c.invalid/simple"
+    found = ("https://a.invalid/simple", "https://b.invalid/", "https://c.invalid/simple")
+    assert addresses(Indexes(), environ, tmp_path, "https://own.invalid") == found
+    local = Indexes(environment={"UV_INDEX": "file:///x https://a.invalid/simple"})
+    assert addresses(local, environ, tmp_path) == ("file:///x", *found)
+    assert addresses(Indexes(arguments=("--no-index",)), environ, tmp_path) == ()
+    (tmp_path / "uv.toml").write_text('extra-index-url = ["https://d.invalid/simple"]\n')
+    assert addresses(Indexes(), environ, tmp_path) == ()

@@ -34,7 +34,8 @@ def _compare(index: str, *lines: str, taken: str = "1.2") -> list[str]:
         return ["pkg==1.3"]
 
     chosen = [Candidate(package="pkg", version=taken, file=f"pkg-{taken}-py3-none-any.whl", location="")]
-    passed_over(chosen, lines, TARGET, {"pkg": index}, lacking, NetworkConfig())
+    pages = newest.read_pages({"pkg": ["file:///nowhere", index]}, NetworkConfig())
+    passed_over(chosen, newest.open_names(lines), TARGET, pages, lacking)
     return tried
 
 
