@@ -149,14 +149,14 @@ MISMATCHES: Mapping[str, Case] = {
     ),
     "fewer SMs": _wrong(ONE, machine(h200(sms=114)), "gpu.sms", says=VOID),
     "fewer SMs on one": _wrong(TWO, machine(h200(), h200(1, sms=114)), "gpu.sms", says="GPU 1 GPU-00000201"),
-    "SMs not told": _wrong(ONE, machine(h200(), returns={"cuDeviceGetAttribute": 1}), "gpu.sms", says="does not tell"),
+    "SMs not told": _wrong(ONE, machine(h200(), returns={"cuDeviceGetAttribute": 1}), "gpu.sms", says="does not report"),
     "other architecture": _wrong(
         ONE, machine(h200(compute_capability="10.0")), "gpu.compute-capability", says="other kernels run"
     ),
     "architecture not told": _wrong(
-        ONE, machine(h200().unsupported("CudaComputeCapability")), "gpu.compute-capability", says="does not tell"
+        ONE, machine(h200().unsupported("CudaComputeCapability")), "gpu.compute-capability", says="does not report"
     ),
-    "name not told": _wrong(ONE, machine(h200().unsupported("Name")), "gpu.model", says="does not tell"),
+    "name not told": _wrong(ONE, machine(h200().unsupported("Name")), "gpu.model", says="does not report"),
     "slice for whole": _wrong(SCENARIOS["a100"], SLICED, "gpu.sms", "gpu.mig", says="SM count differs"),
     "whole for slice": _wrong(SLICED, SCENARIOS["a100"], "gpu.sms", "gpu.mig", says="SM count differs"),
     "other slice": _wrong(SLICED, machine(a100_mig("2g.10gb")), "gpu.sms", "gpu.mig"),
