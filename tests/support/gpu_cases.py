@@ -199,7 +199,7 @@ MISMATCHES: Mapping[str, Case] = {
     "NVML 15": _init(15, "fell off the bus"),
     "NVML 17": _init(17, "the operating system or a control group blocks"),
     "NVML 18": _init(18, "upgraded under a running kernel module"),
-    "NVML 999": _init(999, "the driver does not say why"),
+    "NVML 999": _init(999, "the driver does not report why"),
     "no driver": Case(machine=ONE, kernel="none", libcuda="none", fields=("gpu",), says="nothing can run on a GPU"),
     "lost on the bus": _wrong(
         TWO, machine(h200(), h200(1).unsupported("Name", code=GPU_IS_LOST)), "gpu.count", says="cannot be opened"
