@@ -149,7 +149,9 @@ MISMATCHES: Mapping[str, Case] = {
     ),
     "fewer SMs": _wrong(ONE, machine(h200(sms=114)), "gpu.sms", says=VOID),
     "fewer SMs on one": _wrong(TWO, machine(h200(), h200(1, sms=114)), "gpu.sms", says="GPU 1 GPU-00000201"),
-    "SMs not told": _wrong(ONE, machine(h200(), returns={"cuDeviceGetAttribute": 1}), "gpu.sms", says="does not report"),
+    "SMs not told": _wrong(
+        ONE, machine(h200(), returns={"cuDeviceGetAttribute": 1}), "gpu.sms", says="does not report"
+    ),
     "other architecture": _wrong(
         ONE, machine(h200(compute_capability="10.0")), "gpu.compute-capability", says="other kernels run"
     ),
