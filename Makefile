@@ -40,7 +40,7 @@ gpu: ## tests on a machine with an NVIDIA GPU: needs pytest and nvidia-ml-py onl
 compiler: ## a C compiler for the libraries that stand in for a driver (installs one if there is none)
 	@scripts/ensure-compiler.sh
 
-imagetools: ## podman, skopeo, umoci and ssh-keygen, which the tests need (installs what is missing)
+imagetools: ## podman, skopeo, umoci, sqfstar and ssh-keygen, which the tests need (installs what is missing)
 	@scripts/ensure-image-tools.sh
 
 cosign: ## cosign, which images are signed with (unpacks Debian's into the cache if there is none)

@@ -120,7 +120,8 @@ def build(
 
     Args:
         lock: which.
-        output: ``oci:DIR``, ``oci:FILE.tar`` or ``docker-archive:FILE``: write the image there, load nothing.
+        output: ``oci:DIR``, ``oci:FILE.tar``, ``docker-archive:FILE``, ``sqsh:FILE`` or ``dir:DIR``: write the image
+            there, load nothing.
         offline: use the store only.
         verify: make it once more from nothing and compare every bit.
         events: receives progress.

@@ -75,7 +75,8 @@ def build(
     Args:
         path: the lock's file; None: search upward from the working directory.
         events: receives progress.
-        output: write the image there and load nothing: ``oci:DIR``, ``oci:FILE.tar`` or ``docker-archive:FILE``.
+        output: write the image there and load nothing: ``oci:DIR``, ``oci:FILE.tar``, ``docker-archive:FILE``,
+            ``sqsh:FILE`` or ``dir:DIR``.
         offline: use the store only.
         sources: folders that ``fetch`` wrote with ``vendor``, tried before any index.
         verify: make it once more from nothing and compare.

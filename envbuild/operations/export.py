@@ -2,35 +2,46 @@
 
 A folder is an OCI image layout. A file is an OCI archive and a docker archive at once: it holds the layout and, next to
 it, the ``manifest.json`` of ``docker save``. Both names are taken, since those who read it have two names for it.
+``dir:`` and ``sqsh:`` are the image's file system alone, as a folder and as SquashFS.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from envbuild.errors import UsageError
 
 if TYPE_CHECKING:
     from envbuild.image.oci.layout import Image
 
-_FORMS = "expected oci:DIR, oci:FILE.tar, oci-archive:FILE or docker-archive:FILE"
+_FORMS = "expected oci:DIR, oci:FILE.tar, oci-archive:FILE, docker-archive:FILE, sqsh:FILE or dir:DIR"
+_SCHEMES = ("oci", "oci-archive", "docker-archive", "sqsh", "dir")
+_FOLDERS = ("layout", "dir")
+
+Form = Literal["layout", "archive", "sqsh", "dir"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
-    """A place for an image; ``archive``: one file, not a folder."""
+    """A place for an image, and in which form it goes there."""
 
     path: Path
-    archive: bool
+    form: Form
 
     def write(self, image: Image, tag: str) -> None:
         """Write the image there, whole or not at all; raises ``BuildError``."""
-        from envbuild.image.oci.layout import write_layout_dir, write_tar
+        from envbuild.image.oci import layout, rootfs
 
-        write = write_tar if self.archive else write_layout_dir
-        write(image, tag, self.path)
+        if self.form == "layout":
+            layout.write_layout_dir(image, tag, self.path)
+        elif self.form == "archive":
+            layout.write_tar(image, tag, self.path)
+        elif self.form == "sqsh":
+            rootfs.write_squashfs(image, self.path)
+        else:
+            rootfs.write_folder(image, self.path)
 
 
 def parse_target(output: str) -> Target:
@@ -40,10 +51,16 @@ def parse_target(output: str) -> Target:
         UsageError: another form than those it takes, or a file where a folder is, and the reverse.
     """
     scheme, _, place = output.partition(":")
-    if scheme not in ("oci", "oci-archive", "docker-archive") or not place:
+    if scheme not in _SCHEMES or not place:
         raise UsageError(f"--output {output}: {_FORMS}", "e.g. --output oci:image.tar")
     path = Path(place)
-    archive = scheme != "oci" or path.suffix == ".tar"
-    if archive and path.is_dir():
+    form: Form = "archive"
+    if scheme == "oci" and path.suffix != ".tar":
+        form = "layout"
+    elif scheme == "sqsh":
+        form = "sqsh"
+    elif scheme == "dir":
+        form = "dir"
+    if form not in _FOLDERS and path.is_dir():
         raise UsageError(f"--output {output}: {path} is a folder; expected a file", "e.g. --output oci:image.tar")
-    return Target(path=path, archive=archive)
+    return Target(path=path, form=form)

@@ -153,3 +153,39 @@ def _engines(name: str) -> bool:
 
 
 _BOUND = ("etc/hostname", "etc/hosts", "etc/resolv.conf", "etc/mtab")
+
+
+def listing(folder: Path, path: str) -> dict[str, str]:
+    """What a SquashFS file has: mode, owner and size by path."""
+    found = {}
+    for line in output("unsquashfs", "-lln", path, cwd=folder).decode().splitlines():
+        words = line.split()
+        if len(words) >= 6 and words[5].startswith("squashfs-root"):
+            found[words[5].removeprefix("squashfs-root")] = " ".join(words[:3] if words[0][0] == "-" else words[:2])
+    return found
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a folder has the image's owners only as root")
+def test_the_file_system_alone_as_squashfs_and_as_a_folder(exports: Exports, made: Project, tmp_path: Path) -> None:
+    """The same bytes each time; every file of the image with owner and mode, and what tells others how to start."""
+    project = made.copy(tmp_path)
+    for name in ("one.sqsh", "two.sqsh"):
+        project.must("build", "--output", f"sqsh:{name}", "--offline", **NOWHERE)
+    assert (project.folder / "one.sqsh").read_bytes() == (project.folder / "two.sqsh").read_bytes()
+    project.must("build", "--output", "dir:root", "--offline", **NOWHERE)
+    root = project.folder / "root"
+    inside = listing(project.folder, "one.sqsh")
+    outside = {f"/{path.relative_to(root)}": path.lstat() for path in root.rglob("*")}
+    assert outside.keys() == {path for path in inside if path}
+    owners = {path: words.split()[1] for path, words in inside.items() if path}
+    assert owners == {path: f"{found.st_uid}/{found.st_gid}" for path, found in outside.items()}
+    assert {"0/0"} < set(owners.values())
+    assert (root / "etc/rc").read_text().startswith("#!/bin/sh\n")
+    assert "PYTHONHASHSEED=" in (root / "etc/environment").read_text()
+    assert "export PYTHONHASHSEED=" in (root / ".singularity.d/env/10-docker2singularity.sh").read_text()
+    script = '. /.singularity.d/env/10-docker2singularity.sh; exec /etc/rc python -c "print(6 * 7)"'
+    done = subprocess.run(
+        ["chroot", root, "/bin/sh", "-c", script],
+        capture_output=True, text=True, env={"ENVBUILD_GUARD": "off"}, check=False,
+    )  # fmt: skip
+    assert done.stdout == "42\n", done.stderr

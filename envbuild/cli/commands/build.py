@@ -19,7 +19,7 @@ def build(
         typer.Option(
             "--output",
             "-o",
-            metavar="oci:DIR|oci:FILE.tar|docker-archive:FILE",
+            metavar="oci:DIR|oci:FILE.tar|docker-archive:FILE|sqsh:FILE|dir:DIR",
             help="Write the image there, load nothing.",
         ),
     ] = None,

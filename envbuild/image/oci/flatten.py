@@ -6,16 +6,19 @@ A layer adds, replaces, and removes: a file ``.wh.NAME`` stands for the removal 
 
 from __future__ import annotations
 
+import io
 import os
 import tarfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import BinaryIO
 
 from envbuild.errors import BuildError
+from envbuild.lockfile import layout
 
 _REMOVED, _OPAQUE = ".wh.", ".wh..wh..opq"
 
@@ -29,8 +32,14 @@ class _Found:
 
 
 @contextmanager
-def flattened(layers: Sequence[Path]) -> Iterator[BinaryIO]:
+def flattened(
+    layers: Sequence[Path], added: Mapping[str, tuple[bytes, int]] = MappingProxyType({})
+) -> Iterator[BinaryIO]:
     """Give the file system of uncompressed layers, bottom first, as a tar stream; names are relative to the root.
+
+    Args:
+        layers: their tars.
+        added: files to add, content and mode by path; they take the place of the image's, and folders are made.
 
     Raises:
         BuildError: a layer is no sound tar.
@@ -43,7 +52,9 @@ def flattened(layers: Sequence[Path]) -> Iterator[BinaryIO]:
             raise BuildError(f"a layer of the base image is no sound tar: {error}") from error
         reader, writer = os.pipe()
         failed: list[Exception] = []
-        thread = threading.Thread(target=_write, args=(tars, members, writer, failed), name="flatten", daemon=True)
+        thread = threading.Thread(
+            target=_write, args=(tars, members, added, writer, failed), name="flatten", daemon=True
+        )
         thread.start()
         try:
             with open(reader, "rb", buffering=1 << 20) as stream:
@@ -89,7 +100,13 @@ def _name(name: str) -> str:
     return "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
-def _write(tars: Sequence[tarfile.TarFile], members: Sequence[_Found], writer: int, failed: list[Exception]) -> None:
+def _write(
+    tars: Sequence[tarfile.TarFile],
+    members: Sequence[_Found],
+    added: Mapping[str, tuple[bytes, int]],
+    writer: int,
+    failed: list[Exception],
+) -> None:
     """Write the members as a tar to a pipe; the reader's early end is its wish."""
     kept = {(each.layer, _name(each.member.name)) for each in members}
     try:
@@ -98,6 +115,8 @@ def _write(tars: Sequence[tarfile.TarFile], members: Sequence[_Found], writer: i
             tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as out,
         ):
             for each in members:
+                if _name(each.member.name) in added:
+                    continue
                 member = each.member
                 source = tars[each.layer]
                 if member.islnk() and (each.layer, _name(member.linkname)) not in kept:
@@ -108,10 +127,27 @@ def _write(tars: Sequence[tarfile.TarFile], members: Sequence[_Found], writer: i
                 content = source.extractfile(member) if member.isreg() else None
                 out.addfile(member, content)
                 out.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
+            _add(out, added, {_name(each.member.name) for each in members})
     except BrokenPipeError:
         return
     except (tarfile.TarError, OSError, EOFError, KeyError) as error:
         failed.append(error)
+
+
+def _add(out: tarfile.TarFile, added: Mapping[str, tuple[bytes, int]], there: set[str]) -> None:
+    """Write files, and the folders that they need."""
+    for path, (data, mode) in sorted(added.items()):
+        for above in reversed(PurePosixPath(path).parents[:-1]):
+            if str(above) not in there:
+                there.add(str(above))
+                out.addfile(_member(str(above), tarfile.DIRTYPE, 0o755, 0))
+        out.addfile(_member(path, tarfile.REGTYPE, mode, len(data)), io.BytesIO(data))
+
+
+def _member(name: str, kind: bytes, mode: int, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.type, member.mode, member.size, member.mtime = kind, mode, size, layout.EPOCH
+    return member
 
 
 def _file_of(source: tarfile.TarFile, member: tarfile.TarInfo) -> tarfile.TarInfo:
