@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
 import importlib.util
 import io
@@ -68,6 +69,7 @@ from tests.support.records import record
 from tests.support.wheels import wheel_bytes
 
 _SCRATCH = Path(tempfile.mkdtemp(prefix="envbuild-fuzz-"))
+atexit.register(shutil.rmtree, _SCRATCH, ignore_errors=True)
 _FILE = _SCRATCH / "file"
 _MASKS = Masks(1_795_247_763.0)
 _DIGEST = "0" * 64
@@ -417,9 +419,3 @@ TARGETS: dict[str, Target] = {
 def available() -> list[str]:
     """Return the names of the targets whose libraries are there."""
     return [name for name in TARGETS if name != "hdf5" or importlib.util.find_spec("h5py") is not None]
-
-
-def tidy() -> None:
-    """Remove the files that inputs were written to."""
-    shutil.rmtree(_SCRATCH, ignore_errors=True)
-    _SCRATCH.mkdir(exist_ok=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ FUZZ = Path(__file__).parents[1] / "fuzz"
 LIMIT = 30.0
 """Seconds for one input; ``make fuzz`` allows five, but this machine may have other work to do."""
 COUNT = 60
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _scratch() -> Iterator[None]:
-    yield
-    targets.tidy()
 
 
 @pytest.mark.parametrize("name", targets.available())
