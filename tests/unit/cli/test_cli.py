@@ -244,7 +244,8 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         ),
         (
             ["build", "--output", "image.tar"],
-            "envbuild: --output image.tar: expected oci:DIR, oci:FILE.tar, oci-archive:FILE, docker-archive:FILE, sqsh:FILE or dir:DIR\n"
+            "envbuild: --output image.tar: expected oci:DIR, oci:FILE.tar, oci-archive:FILE, docker-archive:FILE, "
+            "sqsh:FILE or dir:DIR\n"
             "  → e.g. --output oci:image.tar\n",
         ),
     ],
