@@ -121,7 +121,8 @@ def test_equal_runs_are_proved(project: Project) -> None:
     project.write("out.txt", "mine")
     before = {path.name for path in project.folder.iterdir()}
     done = project.must("verify", "t.py", "-n", "a b")
-    assert "result    bit-identical 3/3: 1 file\nwrote     pylock.clitest.verified.json\n" in done.out
+    assert "result    bit-identical 3/3: 1 file\n" in done.out
+    assert done.out.endswith("wrote     pylock.clitest.verified.json\n")
     assert (project.folder / "out.txt").read_text() == "mine"
     assert {path.name for path in project.folder.iterdir()} - before == {".envbuild", "pylock.clitest.verified.json"}
     assert not (project.folder / ".envbuild/verify").exists()
@@ -404,4 +405,4 @@ def test_a_cause_is_proven(project: Project) -> None:
     )
     first = project("verify", "--json", "-n", "2", "t.py").json["causes"][0]
     assert first["what"].startswith("time.monotonic()")
-    assert first["what"].endswith("proven: runs are equal when the clock is fixed")
+    assert "proven: runs are equal when the clock is fixed" in first["what"]

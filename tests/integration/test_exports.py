@@ -20,6 +20,7 @@ from tests.support.podman import podman_service
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
 NOWHERE: dict[str, Any] = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+FORMS = "expected oci:DIR, oci:FILE.tar, oci-archive:FILE, docker-archive:FILE, sqsh:FILE or dir:DIR"
 PLACES = ("oci:layout", "oci-archive:image.tar", "docker-archive:image.tar")
 
 
@@ -100,8 +101,8 @@ def test_podman_takes_the_file(exports: Exports) -> None:
 @pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("tar:x", "expected oci:DIR, oci:FILE.tar, oci-archive:FILE or docker-archive:FILE"),
-        ("oci:", "expected oci:DIR, oci:FILE.tar, oci-archive:FILE or docker-archive:FILE"),
+        ("tar:x", FORMS),
+        ("oci:", FORMS),
         ("docker-archive:wheels", "wheels is a folder; expected a file"),
     ],
 )

@@ -85,7 +85,7 @@ class Project:
         store = self.store
         if own_store:
             store = folder / "store"
-            shutil.copytree(self.store, store, copy_function=_link_or_copy)
+            shutil.copytree(self.store, store, copy_function=_link_or_copy, ignore=_without_trees)
         return Project(folder=folder / "project", store=store, environ=self.environ)
 
     def start(self, *arguments: str, prefix: tuple[str, ...] = (), **environ: str) -> subprocess.Popen[bytes]:
@@ -131,6 +131,11 @@ class Project:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
+
+
+def _without_trees(folder: str, names: list[str]) -> list[str]:
+    """Leave out unpacked layers: links, owners and folders without rights, which a copy would have to keep exactly."""
+    return ["trees"] if Path(folder).name == "derived" and "trees" in names else []
 
 
 def _link_or_copy(source: str, target: str) -> None:

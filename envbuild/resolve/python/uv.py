@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,8 @@ _GLIBCS = (17, 28, *range(31, 41))
 """Minor numbers of the C library that ``--python-platform`` knows."""
 _FROM = re.compile(r"^ *# from (https?://\S+)$", re.MULTILINE)
 _SOURCE = re.compile(r"^ *# from (\S+)$")
+_FINDING = threading.Lock()
+"""uv looks itself up through ``sysconfig``, whose table other threads see half filled before Python 3.13."""
 _UNWANTED = ("UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_WORKING_DIR", "UV_WORKING_DIRECTORY", "UV_PROJECT")
 
 
@@ -159,9 +162,14 @@ def _compile(
     )
 
 
-@cache
 def find_uv() -> str:
     """Return the path of uv: the one installed next to envbuild, else the one on PATH; raises ``ResolveError``."""
+    with _FINDING:
+        return _find_uv()
+
+
+@cache
+def _find_uv() -> str:
     import shutil
 
     try:

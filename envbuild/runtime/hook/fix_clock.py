@@ -1,8 +1,8 @@
 """A clock that is the same in each run of an experiment (fix.py).
 
 The functions of ``time``, ``datetime.now`` and ``uuid.uuid1`` return a time that goes on by one millisecond at each
-call, and by what was slept. The standard library itself keeps the real one where it waits (``threading``, ``queue``,
-``selectors``, ``asyncio``).
+call, also at one that gets the real time, and by what was slept. The standard library itself keeps the real one where
+it waits (``threading``, ``queue``, ``selectors``, ``asyncio``).
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ class Clock:
         original: Any = getattr(time, name)
 
         def told() -> Any:
-            if self._waits(sys._getframe(1)) or self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+            if self._waits(sys._getframe(1)):
                 return original()
             self.now += _TICK
+            if self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+                return original()
             return self.now if nanoseconds else self.now / 1e9
 
         setattr(time, name, told)
@@ -72,9 +74,10 @@ class Clock:
         original: Any = getattr(time, name)
 
         def told(seconds: Any = None) -> Any:
-            if seconds is None and not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+            if seconds is None:
                 self.now += _TICK
-                seconds = self.now / 1e9
+                if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+                    seconds = self.now / 1e9
             return original(seconds) if seconds is not None else original()
 
         setattr(time, name, told)
@@ -92,9 +95,9 @@ class Clock:
                 return isinstance(value, kind)
 
         def at(call: str, zone: Any = None) -> Any:
+            clock.now += _TICK
             if clock.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
                 return kind.now(zone)
-            clock.now += _TICK
             return kind.fromtimestamp(clock.now / 1e9, zone)
 
         fixed = Meta(

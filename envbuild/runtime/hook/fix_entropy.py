@@ -2,7 +2,8 @@
 
 ``os.urandom`` and ``os.getrandom``, and so ``secrets``, ``uuid.uuid4`` and ``random.SystemRandom``, generators of
 ``random`` without a seed, and ``/dev/urandom`` opened by Python give a stream that follows from the process's seed and
-the thread's name. What C or C++ draws is not reached.
+the thread's name. A line that gets what is real takes its part of the stream all the same, so that the others get what
+they got without it. What C or C++ draws is not reached.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .fix_callers import Callers
@@ -55,25 +57,30 @@ class Entropy:
 
         def drawn(call: str) -> Any:
             def urandom(size: int, flags: int = 0, /) -> bytes:
-                return original(size) if real("entropy", call, sys._getframe(1)) else self.bytes(size)
+                fixed = self.bytes(size)
+                return original(size) if real("entropy", call, sys._getframe(1)) else fixed
 
             return urandom
 
         def seed(generator: Any, a: Any = None, *arguments: Any, **options: Any) -> None:
             unseeded = a is None and not isinstance(generator, random.SystemRandom)
-            if unseeded and not real("entropy", "random.seed", sys._getframe(1)):
-                a = int.from_bytes(self.bytes(32), "big")
+            if unseeded:
+                fixed = int.from_bytes(self.bytes(32), "big")
+                a = None if real("entropy", "random.seed", sys._getframe(1)) else fixed
             original_seed(generator, a, *arguments, **options)
 
         def opened(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
             known = isinstance(file, (str, os.PathLike)) and os.fspath(file) in _DEVICES
-            if not known or real("entropy", f"reading {file}", sys._getframe(1)):
+            if not known:
                 return original_open(file, mode, *arguments, **options)
+            as_it_is = real("entropy", f"reading {file}", sys._getframe(1))
             if "random/" in str(os.fspath(file)):
                 text = self.bytes(16).hex()
+                if as_it_is:
+                    return original_open(file, mode, *arguments, **options)
                 data = "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:])) + "\n"
                 return io.BytesIO(data.encode()) if "b" in mode else io.StringIO(data)
-            return _Device(self)
+            return _Device(self, original if as_it_is else None)
 
         system.urandom = generators._urandom = drawn("os.urandom")
         system.getrandom = drawn("os.getrandom")
@@ -84,14 +91,15 @@ class Entropy:
 
 
 class _Device:
-    """``/dev/urandom``, opened."""
+    """``/dev/urandom``, opened; with ``real``, which takes a number of bytes, it gives the system's."""
 
-    def __init__(self, entropy: Entropy) -> None:
-        self._entropy = entropy
+    def __init__(self, entropy: Entropy, real: Callable[[int], bytes] | None) -> None:
+        self._entropy, self._real = entropy, real
 
     def read(self, size: int = 0) -> bytes:
         """Return the next bytes."""
-        return self._entropy.bytes(size)
+        fixed = self._entropy.bytes(size)
+        return fixed if self._real is None else self._real(size)
 
     def close(self) -> None:
         """Nothing is open."""

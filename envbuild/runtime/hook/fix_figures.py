@@ -66,9 +66,9 @@ class Figures:
 
         def told(*arguments: Any, **options: Any) -> Any:
             found = original(*arguments, **options)
+            number = self.files.setdefault((found.st_dev, found.st_ino), len(self.files) + 1)
             if self.callers.real("figures", f"os.{name}", sys._getframe(1)):
                 return found
-            number = self.files.setdefault((found.st_dev, found.st_ino), len(self.files) + 1)
             table = {key: getattr(found, key) for key in dir(found) if key.startswith("st_")}
             table |= dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), float(_TIME))
             table |= dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), _TIME * 10**9)

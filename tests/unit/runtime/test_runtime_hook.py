@@ -675,6 +675,27 @@ print([found, times, took])
 """
 
 
+LINES = """
+import os, random, time
+first = [os.urandom(3).hex(), time.time(), random.Random().random(), open("/dev/urandom", "rb").read(2).hex(), os.stat("/").st_ino]
+second = [os.urandom(3).hex(), time.time(), random.Random().random(), open("/dev/urandom", "rb").read(2).hex(), os.stat("/etc").st_ino]
+print([first, second])
+"""  # noqa: E501
+
+
+def test_a_line_that_is_not_fixed_leaves_the_others_alone(tree: Tree) -> None:
+    """What one line gets for real moves nothing of what the others get."""
+    path = script(tree, LINES)
+
+    def outputs(real: str) -> list[list[object]]:
+        fixed = f"entropy,clock,figures@60{real}"
+        return list(ast.literal_eval(tree.execute(path, variables={"ENVBUILD_FIX": fixed}).stdout))
+
+    plain, one = outputs(""), outputs(f"!{path}:3")
+    assert all(before != after for before, after in zip(plain[0][:4], one[0][:4], strict=True))
+    assert plain[1] == one[1]
+
+
 def test_a_suspect_is_fixed(tree: Tree) -> None:
     """Entropy or the clock, each alone, give the same in all runs; only both make all the same."""
     path = script(tree, FIXED)
