@@ -27,6 +27,7 @@ from envbuild.trace.divergence import Divergence
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.lines import TextDifference as TextDifference
 from envbuild.verification.lines import difference_of, short
+from envbuild.verification.routes import of_project, route_between
 from envbuild.verification.uses import Use
 
 if sys.version_info >= (3, 11):
@@ -192,7 +193,9 @@ def rank_causes(evidence: Evidence) -> tuple[Finding, ...]:
     ]
     if any(cause.area == "memory" for cause in causes):  # the same, found in the sources
         causes = [cause for cause in causes if not cause.what.startswith(f"{UNWRITTEN}:")]
-    causes = [*_of_experiments(evidence, causes), *map(_demoted, causes)]
+    shown = list(_of_experiments(evidence, causes))
+    said = {each.where for each in shown if " → " in each.where}
+    causes = [*shown, *(_demoted(each) for each in causes if each.where not in said)]
     if evidence.proven:
         causes = [
             each
@@ -213,15 +216,16 @@ def _of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[F
 
 def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
     """Yield what the line called that makes runs differ: the table knows nothing of it."""
+    draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
     for culprit in evidence.culprits[:_SHOWN]:
-        own = culprit.file.startswith(f"{WORKSPACE}/") or culprit.module == "__main__"
+        own = of_project(culprit.file) or culprit.module == "__main__"
         by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
         call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
         yield Finding(
             area="entropy",
             weight=PROVEN,
             what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
-            where=culprit.place.removeprefix(f"{WORKSPACE}/"),
+            where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
             attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
         )
 

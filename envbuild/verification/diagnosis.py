@@ -15,6 +15,7 @@ from envbuild.record.processes import EntropyDraw
 from envbuild.trace.divergence import Divergence
 from envbuild.trace.file import Trace
 from envbuild.verification.causes import PROVEN, UNWRITTEN, Evidence, places
+from envbuild.verification.routes import of_project, route
 
 SURE = 75
 """Causes from this weight on need no further run."""
@@ -83,7 +84,7 @@ def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
         for draw in process.entropy or ():
             weight = _weight(draw, evidence.divergence, proven="entropy" in evidence.proven)
             name = draw.module.partition(".")[0]
-            if not weight or name == "__main__" or _of_project(draw.file) or _harmless(draw):
+            if not weight or name == "__main__" or of_project(draw.file) or _harmless(draw):
                 continue
             call = f"{draw.call}(){' without a seed' if draw.call == 'random.seed' else ''}"
             when = (
@@ -95,7 +96,7 @@ def _of_entropy_log(evidence: Evidence, record: Record) -> Iterator[Finding]:
                 area="entropy",
                 weight=weight,
                 what=f"{call} is reached by no seed, and the package {name} draws from it {when}",
-                where=_route(draw),
+                where=route(draw),
                 attempt=f"look for a seed among the options of {name}, or report it there",
             )
 
@@ -107,14 +108,6 @@ def _harmless(draw: EntropyDraw) -> bool:
     number was drawn from its generators later (sympy, which PyTorch imports).
     """
     return draw.used is False or bool(draw.importing and not draw.used)
-
-
-def _route(draw: EntropyDraw) -> str:
-    """Return the calls from the project's line to the draw; only the draw's own line without such a line."""
-    places = [f"{_inside(call.file)}:{call.line}" for call in draw.chain]
-    if len(places) < 2 or not _of_project(draw.chain[0].file):
-        return f"{_inside(draw.file)}:{draw.line}"
-    return " → ".join(place.removeprefix("/workspace/") for place in places)
 
 
 def _weight(draw: EntropyDraw, divergence: Divergence | None, *, proven: bool) -> int:
@@ -138,19 +131,6 @@ def _weight(draw: EntropyDraw, divergence: Divergence | None, *, proven: bool) -
 
 def _steps(divergence: Divergence | None) -> int:
     return divergence.step if divergence is not None and divergence.kind == "step" and divergence.step > 1 else 0
-
-
-def _of_project(file: str) -> bool:
-    """Whether the line is in the project, whose sources are looked at anyway."""
-    return file.startswith("/workspace/")
-
-
-def _inside(file: str) -> str:
-    """Return a path from the folder of packages on."""
-    for mark in ("/site-packages/", "/dist-packages/"):
-        if mark in file:
-            return file.rpartition(mark)[2]
-    return file
 
 
 def _torch(evidence: Evidence) -> bool:

@@ -204,7 +204,7 @@ FOUND = {
         edits=(("#STEP", "if step == 21:\n    params['hidden'] = params['hidden'] + plants.jitter()"),),
         step=21,
         tensor="hidden",
-        cause="os.urandom() is reached by no seed, and the package plants draws from it at step 21",
+        cause="os.urandom() draws from the system's entropy, which no seed reaches, and the package plants calls it",
         at="plants.py",
     ),
 }

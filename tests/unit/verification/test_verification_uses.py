@@ -250,10 +250,10 @@ def test_a_proven_line_that_the_table_does_not_know() -> None:
     known = evidence(
         sources={"t.py": "import net\nnet.train()\n"},
         proven=("clock",),
-        culprits=(culprit("/workspace/t.py:2", file="/opt/env/site-packages/net/a.py", module="net.a"),),
+        culprits=(culprit("/workspace/t.py:2", file="/opt/env/site-packages/net/a.py", line=7, module="net.a"),),
     )
     (cause,) = rank_causes(known)
-    assert cause.where == "t.py:2"
+    assert cause.where == "t.py:2 → net/a.py:7"
     assert cause.what.startswith(
         "time.time_ns() returns the time, which is never the same, and the package net calls it"
     )
