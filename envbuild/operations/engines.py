@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal, cast
 
+from envbuild.core.settings import origin, setting
 from envbuild.errors import EngineError, UsageError
 from envbuild.store.objects import Store
 
@@ -27,9 +28,10 @@ def chosen_kind(environment: Mapping[str, str] | None = None) -> Kind:
         UsageError: it names no kind of engine.
     """
     variables = os.environ if environment is None else environment
-    kind = variables.get("ENVBUILD_ENGINE") or "auto"
+    kind = setting("engine", variables) or "auto"
     if kind not in _KINDS:
-        raise UsageError(f"ENVBUILD_ENGINE is {kind!r}; expected {', '.join(_KINDS)}", "unset ENVBUILD_ENGINE")
+        where, attempt = origin("engine", variables)
+        raise UsageError(f"{where} is {kind!r}; expected {', '.join(_KINDS)}", attempt)
     if kind == "auto" and any(variables.get(name) for name in _ADDRESSES):
         return "docker" if variables.get("DOCKER_HOST") or variables.get("DOCKER_CONTEXT") else "podman"
     return cast(Kind, kind)

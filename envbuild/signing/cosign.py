@@ -18,6 +18,7 @@ from typing import Any
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.redact import mask_text
+from envbuild.core.settings import setting
 from envbuild.core.text import one_line
 from envbuild.errors import IntegrityError, RegistryError, UsageError
 from envbuild.signing.trust import VARIABLE, Signer, Trust
@@ -46,7 +47,7 @@ def find_program(environ: Mapping[str, str]) -> str:
     Raises:
         UsageError: there is none.
     """
-    named = environ.get("ENVBUILD_COSIGN", "")
+    named = setting("cosign", environ)
     found = shutil.which(named or "cosign", path=environ.get("PATH"))
     if found is None:
         what = f"ENVBUILD_COSIGN={named}: no such program" if named else "cosign is not installed"

@@ -25,6 +25,7 @@ from typing import Literal
 from envbuild.core.digest import SHA256, canonical_json, sha256_bytes, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import ELSEWHERE, atomic_write, boot_id, claimed, is_named
+from envbuild.core.settings import setting
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, UsageError
 from envbuild.store import leases
 from envbuild.store.marker import admit, make_folder
@@ -40,14 +41,14 @@ REFUSED = NO_SPACE | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, err
 
 
 def default_root(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return ``$ENVBUILD_STORE``, else ``$XDG_CACHE_HOME/envbuild``, else ``~/.cache/envbuild``, absolute.
+    """Return the store that is set, else ``$XDG_CACHE_HOME/envbuild``, else ``~/.cache/envbuild``, absolute.
 
     A relative ``XDG_CACHE_HOME`` is ignored, as the XDG base directory specification requires.
 
     Raises:
-        UsageError: none is set and there is no home folder.
+        UsageError: none is set and there is no home folder; or settings cannot be read.
     """
-    if chosen := environ.get("ENVBUILD_STORE"):
+    if chosen := setting("store", environ):
         return Path(chosen).expanduser().absolute()
     cache = Path(environ.get("XDG_CACHE_HOME") or ".")
     if cache.is_absolute():

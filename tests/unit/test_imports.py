@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2] / "envbuild"
 
 RULES: dict[str, str] = {
     "errors": "",
-    "core": "",
+    "core": "errors",
     "runtime": "",
     "lockfile": "core errors",
     "host": "core errors lockfile runtime",

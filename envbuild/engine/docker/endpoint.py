@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.foreign_json import parse_json
+from envbuild.core.settings import origin, setting
 from envbuild.errors import EngineError
 
 _SCHEMES = ("unix", "tcp", "ssh")
@@ -56,11 +57,10 @@ def candidates(environment: Mapping[str, str]) -> tuple[Endpoint, ...]:
     Raises:
         EngineError: the choice cannot be read: an unknown scheme, or a context that does not exist; or it is none.
     """
-    kind = environment.get("ENVBUILD_ENGINE") or "auto"
+    kind = setting("engine", environment) or "auto"
     if kind == "local":
-        raise EngineError(
-            "this needs a container engine, and ENVBUILD_ENGINE=local forbids one", "unset ENVBUILD_ENGINE"
-        )
+        where, attempt = origin("engine", environment)
+        raise EngineError(f"this needs a container engine, and {where} is local", attempt)
     folder = Path(environment.get("DOCKER_CONFIG") or Path(environment.get("HOME", "/")) / ".docker")
     if kind == "podman":
         return _of_podman(environment)

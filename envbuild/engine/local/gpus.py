@@ -10,7 +10,6 @@ pkg/nvcdi; Apptainer, etc/nvliblist.conf; enroot, conf/hooks/98-nvidia.sh.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.foreign_json import parse_json
+from envbuild.core.settings import setting
 from envbuild.engine.cdi import FOLDERS, KIND, SUFFIXES, chosen_names
 from envbuild.engine.protocol import Gpus, GpusRefusedError, GpuSupport
 
@@ -82,7 +82,7 @@ def handed(gpus: Gpus) -> Handed:
 def _described() -> dict[str, Sequence[Mapping[str, Any]]]:
     """Return the edits of each described GPU by its name below ``nvidia.com/gpu``: those of all, then its own."""
     found: dict[str, Sequence[Mapping[str, Any]]] = {}
-    folders = os.environ.get(VARIABLE)
+    folders = setting("cdi-dirs")
     for folder in folders.split(":") if folders else FOLDERS:
         with suppress(OSError):
             for path in sorted(path for path in Path(folder).iterdir() if path.suffix in SUFFIXES):

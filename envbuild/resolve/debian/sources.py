@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from envbuild.core.settings import setting
 from envbuild.errors import ResolveError
 from envbuild.resolve.debian.releases import ARCHIVES
 
@@ -102,7 +103,7 @@ def archive_bases(
         return (_from_mirror(mirror, archive, snapshot),)
     if not snapshot and apt.mirrors.get(archive):
         return tuple(apt.mirrors[archive])
-    service = environ.get(SNAPSHOT_VARIABLE, "") or apt.snapshot
+    service = setting("debian-snapshot", environ) or apt.snapshot
     if not service:
         why = f"os snapshot: {snapshot} needs" if snapshot else f"apt names no mirror of {archive}, which leaves"
         raise ResolveError(
@@ -114,7 +115,7 @@ def archive_bases(
 
 def origin(archive: str, apt: AptConfig, environ: Mapping[str, str] = os.environ) -> str:
     """Return the address of the snapshot service with ``{snapshot}`` still in it, or an empty string."""
-    service = environ.get(SNAPSHOT_VARIABLE, "") or apt.snapshot
+    service = setting("debian-snapshot", environ) or apt.snapshot
     return _from_mirror(check_mirror(service), archive, "{snapshot}") if service else ""
 
 
