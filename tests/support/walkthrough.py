@@ -40,6 +40,8 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 _UNIT = re.compile(r"N (?:ms|s|min|h|B|kB|MB|GB)\b(?: N (?:s|min)\b)?")
 _CACHE = ("fetch ", "load ", "os ", "wheels ", "bytecode ", "layers ")
 """First words of lines that ``build`` prints only for what is not there yet."""
+_SLOW = re.compile(r"[a-z]+(?: {2,}[\d,]+ [a-z]+)? {2,}[\d.]+ (?:ms|s|min)(?: \d+ s)?")
+"""A phase of ``lock`` that has a line of its own only if it took long."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +155,13 @@ class Reader:
 
     def compare(self, command: str, sample: list[str], out: str) -> None:
         """Compare a sample with an output."""
-        building = command.startswith("envbuild build")
-        wanted = [line for line in sample if not (building and line.startswith(_CACHE))]
-        found = [line for line in out.splitlines() if not (building and line.startswith(_CACHE))]
-        wanted, found = ([line for line in lines if line.strip()] for lines in (wanted, found))
+        building, locking = command.startswith("envbuild build"), command.startswith("envbuild lock")
+
+        def counts(line: str) -> bool:
+            chance = (building and line.startswith(_CACHE)) or (locking and _SLOW.fullmatch(line))
+            return bool(line.strip()) and not chance
+
+        wanted, found = ([line for line in lines if counts(line)] for lines in (sample, out.splitlines()))
         assert self._matches(wanted, found), (
             f"$ {command}\nthe page shows\n{_shown(wanted)}\nprinted was\n{_shown(found)}"
         )
