@@ -61,6 +61,8 @@ else:  # pragma: no cover - exercised by the 3.10 job
 FORMAT = 1
 LIMIT = 4 << 20
 """Most bytes of a lock; 2,500 wheels and 8,000 Debian packages need less, and reading takes 2 s at most."""
+IN_EVERY_IMAGE = "in every image"
+"""How the reason of an added package starts that nothing in the spec asks for."""
 _digests: deque[tuple[Lock, str]] = deque(maxlen=8)
 Blake3 = Sha256
 """Of the same length and form."""

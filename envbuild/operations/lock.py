@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -220,15 +220,19 @@ def resolve(
     """Resolve a spec to a lock and write nothing; returns it with sentences that a person should read."""
     from envbuild.determinism import policy
     from envbuild.inputs.digest import digest_inputs
+    from envbuild.resolve.debian import releases
 
     host = lock_hardware.Host.of(spec, path, options.host, old)
     host.lock(None)  # what cannot be locked is refused before anything is resolved
-    resolver = _Resolver(spec=spec, options=options, events=events, store=Store())
+    os_moved, python_moved = _split_upgrades(options.upgrade_packages, spec, old)
+    held = () if options.upgrade else operating_system.held_packages(spec, old, os_moved)
+    resolver = _Resolver(spec=spec, options=options, events=events, store=Store(), held=held)
     base = operating_system.lock_base(spec, resolver.store, events) if spec.os.image else None
     interpreter = base.python if base else operating_system.system_python(spec)
     plan = lock_hardware.plan_cuda(spec, path, interpreter.version)
     request = _python_request(spec, path, old, options, interpreter, plan)
-    wheels, system, added = resolver.parts(request, base)
+    request = replace(request, upgrade_packages=python_moved)
+    wheels, system, added, os_notes = resolver.parts(request, base)
     if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
     operating_system.check_pins(spec, system)
@@ -239,6 +243,8 @@ def resolve(
     fit_notes = lock_hardware.check_cuda(spec, cuda, frameworks, interpreter.version, hardware)
     environment = policy.environment(frameworks, spec.determinism, spec.os.architecture) | policy.gpu_environment(cuda)
     wanted_by_spec = {package.name for package in spec.packages}
+    if not base:
+        added = {**releases.common_packages(spec.os.release, spec.os.without), **added}
     made = locks.Lock(
         name=spec.name,
         layout=old.layout if old and not options.upgrade else layout.VERSION,
@@ -256,7 +262,7 @@ def resolve(
         run=spec.run,
         missing_libraries=spec.missing_libraries,
     )
-    return made, (*wheels.notes, *plan.notes, *cuda_notes, *fit_notes, *host.notes(made))
+    return made, (*wheels.notes, *os_notes, *plan.notes, *cuda_notes, *fit_notes, *host.notes(made))
 
 
 def _load(path: Path) -> tuple[Spec, Path]:
@@ -307,7 +313,19 @@ def _python_request(
         folder=path.parent.absolute(),
         existing=old.packages if old else (),
         upgrade=options.upgrade,
-        upgrade_packages=options.upgrade_packages,
+    )
+
+
+def _split_upgrades(names: Sequence[str], spec: Spec, old: locks.Lock | None) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return which names to upgrade are OS packages, and which Python packages; a name may be both."""
+    from packaging.utils import canonicalize_name
+
+    system = {package.name for package in spec.packages}
+    system |= {package.name for package in old.os.packages} if old else set()
+    wheels = {package.name for package in old.packages} if old else set()
+    return (
+        frozenset(name for name in names if name in system),
+        tuple(name for name in names if name not in system or canonicalize_name(name) in wheels),
     )
 
 
@@ -319,11 +337,12 @@ class _Resolver:
     options: LockOptions
     events: Events
     store: Store
+    held: tuple[locks.OsPackage, ...] = ()
 
     def parts(
         self, request: PythonRequest, base: operating_system.Base | None
-    ) -> tuple[ResolvedPython, locks.Os, dict[str, str]]:
-        """Return the wheels, the operating system, and the OS packages added for the wheels, with reasons."""
+    ) -> tuple[ResolvedPython, locks.Os, dict[str, str], tuple[str, ...]]:
+        """Return the wheels, the operating system, the OS packages added for the wheels, with reasons, and notes."""
         from envbuild.resolve.libraries import closure
         from envbuild.resolve.python.pins import resolve_python
 
@@ -345,13 +364,23 @@ class _Resolver:
             if wheels.packages and adds:
                 known = _own_libraries(wheels, request, self.store)
                 added = closure.added_os_packages(wheels.packages, spec.os.release, known)
-            system = first.result() if set(added) == assumed else self._system(base, added)
-        return wheels, system, added
+            system, notes = first.result() if set(added) == assumed else self._system(base, added)
+        return wheels, system, added, notes
 
-    def _system(self, base: operating_system.Base | None, added: Iterable[str]) -> locks.Os:
+    def _system(self, base: operating_system.Base | None, added: Iterable[str]) -> tuple[locks.Os, tuple[str, ...]]:
         if base:
-            return base.os
-        return operating_system.resolve_system(self.spec, added, self.store, self.events, refresh=self.options.refresh)
+            return base.os, ()
+        notes: list[str] = []
+        system = operating_system.resolve_system(
+            self.spec,
+            added,
+            self.store,
+            self.events,
+            refresh=self.options.refresh,
+            held=self.held,
+            note=notes.append,
+        )
+        return system, tuple(notes)
 
 
 def _remember_locations(store: Store, locations: Mapping[str, Sequence[str]]) -> None:

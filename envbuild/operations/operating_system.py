@@ -6,7 +6,7 @@ Of a base image the engine gives the file system, the store keeps it, and the lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,19 +69,54 @@ def system_python(spec: Spec) -> locks.Python:
     return locks.Python(version=interpreter.version, executable=interpreter.executable, platform=platform)
 
 
-def resolve_system(spec: Spec, added: Iterable[str], store: Store, events: Events, *, refresh: bool) -> locks.Os:
-    """Resolve the closure of Python, the spec's packages and those added for wheels."""
+def resolve_system(
+    spec: Spec,
+    added: Iterable[str],
+    store: Store,
+    events: Events,
+    *,
+    refresh: bool,
+    held: Sequence[locks.OsPackage] = (),
+    note: Callable[[str], None] = lambda text: None,
+) -> locks.Os:
+    """Resolve the closure of Python, what every image has, the spec's packages and those added for wheels.
+
+    Args:
+        held: packages of an earlier lock, as ``held_packages`` gives them.
+        note: receives sentences that a person should read.
+    """
     from envbuild.resolve.debian import closure, releases
 
     interpreter = releases.system_python(spec.os.release, spec.python)
+    common = releases.common_packages(spec.os.release, spec.os.without)
+    asked = {package.name for package in spec.packages}
     wanted = closure.OsRequest(
         release=spec.os.release,
         architecture=spec.os.architecture,
-        packages=tuple(sorted({*interpreter.packages, *added, *(package.name for package in spec.packages)})),
+        packages=tuple(sorted({*interpreter.packages, *common, *added, *asked})),
         snapshot=spec.os.snapshot,
         mirror=spec.os.mirror,
+        versions={package.name: package.version for package in spec.packages if package.version},
+        held=tuple(held),
     )
-    return closure.resolve_os(wanted, store.cache_dir("debian"), events, refresh=refresh)
+    return closure.resolve_os(wanted, store.cache_dir("debian"), events, refresh=refresh, note=note)
+
+
+def held_packages(spec: Spec, old: locks.Lock | None, moved: Collection[str]) -> tuple[locks.OsPackage, ...]:
+    """Return the OS packages that an earlier lock pins: those of the same system at the same time.
+
+    Args:
+        moved: names of packages to take as new as the archive has them.
+    """
+    if old is None or old.os.image or spec.os.image:
+        return ()
+    if (old.os.release, old.os.architecture, old.os.snapshot) != (
+        spec.os.release,
+        spec.os.architecture,
+        spec.os.snapshot,
+    ):
+        return ()
+    return tuple(package for package in old.os.packages if package.name not in moved)
 
 
 def check_pins(spec: Spec, system: locks.Os) -> None:

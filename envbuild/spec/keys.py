@@ -14,6 +14,13 @@ PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
 """The one Python of each release (python3 in Debian 12 and 13)."""
 
 
+COMMON: Mapping[str, str] = {
+    "tzdata": "time zones, for zoneinfo and pandas",
+    "ca-certificates": "certificates of authorities, for TLS",
+}
+"""What is in every image made of packages, unless the spec leaves it out."""
+
+
 def _os_table() -> Table:
     releases = {"debian-12": "Debian 12 (bookworm), Python 3.11", "debian-13": "Debian 13 (trixie), Python 3.13"}
     short = {"bookworm": "debian-12", "trixie": "debian-13", "debian:12": "debian-12", "debian:13": "debian-13"}
@@ -53,6 +60,14 @@ def _os_table() -> Table:
                 default=None,
                 default_doc="the archive as it is at lock time",
                 examples=("2026-07-11", "20260711T000000Z"),
+            ),
+            "without": Field(
+                kind=ListOf(item=Choice(values=COMMON), expected="a list of tzdata or ca-certificates"),
+                doc="What to leave out of the packages that every image has. "
+                + "; ".join(f"`{word}`: {meaning}" for word, meaning in COMMON.items())
+                + ".",
+                default=[],
+                examples=(["tzdata"],),
             ),
             "image": Field(
                 kind=Text(

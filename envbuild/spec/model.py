@@ -40,6 +40,7 @@ class Os(Value, frozen=True, kw_only=True):
         mirror: address of a Debian mirror; empty: the machine's apt configuration.
         snapshot: time to take the archive at, ``20260711T000000Z``; empty: now.
         image: base image by digest instead of packages; empty: none. Then ``release`` reports nothing.
+        without: what to leave out of the packages that every image has: ``tzdata``, ``ca-certificates``.
     """
 
     release: str = "debian-12"
@@ -47,6 +48,7 @@ class Os(Value, frozen=True, kw_only=True):
     mirror: str = ""
     snapshot: str = ""
     image: str = ""
+    without: tuple[str, ...] = ()
 
 
 class Package(Value, frozen=True, kw_only=True):
@@ -217,6 +219,8 @@ def _python_over_image(values: dict[str, Any], report: Report) -> str:
             report.add(
                 f"os.{key}", "specifies where Debian packages come from, but os.image takes none — leave one out"
             )
+    if values["os"].get("without"):
+        report.add("os.without", "nothing is installed into a base image — leave it out")
     if values.get("packages"):
         way = "install them in that image and name its new digest, or leave os.image out"
         report.add("packages", f"nothing is installed into a base image — {way}")

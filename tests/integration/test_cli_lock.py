@@ -34,6 +34,9 @@ SYSTEM = (
     stanza("git", "1:2.39", depends="libc6"),
     stanza("libgl1", "1.6", depends="libc6"),
     stanza("libodbc2", "2.3", depends="libc6"),
+    stanza("tzdata", "2026a", architecture="all"),
+    stanza("ca-certificates", "20250419", architecture="all", depends="openssl"),
+    stanza("openssl", "3.0", depends="libc6"),
 )
 SPEC = """\
 name: t
@@ -99,7 +102,7 @@ def test_what_a_lock_prints(project: Project) -> None:
     done = project.must("lock")
     lines = [re.sub(" +", " ", line) for line in done.out.splitlines()]
     assert lines[:2] == [
-        "os debian-12 3 packages 3.0 kB signatures verified (Debian 12 archive keys)",
+        "os debian-12 6 packages 6.0 kB signatures verified (Debian 12 archive keys)",
         "python 3.11 2 wheels 1.7 kB alpha 2.0 …",
     ]
     assert lines[-1].startswith("wrote pylock.t.toml, Dockerfile ")
@@ -159,6 +162,37 @@ def test_pins_stay_until_they_are_asked_to_move(project: Project) -> None:
     done = _refused(project, 12, "--upgrade-package", "betta")
     assert "--upgrade-package: no package 'betta' is locked" in done.err.replace('"', "'")
     assert "\n  → name a package of the lock; a new one is named in the spec's requirements\n" in done.err
+
+
+def test_pins_of_the_system_stay_until_they_are_asked_to_move(project: Project, server: FileServer) -> None:
+    """A security update moves nothing by itself and is noted; ``-P`` moves one OS package, ``--upgrade`` all."""
+    _edit(project, 'python: "3.11"', 'python: "3.11"\npackages: [ffmpeg, git]')
+    project.must("lock")
+    updates = [stanza("ffmpeg", "7:5.2", depends="libc6"), stanza("git", "1:2.40", depends="libc6")]
+    write_release(project.folder.parent / "mirror", main=SYSTEM, security=updates)
+    server.add_tree(project.folder.parent / "mirror")
+    done = project.must("lock", "--refresh", "--json")
+    assert done.json["moved"] == []
+    (note,) = done.json["notes"]
+    assert note.startswith("2 OS packages have newer versions in the archive: ffmpeg, git;")
+    assert project.must("lock", "-P", "ffmpeg", "--json").json["moved"] == [
+        "ffmpeg (os)                   7:5.1 → 7:5.2"
+    ]
+    assert (_versions(project)["ffmpeg"], _versions(project)["git"]) == ("7:5.2", "1:2.39")
+    project.must("lock", "--upgrade")
+    assert _versions(project)["git"] == "1:2.40"
+
+
+def test_time_zones_and_certificates_are_in_every_lock(project: Project) -> None:
+    """Unless the spec leaves them out; the lock states why they are there, and a lock without them stays fresh."""
+    _edit(project, "  mirror", "  without: [tzdata, ca-certificates]\n  mirror")
+    project.must("lock")
+    assert not {"tzdata", "ca-certificates", "openssl"} & _versions(project).keys()
+    _edit(project, "  without: [tzdata, ca-certificates]\n", "")
+    done = project.must("lock")
+    assert {"tzdata", "ca-certificates", "openssl"} <= _versions(project).keys()
+    assert _lock(project).added["tzdata"] == "in every image: time zones"
+    assert "added     tzdata" not in done.out
 
 
 def test_the_layout_stays_until_it_is_asked_to_move(project: Project) -> None:

@@ -18,7 +18,13 @@ from tests.support.hosts import gpu, host
 from tests.support.server import FileServer
 from tests.support.wheels import make_wheel
 
-SYSTEM = (*BASE, stanza("libstdc++6", "12"), stanza("python3.11", "3.11.2", depends="libc6"))
+SYSTEM = (
+    *BASE,
+    stanza("libstdc++6", "12"),
+    stanza("python3.11", "3.11.2", depends="libc6"),
+    stanza("tzdata"),
+    stanza("ca-certificates"),
+)
 SPEC = """\
 name: t
 os: {{release: debian-12, mirror: {mirror}/debian}}

@@ -61,7 +61,12 @@ def lock(
     upgrade: Annotated[bool, typer.Option("--upgrade", "-U", help="Move every pin to its newest.")] = False,
     upgrade_package: Annotated[
         list[str] | None,
-        typer.Option("--upgrade-package", "-P", metavar="NAME", help="Move this package and only what it forces."),
+        typer.Option(
+            "--upgrade-package",
+            "-P",
+            metavar="NAME",
+            help="Move this package, of Python or of the system, and only what it forces.",
+        ),
     ] = None,
     resolver: Annotated[Resolver, typer.Option(help="Who resolves the Python part.")] = Resolver.UV,
     cross_check: Annotated[

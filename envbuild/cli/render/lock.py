@@ -11,7 +11,7 @@ from envbuild.core.text import human_bytes, plural
 from envbuild.host import values
 from envbuild.lockfile.changes import LAYOUT, Change, Kind
 from envbuild.lockfile.hardware import POLICIES, Gpu, Hardware
-from envbuild.lockfile.model import Input, Lock, Os, lock_digest
+from envbuild.lockfile.model import IN_EVERY_IMAGE, Input, Lock, Os, lock_digest
 from envbuild.operations.fetch import FetchedLock
 from envbuild.operations.init import StarterSpec
 from envbuild.operations.lock import InputsUpdate, LockCheck, LockResult
@@ -47,7 +47,8 @@ def lock_lines(result: LockResult) -> Iterator[Line]:
             "python", (f"{lock.python.version:<18}", f"{wheels:<12}", f"{size:<8}", _headline(result.spec, lock))
         )
     for name, reason in lock.added.items():
-        yield Line("added", (f"{name:<18}", reason))
+        if not reason.startswith(IN_EVERY_IMAGE):
+            yield Line("added", (f"{name:<18}", reason))
     pinned = f"{lock.determinism.level}, {plural(lock.determinism.threads, 'thread')}, seed {lock.determinism.seed}"
     yield Line("env", (f"{plural(len(lock.environment), 'variable'):<18}", pinned))
     yield from hardware_lines(lock)

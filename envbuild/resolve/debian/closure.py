@@ -8,10 +8,10 @@ The base system is what mmdebstrap calls *essential*: every package marked Essen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
@@ -25,16 +25,19 @@ from envbuild.lockfile.model import Suite as LockedSuite
 from envbuild.resolve.debian.archive import Access, Suite, cache_errors, load_indexes, load_suite
 from envbuild.resolve.debian.index import Index
 from envbuild.resolve.debian.marks import mark
+from envbuild.resolve.debian.pins import hold, newer
 from envbuild.resolve.debian.release_file import environment_keyrings, trusted_certificates
 from envbuild.resolve.debian.releases import Release, find_release
 from envbuild.resolve.debian.search import search
 from envbuild.resolve.debian.sources import AptConfig, archive_bases, check_snapshot, origin, read_apt_config
-from envbuild.resolve.debian.universe import Package, Universe
+from envbuild.resolve.debian.universe import Package, Pin, Universe
 
 __all__ = ["OsRequest", "deb_urls", "open_suites", "resolve_os"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _ARCHITECTURE = re.compile(r"[a-z0-9][a-z0-9-]+")
+_MOST_SHOWN = 6
+"""Packages named in a note."""
 EXCLUDED = {"usrmerge": "an image of envbuild is merged from the start, and its script refuses overlay file systems"}
 """Packages that are treated as absent, with the reason. What needs ``usrmerge | usr-is-merged`` gets the latter."""
 
@@ -49,6 +52,8 @@ class OsRequest:
         packages: names to install next to the essential ones; order and repetition do not matter.
         snapshot: UTC time such as ``20260115T000000Z`` to resolve as of, or empty for now.
         mirror: the spec's mirror, or empty; see ``debian_sources.archive_bases``.
+        versions: the only version that a package may have, by name; the archive's if it has no such version.
+        held: packages of an earlier lock, to be kept where the archive has them and they fit.
     """
 
     release: str
@@ -56,6 +61,8 @@ class OsRequest:
     packages: tuple[str, ...]
     snapshot: str = ""
     mirror: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    held: tuple[OsPackage, ...] = ()
 
 
 def resolve_os(
@@ -67,6 +74,7 @@ def resolve_os(
     offline: bool = False,
     keyrings: Sequence[Path] = (),
     apt: AptConfig | None = None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Os:
     """Resolve a request to packages, sorted by name.
 
@@ -77,6 +85,7 @@ def resolve_os(
         offline: ask no mirror; the cache must do.
         keyrings: further trusted keyring files, next to Debian's and those in ``ENVBUILD_DEBIAN_KEYS``.
         apt: the machine's apt configuration; read from it if None.
+        note: receives a sentence about pins that hold newer versions back.
 
     Raises:
         ResolveError: unknown release, architecture or package, or no set of packages fits; the message states why.
@@ -92,8 +101,11 @@ def resolve_os(
     )
     with open_suites(request, release, access, apt or read_apt_config()) as opened:
         suites = [suite for suite, indexes in opened if indexes]
-        universe = Universe([indexes for _, indexes in opened if indexes], request.architecture, EXCLUDED)
-        chosen = close(universe, request.packages)
+        exact = {name: Pin(version) for name, version in request.versions.items()}
+        newest = Universe([indexes for _, indexes in opened if indexes], request.architecture, EXCLUDED, exact)
+        chosen = close_holding(newest, request.packages, request.held)
+        if behind := newer(chosen, newest):
+            note(_behind(behind))
     return Os(
         release=release.name,
         architecture=request.architecture,
@@ -112,6 +124,28 @@ def close(universe: Universe, packages: Sequence[str]) -> dict[str, Package]:
     requested = _known(universe, sorted(set(packages)))
     roots = list(dict.fromkeys((*universe.essential(), *requested)))
     return mark(universe, roots) or search(universe, roots)
+
+
+def close_holding(newest: Universe, packages: Sequence[str], held: Sequence[OsPackage]) -> dict[str, Package]:
+    """Return what ``close`` does, with as many packages of an earlier lock as can be kept; raises as it does."""
+    if not held:
+        return close(newest, packages)
+    pins = {package.name: Pin(package.version, package.sha256) for package in held}
+    roots = [*newest.essential(), *_known(newest, sorted(set(packages)))]
+    try:
+        return close(hold(newest, pins, roots), packages)
+    except ResolveError:
+        return close(newest, packages)
+
+
+def _behind(names: Sequence[str]) -> str:
+    """Describe packages that stay at an older version than the archive has."""
+    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    count = "1 OS package has a newer version" if len(names) == 1 else f"{len(names)} OS packages have newer versions"
+    return (
+        f"{count} in the archive: {', '.join(names[:_MOST_SHOWN])}{more}; to move them: envbuild lock --upgrade, "
+        f"or -P {names[0]} for one"
+    )
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from envbuild.core.text import either, perhaps
 from envbuild.errors import ResolveError
+from envbuild.lockfile.model import IN_EVERY_IMAGE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,12 +19,14 @@ class Release:
         codename: in the archive, such as ``bookworm``.
         python: the feature release its Python packages are built for; the only one it has.
         glibc: version of its C library, which decides the newest manylinux tag its Python accepts.
+        common: what every image has unless the spec leaves it out (``os.without``): packages by the word for it.
     """
 
     name: str
     codename: str
     python: str
     glibc: tuple[int, int]
+    common: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def suites(self) -> tuple[tuple[str, str], ...]:
@@ -45,12 +49,19 @@ class SystemPython:
 
 ARCHIVES = ("debian", "debian-security")
 
+COMMON: Mapping[str, str] = {"tzdata": "time zones", "ca-certificates": "certificates for TLS"}
+"""What is in every image for its users' sake, by the word that a spec uses, and what it is."""
+
+_COMMON_12 = {"tzdata": ("tzdata",), "ca-certificates": ("ca-certificates",)}
+# Debian 13 has moved names such as US/Eastern into a package of their own.
+_COMMON_13 = {**_COMMON_12, "tzdata": ("tzdata", "tzdata-legacy")}
+
 # Sources: the releases' packages python3 and libc6.
 RELEASES = {
     release.name: release
     for release in (
-        Release(name="debian-12", codename="bookworm", python="3.11", glibc=(2, 36)),
-        Release(name="debian-13", codename="trixie", python="3.13", glibc=(2, 41)),
+        Release(name="debian-12", codename="bookworm", python="3.11", glibc=(2, 36), common=_COMMON_12),
+        Release(name="debian-13", codename="trixie", python="3.13", glibc=(2, 41), common=_COMMON_13),
     )
 }
 
@@ -64,6 +75,26 @@ def find_release(name: str) -> Release:
             f"os: expected {either(RELEASES)}, found {name!r}{perhaps(name, RELEASES)}",
             f"write in the spec: os: {next(iter(RELEASES))}",
         ) from None
+
+
+def common_packages(release: str, without: Iterable[str] = ()) -> dict[str, str]:
+    """Return the packages that every image has, by name, each with the reason as text.
+
+    Args:
+        release: such as ``debian-12``.
+        without: words of ``COMMON`` to leave out.
+
+    Raises:
+        ResolveError: unknown release.
+    """
+    found = find_release(release).common
+    left_out = set(without)
+    return {
+        package: f"{IN_EVERY_IMAGE}: {COMMON[word]}"
+        for word, packages in found.items()
+        if word not in left_out
+        for package in packages
+    }
 
 
 def system_python(release: str, version: str = "") -> SystemPython:

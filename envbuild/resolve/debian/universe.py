@@ -1,7 +1,7 @@
 """What can be installed: the candidate of every package over all suites of a release, and who provides what.
 
-One version of each package is installable, the highest (apt pins all three suites alike, at 500); among equal
-versions, that of the earliest suite.
+One version of each package is installable: the one that a pin names, if an index has it; else the highest (apt pins
+all three suites alike, at 500); among equal versions, that of the earliest suite.
 """
 
 from __future__ import annotations
@@ -47,6 +47,14 @@ class Package:
         return f"{self.name} {self.version}"
 
 
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The version that a package is to have, and its file's SHA-256; empty for any file of that version."""
+
+    version: str
+    sha256: str = ""
+
+
 @dataclass(slots=True)
 class Universe:
     """Candidates, read on demand.
@@ -55,14 +63,16 @@ class Universe:
         suites: the indexes of each suite, in the order in which apt would read them.
         architecture: native architecture; packages of ``all`` count as native too.
         excluded: packages to be treated as absent, each with the reason.
+        pins: versions to prefer to the highest, by package name.
     """
 
     suites: Sequence[Sequence[Index]]
     architecture: str
     excluded: Mapping[str, str] = field(default_factory=dict)
-    _packages: dict[str, Package | None] = field(default_factory=dict)
-    _providers: dict[str, tuple[tuple[str, Package], ...]] = field(default_factory=dict)
-    _solutions: dict[Relation, tuple[Package, ...]] = field(default_factory=dict)
+    pins: Mapping[str, Pin] = field(default_factory=dict)
+    _packages: dict[str, Package | None] = field(default_factory=dict, init=False)
+    _providers: dict[str, tuple[tuple[str, Package], ...]] = field(default_factory=dict, init=False)
+    _solutions: dict[Relation, tuple[Package, ...]] = field(default_factory=dict, init=False)
 
     def candidate(self, name: str) -> Package | None:
         """Return the installable version of a package, or None if there is no package of that name."""
@@ -122,12 +132,17 @@ class Universe:
         best: Record | None = None
         place = 0
         age: tuple[int, int] | None = None
+        pin = self.pins.get(name)
+        pinned = False
         for number, indexes in enumerate(self.suites):
             for record in (record for index in indexes for record in index.versions(name)):
                 if record.architecture not in (self.architecture, "all"):
                     continue
                 age = age or (number, record.rank)
-                if best is None or version_key(record.version) > version_key(best.version):
+                if pinned:
+                    continue
+                pinned = pin is not None and pin.version == record.version and pin.sha256 in ("", record.sha256)
+                if pinned or best is None or version_key(record.version) > version_key(best.version):
                     best, place = record, number
         return _package(best, place, age) if best and age else None
 

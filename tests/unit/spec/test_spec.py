@@ -314,6 +314,18 @@ def test_packages_have_no_place_in_a_base_image() -> None:
     ]
 
 
+def test_what_every_image_has_can_be_left_out() -> None:
+    """The default is part of no digest, so that locks made before it are fresh; unknown words are refused."""
+    spec = parse_spec("name: x\nos: {without: [tzdata, ca-certificates]}\n")
+    assert spec.os.without == ("tzdata", "ca-certificates")
+    assert spec_digest(spec) != spec_digest(parse_spec("name: x\n"))
+    assert problem("os: {without: [tzdat]}").startswith(
+        '2 os.without[0]: expected tzdata or ca-certificates, found "tzdat" — perhaps you meant tzdata'
+    )
+    image = f"os: {{image: 'a@sha256:{'0' * 64}', without: [tzdata]}}"
+    assert problem(image) == "2 os.without: nothing is installed into a base image — leave it out"
+
+
 def test_an_unknown_release_brings_no_second_problem() -> None:
     """What follows from a mistake is not reported as another mistake."""
     assert problem("os: debian-14\npython: 3.13") == (
