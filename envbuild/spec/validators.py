@@ -24,6 +24,9 @@ _IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?@sha256:[0-9a-f]{64}"
 )
 _SOURCES = re.compile(r"(?:-e|--editable)\s*=?\s*([^\s#]+)")
+_LINKS = re.compile(r"(?:-f|--find-links)\s*=?\s*([^\s#]+)")
+_PLACE = re.compile(r"\.|(?:\.{0,2}/|~|file:|[^\s@]+\.whl\Z|[A-Za-z0-9+.-]+://).*", re.DOTALL)
+"""What is a path or an address, by itself or at the start of a line."""
 _OTHER_OPTIONS = "options do not belong here: indexes, find-links and certificates come from your pip or uv settings"
 
 
@@ -67,12 +70,15 @@ def requirement(text: str) -> str:
 
     line = text.strip()
     if found := _SOURCES.match(line):
+        raise ValueError(f"{quote(line)}: options do not belong here, and {_a_project(found[1])}")
+    if (found := _LINKS.match(line)) and "://" not in found[1]:
         raise ValueError(
-            f"{quote(line)}: options do not belong here, and a project in a folder is not a requirement"
-            f" — build its wheel: pip wheel --no-deps -w wheels {found[1]} (then  wheels: [wheels], and its name here)"
+            f"{quote(line)}: options do not belong here — name the folder in the spec:  wheels: [{found[1]}]"
         )
     if line.startswith("-"):
         raise ValueError(f"{quote(line)}: {_OTHER_OPTIONS}")
+    if _PLACE.fullmatch(plain(line)):
+        raise ValueError(f"{quote(line)}: {_place(line)}")
     if line.endswith((".txt", ".in", ".toml")):
         raise ValueError(f"{quote(line)} looks like a file — write -r {line}")
     try:
@@ -85,6 +91,37 @@ def requirement(text: str) -> str:
             f" — put the wheel into a folder named in wheels, and write {parsed.name}"
         )
     return str(parsed)
+
+
+def _a_project(place: str) -> str:
+    """Describe why a project's folder or address is refused, with the command that builds its wheel."""
+    return f"a project in a folder is not a requirement{_build(place)}"
+
+
+def _place(line: str) -> str:
+    """Describe why a path or an address is refused, and what to write instead."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    address = "://" in line and not line.startswith("file:")
+    folder, _, file = line.removeprefix("file:").partition("#")[0].rpartition("/")
+    if not file.endswith(".whl"):
+        return _a_project(line) if not address else f"a lock names files by digest, not by address{_build(line)}"
+    try:
+        name, version, _, _ = parse_wheel_filename(file)
+    except InvalidWheelFilename:
+        return "a wheel's path is not a requirement — put the wheel into a folder named in wheels, and write its name"
+    if address:
+        return (
+            "a lock names files by digest, not by address"
+            f" — put the wheel into a folder named in wheels, and write {name}=={version}"
+        )
+    absolute = "/" if folder.startswith("/") else ""
+    inside = absolute + folder.removeprefix("./").strip("/") or "wheels"
+    return f"a wheel's path is not a requirement — write in the spec  wheels: [{inside}]  and here {name}=={version}"
+
+
+def _build(place: str) -> str:
+    return f" — build its wheel: pip wheel --no-deps -w wheels {place} (then  wheels: [wheels], and its name here)"
 
 
 def _requirement_hint(line: str) -> str:
