@@ -23,6 +23,7 @@ from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.lockfile.model import Lock
+    from envbuild.resolve.debian.sources import AptConfig
     from envbuild.store.fetch import FetchResult, Item
     from envbuild.store.vendor import Vendored
 
@@ -151,9 +152,10 @@ def _fetch(
         return [item for item in found if item.sha256 in missing or not only]
 
     remembered = _remembered(lock, store, wanted)
+    ways = ways_out(lock, wanted)
     try:
         wheels = _wheels_now(loaded, wanted - remembered.keys())
-        return fetch_items(items(wheels, remembered), store, events, network)
+        return fetch_items(items(wheels, remembered), store, events, network, ways=ways)
     except IntegrityError as error:
         # A remembered place may be gone, or have other bytes by now.
         left = {sha256 for sha256 in remembered if not store.has(sha256)}
@@ -163,7 +165,7 @@ def _fetch(
             wheels = _wheels_now(loaded, left)
         except IntegrityError:
             raise error from None
-        return fetch_items(items(wheels), store, events, network)
+        return fetch_items(items(wheels), store, events, network, ways=ways)
 
 
 @contextmanager
@@ -232,6 +234,27 @@ def _drop_corrupt(lock: Lock, store: Store, events: Events) -> list[Item]:
                 corrupt.append(item)
             advance(item.size)
     return corrupt
+
+
+def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str:
+    """Describe what to do about locked files that are in none of the places that were asked.
+
+    Args:
+        missing: their SHA-256.
+        apt: the machine's apt configuration; read from it if None.
+    """
+    from envbuild.resolve.debian.sources import SNAPSHOT_VARIABLE, origin, read_apt_config
+
+    ways = ["what came in is kept: try again later"]
+    ways.append(
+        "where another machine has the files: envbuild fetch --vendor DIR there, envbuild fetch --from DIR here"
+    )
+    ways.append("from a folder or registry that `envbuild store push` filled: envbuild store pull PLACE")
+    debs = any(package.sha256 in missing for package in lock.os.packages)
+    if debs and not lock.os.snapshot and not origin("debian", apt or read_apt_config()):
+        ways.append(f"from a snapshot service of Debian, none of which is known: export {SNAPSHOT_VARIABLE}=ADDRESS")
+    ways.append("or lock again, which moves what is gone: envbuild lock")
+    return "; ".join(ways)
 
 
 def _deb_sources(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence[str]]:

@@ -27,6 +27,7 @@ from envbuild.store.objects import Store
 
 __all__ = ["FetchResult", "Item", "fetch", "lock_items"]
 
+_WAYS = "what came in is kept: try again later, or lock again: envbuild lock"
 BASE_IMAGE = "base.tar"
 """What messages call a base image's file system; only a vendored folder or the engine has it."""
 
@@ -84,12 +85,14 @@ def fetch(
     *,
     jobs: int = 8,
     verify: bool = False,
+    ways: str = _WAYS,
 ) -> FetchResult:
     """Have every item in the store.
 
     Args:
         jobs: how many files come in at the same time.
         verify: also read the files that are there already; a damaged one is removed and fetched again.
+        ways: what to do about files that no source has, for the error.
 
     Raises:
         IntegrityError: files could not be had, all of them named with what each source answered; or the store is
@@ -111,7 +114,7 @@ def fetch(
         http.close()
     failures = [outcome for outcome in outcomes if isinstance(outcome, UnavailableError)]
     if failures:
-        raise _failure(failures, len(wanted), network)
+        raise _failure(failures, len(wanted), network, ways)
     fetched = [outcome for outcome in outcomes if isinstance(outcome, Item)]
     return FetchResult(
         fetched=len(fetched),
@@ -179,7 +182,7 @@ def _check_space(missing: Sequence[Item], store: Store) -> None:
         )
 
 
-def _failure(failures: Sequence[UnavailableError], total: int, network: NetworkConfig) -> IntegrityError:
+def _failure(failures: Sequence[UnavailableError], total: int, network: NetworkConfig, ways: str) -> IntegrityError:
     """Put all failures into one error."""
     failures = sorted(failures, key=lambda failure: failure.item.name)
     if network.offline:
@@ -192,4 +195,4 @@ def _failure(failures: Sequence[UnavailableError], total: int, network: NetworkC
         lines += [f"    {source}: {reason}" for source, reason in failure.reasons]
         if not failure.reasons:
             lines.append("    no source is known: no index, mirror or folder in use offers it")
-    return IntegrityError("\n".join(lines), "what came in is kept: try again later, or lock again: envbuild lock")
+    return IntegrityError("\n".join(lines), ways)

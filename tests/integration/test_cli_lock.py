@@ -183,6 +183,27 @@ def test_pins_of_the_system_stay_until_they_are_asked_to_move(project: Project, 
     assert _versions(project)["git"] == "1:2.40"
 
 
+def test_a_package_that_is_gone_is_reported_with_the_ways_out(project: Project, server: FileServer) -> None:
+    """Exit 13 names each place that was asked, the snapshot service too, and every way; a new lock moves it alone."""
+    updates = [stanza("ffmpeg", "7:5.2", depends="libc6"), stanza("git", "1:2.40", depends="libc6")]
+    mirror = project.folder.parent / "mirror"
+    write_release(mirror, main=SYSTEM, security=updates)
+    server.add_tree(mirror)
+    _edit(project, 'python: "3.11"', 'python: "3.11"\npackages: [ffmpeg, git]')
+    project.must("lock")
+    project.environ["ENVBUILD_DEBIAN_SNAPSHOT"] = f"{server.url}/snapshots"
+    done = project("fetch")
+    assert done.code == 13
+    assert f"{server.url}/debian-security/pool/main/f/ffmpeg/ffmpeg_5.2_amd64.deb: " in done.err
+    assert f"{server.url}/snapshots/archive/debian-security/" in done.err
+    for way in ("fetch --vendor", "fetch --from", "store pull", "envbuild lock"):
+        assert way in done.err
+    write_release(mirror, main=SYSTEM, security=[stanza("ffmpeg", "7:5.3", depends="libc6"), updates[1]])
+    server.add_tree(mirror)
+    done = project.must("lock", "--refresh", "--json")
+    assert done.json["moved"] == ["ffmpeg (os)                   7:5.2 → 7:5.3"]
+
+
 def test_time_zones_and_certificates_are_in_every_lock(project: Project) -> None:
     """Unless the spec leaves them out; the lock states why they are there, and a lock without them stays fresh."""
     _edit(project, "  mirror", "  without: [tzdata, ca-certificates]\n  mirror")

@@ -10,6 +10,7 @@ from envbuild.errors import IntegrityError, UsageError
 from envbuild.lockfile.model import PythonPackage, Wheel, dumps
 from envbuild.operations import fetch
 from envbuild.operations.events import NothingToFetch, Silent
+from envbuild.resolve.debian.sources import AptConfig
 from envbuild.store.objects import Store
 from tests.support.events import Recorded
 from tests.support.locks import small_lock
@@ -78,3 +79,17 @@ def test_corrupt_objects_are_removed_and_named(complete: Path) -> None:
         f"  {WHEEL}: expected sha256 {lock.packages[0].wheel.sha256}"
     )
     assert not place.exists()
+
+
+def test_the_ways_out_name_a_snapshot_service_where_none_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only for missing Debian packages, and only if no such service is known and the lock is of no snapshot."""
+    monkeypatch.delenv("ENVBUILD_DEBIAN_SNAPSHOT", raising=False)
+    lock = small_lock({WHEEL: b"wheel"}, {"git_1_amd64.deb": b"deb"})
+    debs = {package.sha256 for package in lock.os.packages}
+    wheels = {package.wheel.sha256 for package in lock.packages}
+    none, known = AptConfig(mirrors={}), AptConfig(mirrors={}, snapshot="http://snapshot.example.invalid")
+    assert debs
+    assert "ENVBUILD_DEBIAN_SNAPSHOT" in fetch.ways_out(lock, debs, none)
+    for missing, apt in ((wheels, none), (debs, known)):
+        assert "ENVBUILD_DEBIAN_SNAPSHOT" not in fetch.ways_out(lock, missing, apt)
+        assert "store pull" in fetch.ways_out(lock, missing, apt)
