@@ -18,7 +18,7 @@ from envbuild.core.fs import atomic_write
 from envbuild.errors import LockError, SpecError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
-from envbuild.operations import inputs, lock_hardware, operating_system
+from envbuild.operations import inputs, lock_hardware, lock_notes, operating_system
 from envbuild.operations.events import Events
 from envbuild.operations.lock_files import (
     dockerfile_of,
@@ -262,7 +262,8 @@ def resolve(
         run=spec.run,
         missing_libraries=spec.missing_libraries,
     )
-    return made, (*wheels.notes, *os_notes, *plan.notes, *cuda_notes, *fit_notes, *host.notes(made))
+    told = (*wheels.notes, *os_notes, *lock_notes.notes(spec, made), *plan.notes, *cuda_notes, *fit_notes)
+    return made, (*told, *host.notes(made))
 
 
 def _load(path: Path) -> tuple[Spec, Path]:

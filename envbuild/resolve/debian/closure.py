@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
@@ -102,7 +102,13 @@ def resolve_os(
     with open_suites(request, release, access, apt or read_apt_config()) as opened:
         suites = [suite for suite, indexes in opened if indexes]
         exact = {name: Pin(version) for name, version in request.versions.items()}
-        newest = Universe([indexes for _, indexes in opened if indexes], request.architecture, EXCLUDED, exact)
+        newest = Universe(
+            [indexes for _, indexes in opened if indexes],
+            request.architecture,
+            EXCLUDED,
+            exact,
+            partial(_component_of, opened[0][0], request.architecture, access),
+        )
         chosen = close_holding(newest, request.packages, request.held)
         if behind := newer(chosen, newest):
             note(_behind(behind))
@@ -252,6 +258,11 @@ def _unknown(universe: Universe, name: str, providers: Sequence[str]) -> str:
         return f"{name!r} is virtual; write one of its providers: {', '.join(providers)}"
     if not _NAME.fullmatch(name):
         return f"expected a Debian package name, found {name[:60]!r}"
+    if component := universe.elsewhere(name):
+        return (
+            f"{name!r} is in Debian's {component}, and packages come from main only; take wheels that bring it (CUDA's "
+            "libraries: the key cuda), or a base image that has it (os.image)"
+        )
     near = _near(name, universe)
     return f"there is no package {name!r}" + (f" — perhaps you meant {' or '.join(near)}" if near else "")
 
@@ -267,6 +278,21 @@ def _near(name: str, universe: Universe) -> list[str]:
         if abs(len(other) - len(name)) <= 4 and (other.startswith(start) or other.endswith(name[-4:]))
     ]
     return get_close_matches(name, likely, n=3, cutoff=0.75)
+
+
+def _component_of(suite: Suite, architecture: str, access: Access, name: str) -> str:
+    """Return the component of a suite, other than ``main``, that has a package; an empty string if none has."""
+    for component in suite.release.fields.get("Components", "").split():
+        if component == "main":
+            continue
+        with suppress(IntegrityError):  # this only makes a message better
+            indexes = load_indexes(suite, architecture, access, component)
+            found = any(index.versions(name) for index in indexes)
+            for index in indexes:
+                index.close()
+            if found:
+                return component
+    return ""
 
 
 def _locked_suite(suite: Suite) -> LockedSuite:

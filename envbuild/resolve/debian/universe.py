@@ -6,7 +6,7 @@ all three suites alike, at 500); among equal versions, that of the earliest suit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from envbuild.errors import IntegrityError
@@ -64,12 +64,14 @@ class Universe:
         architecture: native architecture; packages of ``all`` count as native too.
         excluded: packages to be treated as absent, each with the reason.
         pins: versions to prefer to the highest, by package name.
+        elsewhere: returns the component of the archive, other than ``main``, that has a package, or an empty string.
     """
 
     suites: Sequence[Sequence[Index]]
     architecture: str
     excluded: Mapping[str, str] = field(default_factory=dict)
     pins: Mapping[str, Pin] = field(default_factory=dict)
+    elsewhere: Callable[[str], str] = lambda name: ""
     _packages: dict[str, Package | None] = field(default_factory=dict, init=False)
     _providers: dict[str, tuple[tuple[str, Package], ...]] = field(default_factory=dict, init=False)
     _solutions: dict[Relation, tuple[Package, ...]] = field(default_factory=dict, init=False)

@@ -34,6 +34,7 @@ __all__ = [
     "deb_sonames",
     "known_libraries",
     "missing_libraries",
+    "opened_by_name",
     "package_for",
     "scan_unpacked",
     "scan_wheel",
@@ -77,14 +78,33 @@ class Exemption(Value, frozen=True, kw_only=True, rename=None):
     note: bool = False
 
 
+class Opened(Value, frozen=True, kw_only=True, rename=None):
+    """What a distribution loads by name or starts as a program.
+
+    Attributes:
+        name: of the distribution, normalised.
+        what: library or program, for messages.
+        package: Debian package that has it; by release, if they differ.
+        any: only its wheel for any platform lacks it.
+        unless: distributions that bring it.
+    """
+
+    name: str
+    what: str
+    package: str | dict[str, str]
+    any: bool = False
+    unless: tuple[str, ...] = ()
+
+
 class Table(Value, frozen=True, kw_only=True, rename=None):
-    """The data file: exemptions, Debian packages by soname, and what known distributions need."""
+    """The data file: exemptions, Debian packages by soname, what known distributions need, and what they load."""
 
     assumed: tuple[str, ...]
     baseline: tuple[str, ...]
     known: dict[str, tuple[str, ...]]
     debian: dict[str, str | dict[str, str]]
     exempt: tuple[Exemption, ...]
+    opened: tuple[Opened, ...]
 
 
 @cache
@@ -130,6 +150,32 @@ def added_os_packages(
         reasons.setdefault(package_for(lack.soname, release), f"needed by {name} ({lack.soname})")
     reasons.pop("", None)
     return dict(sorted(reasons.items()))
+
+
+def opened_by_name(
+    packages: Sequence[PythonPackage], os_packages: Iterable[str], release: str
+) -> dict[str, tuple[str, ...]]:
+    """Return the Debian packages whose libraries and programs wheels ask for by name, and that are not there.
+
+    Args:
+        packages: the wheels of a lock.
+        os_packages: names of its Debian packages.
+        release: such as ``debian-12``.
+
+    Returns:
+        By name of the Debian package, in the order of names: who needs it and for what, as texts.
+    """
+    wheels = {package.name: package.wheel.name for package in packages}
+    there = set(os_packages)
+    found: dict[str, list[str]] = {}
+    for entry in table().opened:
+        debian = entry.package if isinstance(entry.package, str) else entry.package.get(release, "")
+        wheel = wheels.get(entry.name, "")
+        if not wheel or not debian or debian in there or not wheels.keys().isdisjoint(entry.unless):
+            continue
+        if wheel.endswith("-any.whl") or not entry.any:
+            found.setdefault(debian, []).append(f"{entry.name}: {entry.what}")
+    return {name: tuple(found[name]) for name in sorted(found)}
 
 
 def _since(version: str, first: str) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import lzma
 import sqlite3
 import threading
 from dataclasses import replace
@@ -13,7 +14,7 @@ from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import Os
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
 from envbuild.resolve.debian.sources import AptConfig
-from tests.support.archives import BASE, keyring, stanza, write_release
+from tests.support.archives import BASE, SuiteMaker, keyring, stanza, write_release
 
 GIT = stanza("git", "1:2.39.5", depends="libc6 (>= 2.34), perl | perl5")
 PERL = stanza("perl", "5.36")
@@ -216,3 +217,19 @@ def test_a_full_disk_is_reported_and_leaves_nothing_half_made(mirror: Path, monk
     assert not list((mirror.parent / "cache/index").glob("*.sqlite"))
     assert not list((mirror.parent / "cache/index").glob(".index*"))
     assert len(resolve(mirror).packages) == 2
+
+
+def test_a_package_of_another_component_is_named_as_such(mirror: Path) -> None:
+    """Only ``main`` is locked: what is in contrib or non-free is no unknown name, whichever index cannot be read."""
+    text = stanza("nvidia-cuda-toolkit").encode()
+    SuiteMaker(
+        archive="debian",
+        suite="bookworm",
+        stanzas=[*BASE, GIT, PERL],
+        files={"non-free/binary-amd64/Packages": text, "non-free/binary-amd64/Packages.xz": lzma.compress(text)},
+        fields={"Components": "main contrib non-free"},
+    ).write(mirror)
+    with pytest.raises(ResolveError) as caught:
+        resolve(mirror, "nvidia-cuda-toolkit", "gitt")
+    assert "'nvidia-cuda-toolkit' is in Debian's non-free, and packages come from main only" in caught.value.message
+    assert "there is no package 'gitt' — perhaps you meant git" in caught.value.message

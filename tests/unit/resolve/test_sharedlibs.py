@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.python.environment import WheelFile, pack_wheels
 from envbuild.lockfile.model import PythonPackage, Wheel
+from envbuild.resolve.debian.releases import RELEASES
 from envbuild.resolve.libraries import closure
 from envbuild.resolve.libraries.closure import Missing, added_os_packages, missing_libraries, scan_wheel
 from tests.support.elf import make_elf
@@ -379,3 +381,24 @@ def test_the_table_is_sound() -> None:
         for release in ("debian-12", "debian-13"):
             assert closure.package_for(soname, release), (soname, release)
     assert all(rule.why for rule in table.exempt)
+
+
+def test_what_is_loaded_by_name_is_known() -> None:
+    """Of the packages that lack it, for the wheels that lack it; what is there, or brought by another wheel, is not."""
+    magic, pure = _package("python_magic-0.4.27-py2.py3-none-any.whl"), _package("soundfile-1-py3-none-any.whl")
+    found = closure.opened_by_name([magic, pure], ["libc6"], "debian-12")
+    assert found == {"libmagic1": ("python-magic: libmagic.so.1",), "libsndfile1": ("soundfile: libsndfile.so.1",)}
+    assert list(closure.opened_by_name([magic], [], "debian-13")) == ["libmagic1t64"]
+    assert closure.opened_by_name([magic, pure], ["libmagic1", "libsndfile1"], "debian-12") == {}
+    bundled = _package("soundfile-1-py2.py3-none-manylinux_2_28_x86_64.whl")
+    assert closure.opened_by_name([bundled], [], "debian-12") == {}
+    psycopg, binary = _package("psycopg-3-py3-none-any.whl"), _package("psycopg_binary-3-cp311-cp311-linux_x86_64.whl")
+    assert list(closure.opened_by_name([psycopg], [], "debian-12")) == ["libpq5"]
+    assert closure.opened_by_name([psycopg, binary], [], "debian-12") == {}
+
+
+def test_the_table_of_what_is_loaded_by_name_holds_for_every_release() -> None:
+    """Each entry has a package in each release, and names a distribution as locks do."""
+    for entry in closure.table().opened:
+        assert entry.name == canonicalize_name(entry.name)
+        assert isinstance(entry.package, str) or entry.package.keys() == RELEASES.keys()

@@ -1,0 +1,46 @@
+"""Sentences about a lock that a person should read: what would build, and then fail when it is imported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from envbuild.core.text import plural
+
+if TYPE_CHECKING:
+    from envbuild.lockfile.model import Lock
+    from envbuild.spec.model import Spec
+
+_STANDARD = re.compile(r"python3-(?:all|dbg|dev|distutils|doc|examples|full|gdbm|lib2to3|minimal|tk|venv)(?:-.*)?")
+"""Packages of Debian that are parts of Python itself, which the environment sees."""
+
+
+def notes(spec: Spec, lock: Lock) -> Iterator[str]:
+    """Yield a sentence for everything in a lock that is there, or lacking, in a way that its author hardly means."""
+    yield from _unseen(spec)
+    if lock.os.packages:
+        yield from _opened_by_name(lock)
+
+
+def _unseen(spec: Spec) -> Iterator[str]:
+    """Yield a note on Debian's Python packages: they are for Debian's own programs."""
+    names = [package.name for package in spec.packages if package.name.startswith("python3-")]
+    unseen = [name for name in names if not _STANDARD.fullmatch(name)]
+    if unseen:
+        wheels = ", ".join(name.removeprefix("python3-") for name in unseen)
+        yield (
+            f"the image's Python environment does not see modules of Debian packages: {', '.join(unseen)}; to import "
+            f"them, write  requirements: [{wheels}]"
+        )
+
+
+def _opened_by_name(lock: Lock) -> Iterator[str]:
+    """Yield a note on libraries and programs that wheels ask for by name."""
+    from envbuild.resolve.libraries.closure import opened_by_name
+
+    found = opened_by_name(lock.packages, (package.name for package in lock.os.packages), lock.os.release)
+    if found:
+        reasons = "; ".join(dict.fromkeys(reason for each in found.values() for reason in each))
+        lacking = f"{plural(len(found), 'package')} of Debian that wheels use at run time"
+        yield f"the image lacks {lacking} ({reasons}); add  packages: [{', '.join(found)}]"
