@@ -34,6 +34,7 @@ _TABLES = {
     "layout": (34, "envbuild lays images out otherwise"),
     "name": (0, ""),
     "added": (0, ""),
+    "exclude-newer": (0, ""),
     "missing-libraries": (3, "which shared libraries may be absent"),
     "resolution": (0, ""),
 }

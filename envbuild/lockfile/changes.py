@@ -105,6 +105,7 @@ def _rest(lock: Lock) -> dict[str, str]:
     facts = {LAYOUT: str(lock.layout), "OS release": lock.os.release, "Python": lock.python.version}
     determinism = {f"determinism.{name}": str(getattr(lock.determinism, name)) for name in ("level", "seed", "threads")}
     accepted = {"missing-libraries": ", ".join(lock.missing_libraries)} if lock.missing_libraries else {}
+    accepted |= {"exclude-newer": lock.exclude_newer} if lock.exclude_newer else {}
     return {**facts, **determinism, **{f"added: {name}": reason for name, reason in lock.added.items()}, **accepted}
 
 

@@ -195,6 +195,7 @@ class Lock(Value, frozen=True, kw_only=True):
         environment: variables exported in the image, all of them strings.
         added: packages that envbuild added by itself, each with its reason.
         missing_libraries: shared libraries that may be missing, as the spec states them.
+        exclude_newer: time of upload from which on files of indexes were left out, as the spec states it.
     """
 
     name: LockName
@@ -212,6 +213,7 @@ class Lock(Value, frozen=True, kw_only=True):
     inputs: tuple[Input, ...] = ()
     run: RunOptions = RunOptions()
     missing_libraries: tuple[MissingLibrary, ...] = ()
+    exclude_newer: Snapshot = ""
 
     @property
     def file_name(self) -> str:
@@ -236,8 +238,9 @@ def _content(lock: Lock) -> str:
     """Render a lock without its digest; raises ``LockError`` as ``dumps`` does."""
     table = msgspec.to_builtins(lock, order="deterministic")
     table |= {"os": types.without_defaults(lock.os), "hardware": types.without_defaults(lock.hardware)}
-    if not lock.missing_libraries:  # locks made before this key existed keep their bytes
-        del table["missing-libraries"]
+    for name in ("missing-libraries", "exclude-newer"):  # locks made before these keys existed keep their bytes
+        if not table[name]:
+            del table[name]
     if lock.cuda is None:
         del table["cuda"]
     else:

@@ -261,6 +261,7 @@ def resolve(
         inputs=digest_inputs(path.parent, spec.inputs, source=path.name, progress=events) if spec.inputs else (),
         run=spec.run,
         missing_libraries=spec.missing_libraries,
+        exclude_newer=spec.exclude_newer,
     )
     told = (*wheels.notes, *os_notes, *lock_notes.notes(spec, made), *plan.notes, *cuda_notes, *fit_notes)
     return made, (*told, *host.notes(made))
@@ -312,6 +313,7 @@ def _python_request(
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
         folder=path.parent.absolute(),
+        exclude_newer=spec.exclude_newer,
         existing=old.packages if old else (),
         upgrade=options.upgrade,
     )

@@ -192,6 +192,13 @@ def _python_fields() -> dict[str, Field]:
             default=[],
             examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
         ),
+        "exclude-newer": Field(
+            kind=Text(expected="a time in UTC", check=validators.snapshot),
+            doc="Take Python packages as the indexes had them at this time (UTC): files uploaded later are left out.",
+            default=None,
+            default_doc="what the indexes have at lock time",
+            examples=("2026-07-11", "20260711T000000Z"),
+        ),
         "wheels": Field(
             kind=ListOf(item=Folder(), expected="a list of folders"),
             doc="Folders with your own wheels. A name that they have is taken from no index.",

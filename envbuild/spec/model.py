@@ -72,6 +72,7 @@ class Spec(Value, frozen=True, kw_only=True):
         inputs: data paths, relative to the spec's folder.
         env: environment variables of the image.
         python: feature release; empty: the only one that the base image has.
+        exclude_newer: time of upload from which on files of indexes are left out, ``20260711T000000Z``; empty: none.
         missing_libraries: shared libraries that may be missing from the image, as patterns.
         cuda: ``none``, ``auto``, or a version of one or two parts.
         cudnn: version of one to four parts; empty: the framework's own.
@@ -83,6 +84,7 @@ class Spec(Value, frozen=True, kw_only=True):
     python: str = PYTHONS["debian-12"]
     requirements: tuple[str, ...] = ()
     requirement_files: tuple[str, ...] = ()
+    exclude_newer: str = ""
     wheels: tuple[str, ...] = ()
     missing_libraries: tuple[str, ...] = ()
     cuda: str = "none"
@@ -236,6 +238,7 @@ def _build(values: dict[str, Any]) -> Spec:
         packages=tuple(Package(name=name, version=version) for name, _, version in packages),
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
+        exclude_newer=values.pop("exclude-newer", ""),
         missing_libraries=values.pop("missing-libraries", ()),
         hardware=hardware_requirements(values.pop("hardware", {})),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),

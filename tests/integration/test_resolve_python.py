@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -527,3 +527,57 @@ def test_impossible_on_the_configured_indexes(tmp_path: Path) -> None:
         resolve_python(request, cache_dir=tmp_path / "cache")
     assert "tensorflow-cpu" in caught.value.message
     assert "numpy<1.20" in caught.value.message
+
+
+def _serve_dated(server: FileServer, wheels: Mapping[Path, str]) -> str:
+    """Serve an index that states times of upload, by wheel; an empty one is left out. PEP 691, PEP 700."""
+    for wheel in wheels:
+        server.add(f"/files/{wheel.name}", wheel.read_bytes())
+    for project in {wheel.name.split("-")[0] for wheel in wheels}:
+        files = [
+            {
+                "filename": wheel.name,
+                "url": f"{server.url}/files/{wheel.name}",
+                "hashes": {"sha256": sha256_file(wheel)},
+                "size": wheel.stat().st_size,
+                **({"upload-time": time} if time else {}),
+            }
+            for wheel, time in wheels.items()
+            if wheel.name.startswith(f"{project}-")
+        ]
+        page = {"meta": {"api-version": "1.1"}, "name": project, "versions": [], "files": files}
+        server.add(
+            f"/simple/{project}/index.html",
+            json.dumps(page).encode(),
+            headers={"Content-Type": "application/vnd.pypi.simple.v1+json"},
+        )
+    return f"{server.url}/simple"
+
+
+def test_only_what_was_there_at_a_time_is_chosen(bench: Bench, server: FileServer) -> None:
+    """Later uploads do not exist, nor is a newer release said to be passed over; undated files are summed up."""
+    one, two, three, undated = bench.wheels(
+        ("top", "1.0", []), ("top", "2.0", []), ("top", "3.0", []), ("top", "2.5", [])
+    )
+    make_wheel(bench.folder / "project/wheels", "own", "1")
+    times = {
+        one: "2026-01-01T00:00:00Z",
+        two: "2026-02-01T00:00:00.123456Z",
+        three: "2026-03-01T00:00:00Z",
+        undated: "",
+    }
+    bench.environ["UV_DEFAULT_INDEX"] = _serve_dated(server, times)
+    request = {"wheels": (Path("wheels"),), "exclude_newer": "20260301T000000Z"}
+    found = bench.resolve("top", "own", **request)
+    assert _versions(found) == {"own": "1", "top": "2.0"}
+    (note,) = found.notes
+    assert note.startswith("left out 1 file")
+    assert "top-2.5-py3-none-any.whl" in note
+    assert _versions(bench.resolve("top", exclude_newer="20260301T000001Z"))["top"] == "3.0"
+    bench.environ["UV_EXCLUDE_NEWER"] = "2026-01-15T00:00:00Z"
+    found = bench.resolve("top")
+    assert _versions(found) == {"top": "1.0"}
+    assert any("UV_EXCLUDE_NEWER" in note for note in found.notes)
+    assert _versions(bench.resolve("top", exclude_newer="20260301T000000Z"))["top"] == "2.0"
+    with pytest.raises(ResolveError, match="pip-tools"):
+        bench.resolve("top", exclude_newer="20260301T000000Z", resolver="pip-tools")

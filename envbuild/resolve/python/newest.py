@@ -169,10 +169,11 @@ def _pinned(requirements: Sequence[Requirement]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """A file on a package's page that was not withdrawn."""
+    """A file on a package's page that was not withdrawn; ``uploaded`` is its time of upload, if the page states it."""
 
     name: str
     python: str
+    uploaded: str = ""
 
 
 def _newest(
@@ -236,7 +237,8 @@ def read_json(data: bytes) -> Iterator[File]:
     """Read PEP 691's form of a page."""
     for entry in json.loads(data)["files"]:
         if not entry.get("yanked"):
-            yield File(name=str(entry["filename"]), python=str(entry.get("requires-python") or ""))
+            python, uploaded = str(entry.get("requires-python") or ""), str(entry.get("upload-time") or "")
+            yield File(name=str(entry["filename"]), python=python, uploaded=uploaded)
 
 
 def read_html(data: bytes) -> Iterator[File]:

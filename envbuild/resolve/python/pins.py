@@ -20,7 +20,7 @@ from envbuild.core.text import perhaps, quote
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config
-from envbuild.resolve.python import indexes, local, newest, pip_tools, sizes, uv
+from envbuild.resolve.python import cutoff, indexes, local, newest, pip_tools, sizes, uv
 from envbuild.resolve.python.wheels import Candidate, Target, best, choose
 
 RESOLVERS = ("uv", "pip-tools")
@@ -43,6 +43,7 @@ class PythonRequest:
         existing: packages of the lock there is; their versions are kept where the requirements allow it.
         upgrade: forget ``existing``.
         upgrade_packages: names to move, with whatever that forces.
+        exclude_newer: leave out what was uploaded to an index from this time on, ``20260711T000000Z``; empty: nothing.
     """
 
     target: Target
@@ -56,6 +57,7 @@ class PythonRequest:
     existing: tuple[PythonPackage, ...] = ()
     upgrade: bool = False
     upgrade_packages: tuple[str, ...] = ()
+    exclude_newer: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +101,10 @@ def resolve_python(
     progress = progress or Silent()
     if not request.requirements and not request.files:
         return ResolvedPython()
+    if request.exclude_newer and (cross_check or resolver != "uv"):
+        raise ResolveError(
+            "exclude-newer: only uv resolves as of a time, not pip-tools", "leave out --resolver and --cross-check"
+        )
     network = network or network_config(environ)
     question = _question(request)
     own = local.read_folders(_folders(request))
@@ -109,6 +115,7 @@ def resolve_python(
     ):
         places = indexes.configured(environ, request.folder, request.wheels)
         places = local.first_of_all(places, own, folder, environ)
+        places = cutoff.limited(places, request.exclude_newer, own.digests, environ)
         comparison = _Comparison(request, own, places, environ, network, cache_dir)
         pages = pool.submit(comparison.pages)
         if resolver == "uv":
@@ -130,7 +137,7 @@ def resolve_python(
     return ResolvedPython(
         packages=tuple(map(_package, full)),
         locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full},
-        notes=(*places.notes, *answer.warnings, *notes, *passed_over),
+        notes=(*places.notes, *cutoff.summed_up(answer.warnings), *notes, *passed_over),
     )
 
 
@@ -170,6 +177,8 @@ class _Comparison:
         if unlisted := {c.package for c in fresh if not newest.lists(pages.get(c.package, ()), c)}:
             pages = {**pages, **self._read_others(unlisted)}
         target = self._request.target
+        if self._request.exclude_newer:
+            pages = cutoff.before(pages, self._request.exclude_newer)
         return newest.refuse_far(newest.passed_over(fresh, self._asked, target, pages, self._lacking), target)
 
     def _read(self) -> _Pages:

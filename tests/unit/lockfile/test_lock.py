@@ -456,6 +456,14 @@ def test_accepted_libraries_round_trip_and_cost_nothing_if_there_are_none() -> N
     assert b"missing-libraries" not in dumps(LOCK)
 
 
+def test_a_limit_in_time_is_recorded_and_costs_nothing_if_there_is_none() -> None:
+    """A lock without a limit has the bytes it had before there was one."""
+    lock = msgspec.structs.replace(LOCK, exclude_newer="20260711T000000Z")
+    assert loads(dumps(lock)) == lock
+    assert b'exclude-newer = "20260711T000000Z"' in dumps(lock)
+    assert b"exclude-newer" not in dumps(LOCK)
+
+
 def test_several_kinds_of_gpu_round_trip() -> None:
     """Everything that a GPU can have is written and read again, whatever is unknown is left out."""
     full = GpuDevice(

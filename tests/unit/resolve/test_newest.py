@@ -9,8 +9,8 @@ import pytest
 
 from envbuild.errors import ResolveError
 from envbuild.net.config import NetworkConfig
-from envbuild.resolve.python import newest
-from envbuild.resolve.python.newest import PassedOver, passed_over, refuse_far
+from envbuild.resolve.python import cutoff, newest
+from envbuild.resolve.python.newest import File, PassedOver, passed_over, refuse_far
 from envbuild.resolve.python.wheels import Candidate, Target
 
 TARGET = Target(python="3.11", platform="manylinux_2_36_x86_64")
@@ -92,3 +92,11 @@ def test_what_is_far(taken: str, best: str, far: bool) -> None:
             refuse_far(found, TARGET)
     else:
         assert refuse_far(found, TARGET) == (f"pkg {taken} instead of {best}, since dep==4.* has no wheel",)
+
+
+def test_only_files_of_before_a_moment_are_compared() -> None:
+    """Files whose page states no time of upload are left out, as uv does."""
+    files = [File(name=name, python="", uploaded=time) for name, time in (("a", "2026-07-10T23:59:59.9Z"), ("b", ""))]
+    late = File(name="c", python="", uploaded="2026-07-11T00:00:00Z")
+    assert cutoff.before({"x": [[*files, late]]}, "20260711T000000Z") == {"x": [files[:1]]}
+    assert cutoff.moment("20260711T010203Z") == "2026-07-11T01:02:03Z"
