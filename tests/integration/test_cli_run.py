@@ -338,3 +338,28 @@ def test_a_run_without_its_lock(project: Project, tmp_path: Path) -> None:
         f"envbuild: no lock (pylock.NAME.toml) in {empty.folder} or any folder above it\n"
         "  → write a spec, then lock it: envbuild init\n"
     )
+
+
+_ZONES = """\
+import datetime, json, ssl, subprocess, zoneinfo
+paths = ssl.get_default_verify_paths()
+root = "/usr/share/ca-certificates/mozilla/ISRG_Root_X1.crt"
+print(json.dumps({
+    "offset": [datetime.datetime(2026, 7, 1, tzinfo=zoneinfo.ZoneInfo(zone)).utcoffset().total_seconds() / 3600
+               for zone in ("Europe/Berlin", "US/Eastern")],
+    "authorities": ssl.create_default_context().cert_store_stats()["x509_ca"] > 100,
+    "verified": subprocess.run(["openssl", "verify", root], capture_output=True).returncode,
+    "folder": paths.capath,
+}))
+"""
+
+
+def test_time_zones_and_certificates_are_there(project: Project) -> None:
+    """``zoneinfo`` knows zones, old names too, and ``ssl`` knows authorities, with no word in the spec."""
+    project.write("t.py", _ZONES)
+    assert project.must("run", "t.py").json == {
+        "offset": [2.0, -4.0],
+        "authorities": True,
+        "verified": 0,
+        "folder": "/usr/lib/ssl/certs",
+    }

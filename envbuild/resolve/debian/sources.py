@@ -1,6 +1,7 @@
 """Where Debian files come from: the spec's mirror, else apt's own configuration, else the dated snapshot service.
 
-None of this is in a lock. No address is built in: a machine states where its packages come from.
+None of this is in a lock. No address is built in: a machine states where its packages come from. Where apt is another
+distribution's, its templates (package python-apt-common, which Ubuntu installs) name Debian's own mirror.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ _LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+\S+")
 _URIS = re.compile(r"^URIs:((?:.*\n?)(?:[ \t].*\n?)*)", re.MULTILINE | re.IGNORECASE)
 # Debian's official container images note the snapshot they were made from in a comment of their sources.
 _NOTE = re.compile(r"^#\s*(https?://\S+?)/archive/(?:debian|debian-security)/[0-9]{8}T[0-9]{6}Z\b", re.MULTILINE)
+_STANZA = re.compile(r"^Suite:\s*(\S+)\s*$(?:\n(?!\s*$).*)*?\nBaseURI:\s*(\S+)\s*$", re.MULTILINE)
+_APT = Path("/etc/apt")
+_TEMPLATE = Path("/usr/share/python-apt/templates/Debian.info")
 _SETTING = re.compile(r'^\s*Acquire::Snapshots::URI::Origin::Debian\s+"([^"]+)"\s*;', re.MULTILINE)
 
 
@@ -59,10 +63,14 @@ def check_mirror(mirror: str) -> str:
     return mirror.rstrip("/")
 
 
-def read_apt_config(root: Path = Path("/etc/apt")) -> AptConfig:
+def read_apt_config(root: Path = _APT, template: Path = _TEMPLATE) -> AptConfig:
     """Read apt's sources (one-line and deb822) and snapshot setting; a missing or unreadable file reports nothing.
 
     Sources: sources.list(5); an entry counts as Debian's if its path ends in ``/debian`` or ``/debian-security``.
+
+    Args:
+        root: apt's folder.
+        template: python-apt's description of Debian, read if the sources name no mirror of it.
     """
     texts = [_read(root / "sources.list"), *map(_read, sorted(root.glob("sources.list.d/*.list")))]
     uris = [match.group(1) for text in texts for line in text.splitlines() if (match := _LINE.match(line.strip()))]
@@ -80,6 +88,8 @@ def read_apt_config(root: Path = Path("/etc/apt")) -> AptConfig:
         archive = uri.rsplit("/", 1)[-1]
         if archive in mirrors and _URL.fullmatch(uri) and uri not in mirrors[archive]:
             mirrors[archive] += (uri,)
+    if not any(mirrors.values()):
+        mirrors = _template_mirrors(_read(template))
     return AptConfig(mirrors=mirrors, snapshot=_snapshot_service(root, texts))
 
 
@@ -105,10 +115,18 @@ def archive_bases(
         return tuple(apt.mirrors[archive])
     service = setting("debian-snapshot", environ) or apt.snapshot
     if not service:
-        why = f"os snapshot: {snapshot} needs" if snapshot else f"apt names no mirror of {archive}, which leaves"
+        if snapshot:
+            why = f"os snapshot: {snapshot} needs the dated Debian snapshot service, but no address of one is known"
+        else:
+            why = (
+                f"no mirror of {archive} is known: neither os.mirror in the spec nor apt's sources nor python-apt's "
+                "templates name one, and no snapshot service is known"
+            )
         raise ResolveError(
-            f"{why} the dated Debian snapshot service, but no address of one is known",
-            f"export {SNAPSHOT_VARIABLE}=ADDRESS (the part before /archive/debian/), or write a mirror in the spec",
+            why,
+            "write the address of a Debian mirror that this machine reaches into the spec, such as  os: {release: "
+            "debian-12, mirror: http://mirror.example.invalid/debian}; or "
+            f"export {SNAPSHOT_VARIABLE}=ADDRESS (the part before /archive/debian/)",
         )
     return (_from_mirror(check_mirror(service), archive, snapshot or _today()),)
 
@@ -132,6 +150,23 @@ def _from_mirror(mirror: str, archive: str, snapshot: str) -> str:
         return f"{mirror}/archive/{archive}/{snapshot}"
     parent, _, last = mirror.rpartition("/")
     return f"{parent}/{archive}" if last in ARCHIVES else f"{mirror}/{archive}"
+
+
+def _template_mirrors(text: str) -> dict[str, tuple[str, ...]]:
+    """Return the mirrors of each archive that python-apt's description of Debian names.
+
+    That of the security archive stands there without its path, or is next to the other on one server.
+    """
+    mirrors: dict[str, tuple[str, ...]] = dict.fromkeys(ARCHIVES, ())
+    for suite, found in _STANZA.findall(text):
+        uri = found.rstrip("/")
+        security = suite.endswith(("-security", "/updates"))
+        archive = "debian-security" if security else "debian"
+        uri = uri if uri.endswith(f"/{archive}") or not security else f"{uri}/{archive}"
+        if _URL.fullmatch(uri) and uri.endswith(f"/{archive}") and uri not in mirrors[archive]:
+            mirrors[archive] += (uri,)
+    beside = tuple(f"{uri}-security" for uri in mirrors["debian"])
+    return {**mirrors, "debian-security": tuple(dict.fromkeys((*mirrors["debian-security"], *beside)))}
 
 
 def _snapshot_service(root: Path, texts: Sequence[str]) -> str:

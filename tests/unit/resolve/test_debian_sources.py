@@ -20,7 +20,7 @@ def configure(root: Path, files: dict[str, str]) -> AptConfig:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return read_apt_config(root)
+    return read_apt_config(root, root / "template")
 
 
 def test_one_line_sources_are_read(tmp_path: Path) -> None:
@@ -62,7 +62,9 @@ def test_deb822_sources_are_read(tmp_path: Path) -> None:
 
 def test_a_machine_without_apt_reports_nothing(tmp_path: Path) -> None:
     """No configuration is no error."""
-    assert read_apt_config(tmp_path / "none") == AptConfig(mirrors={"debian": (), "debian-security": ()})
+    assert read_apt_config(tmp_path / "none", tmp_path / "none") == AptConfig(
+        mirrors={"debian": (), "debian-security": ()}
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,16 +123,15 @@ def test_a_machine_without_mirrors_gets_the_snapshot_of_today() -> None:
 
 @pytest.mark.parametrize(
     ("snapshot", "start"),
-    [(TIME, f"os snapshot: {TIME} needs"), ("", "apt names no mirror of debian, which leaves")],
+    [(TIME, f"os snapshot: {TIME} needs"), ("", "no mirror of debian is known: neither os.mirror in the spec")],
 )
 def test_a_missing_snapshot_service_is_reported_with_the_setting_to_make(snapshot: str, start: str) -> None:
     """No address is built in, so the message states where one is written."""
     with pytest.raises(ResolveError) as caught:
         archive_bases("debian", snapshot=snapshot, apt=NOTHING, environ={})
-    assert caught.value.message == f"{start} the dated Debian snapshot service, but no address of one is known"
-    assert caught.value.hint == (
-        "export ENVBUILD_DEBIAN_SNAPSHOT=ADDRESS (the part before /archive/debian/), or write a mirror in the spec"
-    )
+    assert caught.value.message.startswith(start)
+    assert "mirror: http://mirror.example.invalid/debian" in caught.value.hint
+    assert "export ENVBUILD_DEBIAN_SNAPSHOT=ADDRESS" in caught.value.hint
 
 
 @pytest.mark.parametrize("mirror", ["ftp://m.invalid/debian", "http://m.invalid/a b", "http://m.invalid/`id`", "/srv"])
@@ -158,3 +159,41 @@ def test_the_service_of_a_fetch_keeps_its_place_for_a_time() -> None:
     """``origin`` leaves the time to the caller, and is empty where no service is known."""
     assert origin("debian", APT, {}) == "http://old.invalid/archive/debian/{snapshot}"
     assert origin("debian", NOTHING, {}) == ""
+
+
+_TEMPLATE = """\
+ChangelogURI: https://changes.example.invalid/%s
+
+Suite: {series}
+RepositoryType: deb
+BaseURI: https://mirror.example.invalid/debian/
+MatchURI: x
+Component: main
+
+Suite: {series}-security
+RepositoryType: deb
+BaseURI: https://security.example.invalid/
+Description: Security updates
+
+Suite: lenny
+Description: no address
+
+Suite: sarge/updates
+BaseURI: file:/etc/passwd
+"""
+
+
+def test_another_distribution_s_apt_names_debian_s_mirror(tmp_path: Path) -> None:
+    """Where sources name none, as on Ubuntu, the mirror is that of python-apt's templates; sources of Debian win."""
+    template = tmp_path / "Debian.info"
+    template.write_text(_TEMPLATE)
+    (tmp_path / "sources.list").write_text("deb http://ubuntu.example.invalid/ubuntu noble main\n")
+    assert read_apt_config(tmp_path, template).mirrors == {
+        "debian": ("https://mirror.example.invalid/debian",),
+        "debian-security": (
+            "https://security.example.invalid/debian-security",
+            "https://mirror.example.invalid/debian-security",
+        ),
+    }
+    (tmp_path / "sources.list").write_text("deb http://near.example.invalid/debian bookworm main\n")
+    assert read_apt_config(tmp_path, template).mirrors["debian"] == ("http://near.example.invalid/debian",)
