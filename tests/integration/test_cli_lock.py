@@ -440,6 +440,7 @@ def test_the_store_decides_nothing(project: Project, server: FileServer, held: t
     project.environ |= {"UV_DEFAULT_INDEX": f"{server.url}/simple"}
     del project.environ["PIP_NO_INDEX"]
     _edit(project, "[alpha]", "[one, two, own]")
+    _edit(project, "  mirror", "  without: [tzdata, ca-certificates]\n  mirror")
     store = Store(project.store)
     for name in held:
         digest = hashlib.sha256(made[name].read_bytes()).hexdigest()
