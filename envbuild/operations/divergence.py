@@ -14,7 +14,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
 from envbuild.core.removal import remove_tree
 from envbuild.operations.events import Events
-from envbuild.operations.experiments import run_again
+from envbuild.operations.laboratory import run_again
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.runs.repeat import trace_variables

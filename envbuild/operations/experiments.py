@@ -1,22 +1,23 @@
 """Experiments on a program whose runs differ: one thing made the same in all runs, or varied alone, and run again.
 
-A cause is proven if two runs are equal with it fixed that differ otherwise, and, where several lines of the program ask
-for what was fixed, if they differ again with one line alone left as it was. Since runs may be equal by luck, two runs
-with nothing fixed and nothing varied are made first: if those are equal, what was varied between the runs is the cause,
-each thing of it tried alone.
+A cause is proven if runs are equal with it fixed, more of them than luck explains (``verification.odds``), while runs
+of the program as it is, made in between, are not: what changes slowly, such as the hour, makes those equal too. Where
+lines of the program ask for what was fixed, the one with which runs differ among each other if it alone is left as it
+was is named. Two runs with nothing fixed and nothing varied are made first: if those are equal, what was varied between
+the runs may be the cause, each thing of it tried alone, in turn with runs in which nothing is.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from envbuild.core.removal import remove_tree
-from envbuild.lockfile.layout import WORKSPACE
-from envbuild.operations.events import Events, MoreRuns
+from envbuild.operations.events import Events
+from envbuild.operations.laboratory import LONGEST, Laboratory
 from envbuild.verification.causes import SUSPECTS, Culprit, Evidence
+from envbuild.verification.odds import MOST, Luck, luck_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,108 +25,17 @@ if TYPE_CHECKING:
     from envbuild.operations.verify_session import Session
     from envbuild.record.model import Record
     from envbuild.record.processes import Asked
-    from envbuild.runs.repeat import Repeated, Variation
+    from envbuild.runs.repeat import Variation
     from envbuild.runs.request import RunEngine
     from envbuild.verification.judge import Ran
 
-LONGEST = 600.0
-"""Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
 _GRACE = 30
 """Seconds that an experiment may take beyond three times as long as a run."""
 _LINES = 8
 """Lines that are left as they were, one at a time."""
 _BY_LINE = frozenset(("entropy", "clock", "figures"))
 """Suspects of which the hook knows which lines ask for them."""
-_SHIFT = 300
-"""Characters of a variable that nobody reads."""
-_FILLED = {"MALLOC_PERTURB_": "165"}
-"""Has the C library fill memory that it gives."""
 _VARIATIONS: tuple[Variation, ...] = ("listings", "host", "times", "environment", "order of times", "pids", "cpus")
-
-
-@dataclass(kw_only=True)
-class Laboratory:
-    """Makes experiments of one verification.
-
-    Attributes:
-        limit: seconds after which a process of an experiment is ended.
-        ends: when no further one is begun.
-    """
-
-    session: Session
-    engine: RunEngine
-    events: Events
-    limit: int
-    ends: float = field(default_factory=lambda: time.monotonic() + LONGEST)
-
-    def pair(self, fixed: Sequence[str] = (), varied: Variation | None = None, again: str = "") -> list[Ran]:
-        """Run twice with suspects fixed, or one thing varied in both alike; none if a run fails or time is up."""
-        purpose = f"{', '.join(fixed)} fixed" if fixed else f"{varied} varied" if varied else "nothing varied"
-        return self._runs(2, purpose + again, self._variables(fixed), varied)
-
-    def moved(self) -> list[Ran]:
-        """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
-        return self._runs(2, "moved in memory", {"ENVBUILD_SHIFT": "x" * _SHIFT})
-
-    def with_real(self, fixed: Sequence[str], place: str, again: str = "") -> list[Ran]:
-        """Run once with suspects fixed but for one line."""
-        variables = self._variables(fixed)
-        variables["ENVBUILD_FIX"] += f"!{place}"
-        return self._runs(1, f"one line not fixed: {place.removeprefix(f'{WORKSPACE}/')}{again}", variables)
-
-    def equal(self, *groups: Sequence[Ran]) -> bool:
-        """Whether there are runs, and all of them are equal."""
-        from envbuild.verification.judge import judge
-
-        runs = [each for group in groups for each in group]
-        if not all(groups):
-            return False
-        return judge(runs, len(runs), self.session.ignore).outcome == "identical"
-
-    def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
-        inside = [each for each in fixed if each != "memory"]
-        variables = {"ENVBUILD_FIX": f"{','.join(inside)}@{self.limit}"} if fixed else {}
-        return variables | (_FILLED if "memory" in fixed else {})
-
-    def _runs(
-        self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
-    ) -> list[Ran]:
-        from envbuild.operations.verify_session import ran_of
-        from envbuild.record import history
-
-        if time.monotonic() > self.ends:
-            return []
-        project = self.session.plan.request.project
-        ran: list[Ran] = []
-        made = run_again(
-            self.session,
-            count,
-            variables,
-            self.engine,
-            self.events,
-            purpose,
-            lambda found: ran.append(opened(found, ran_of(found, project))),
-            trace=True,
-            vary=frozenset([varied] if varied else ()),
-        )
-        for each in made:  # they are no runs of the program as it is
-            remove_tree(history.run_folder(project, each.record.id))
-        return ran if len(made) == count and all(each.ended_well for each in ran) else []
-
-
-def opened(found: Repeated, ran: Ran) -> Ran:
-    """Open the files of a run whose format is known: their bytes may differ where what they hold does not."""
-    from envbuild.operations.contents import content_of
-    from envbuild.verification.files import masks_of
-
-    if found.files is None:
-        return ran
-    contents = {
-        output.path: content
-        for output in ran.record.outputs
-        if (content := content_of(found.files, output.path, masks_of(ran.record))) is not None
-    }
-    return replace(ran, contents=contents)
 
 
 def with_experiments(
@@ -140,38 +50,109 @@ def with_experiments(
     if longest > LONGEST:
         return evidence, [f"a run takes {longest:.0f} s: no experiment was made to prove the cause"]
     laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
-    plain = laboratory.pair()
-    if laboratory.equal(plain):
-        return _of_variations(laboratory, evidence, plain)
-    # Where some of the runs were equal, two that are so prove little.
-    lucky = len(session.judge().groups) < len(session.runs)
-    return _of_suspects(laboratory, evidence, lucky)
+    sizes = [len(group) for group in session.judge().groups]
+    return experiment(laboratory, evidence, luck_of(sizes), session.plan.vary)
 
 
-def _of_variations(laboratory: Laboratory, evidence: Evidence, plain: Sequence[Ran]) -> tuple[Evidence, list[str]]:
-    """Vary one thing at a time; ``plain`` are two equal runs with nothing varied.
+def experiment(
+    laboratory: Laboratory, evidence: Evidence, luck: Luck, varied: Collection[Variation]
+) -> tuple[Evidence, list[str]]:
+    """Find out what makes runs differ.
+
+    Args:
+        laboratory: makes the runs.
+        evidence: what is known.
+        luck: of the runs that differ.
+        varied: what was another one in each of those.
+
+    Returns:
+        As ``with_experiments``.
+    """
+    plain = Plain(laboratory, luck)
+    if laboratory.equal(plain.runs):
+        found, note = _of_variations(laboratory, evidence, plain, varied)
+        if note is None:
+            return found, []
+        if laboratory.equal(plain.runs):
+            return found, [note]
+    return _of_suspects(laboratory, evidence, plain), []
+
+
+class Plain:
+    """Runs of the program as it is, with nothing varied between them; the first two are made at once.
+
+    Args:
+        laboratory: makes them.
+        luck: of the runs that were made before, which are not compared with these.
+    """
+
+    def __init__(self, laboratory: Laboratory, luck: Luck) -> None:
+        self._laboratory, self.before = laboratory, luck
+        self.runs = laboratory.pair()
+
+    def more(self) -> bool:
+        """Make two more; False if a run fails or time is up."""
+        pair = self._laboratory.pair(again=_again(len(self.runs)))
+        self.runs += pair
+        return bool(pair)
+
+    @property
+    def luck(self) -> Luck:
+        """Return how often two runs are equal, as far as it is known."""
+        return self.before + luck_of(self._laboratory.sizes(self.runs))
+
+
+def _again(made: int) -> str:
+    return ", again" if made else ""
+
+
+def _of_variations(
+    laboratory: Laboratory, evidence: Evidence, plain: Plain, varied: Collection[Variation]
+) -> tuple[Evidence, str | None]:
+    """Vary one thing at a time; with nothing varied, runs were equal so far. Returns a note where nothing is proven.
 
     What is varied moves objects in memory too, so that is tried first where the sources suggest it.
     """
     from envbuild.verification.causes import suspects
 
-    varied = laboratory.session.plan.vary
+    listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
+    things: list[tuple[str, Callable[[str], list[Ran]]]] = []
     if "addresses" in suspects(evidence):
-        pair = laboratory.moved()
-        if laboratory.equal(pair) and not laboratory.equal(pair, plain):
-            return replace(evidence, proven=("layout",)), []
-    listed = any(each.listings for run in laboratory.session.runs for each in run.record.processes)
+        things.append(("layout", laboratory.moved))
     for variation in _VARIATIONS:
-        if variation not in varied or (variation == "listings" and not listed):
-            continue
-        pair = laboratory.pair(varied=variation)
-        if laboratory.equal(pair) and not laboratory.equal(pair, plain):
-            return replace(evidence, proven=(variation,)), []
-    note = "two more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven"
-    return evidence, [note]
+        if variation in varied and (variation != "listings" or listed):
+            things.append((variation, partial(laboratory.pair, (), variation)))
+    for name, make in things:
+        if _makes_the_difference(laboratory, plain, make):
+            return replace(evidence, proven=(name,)), None
+        if not laboratory.equal(plain.runs):
+            break
+    return (
+        evidence,
+        "more runs with nothing varied between them were equal: runs differ seldom, and no cause was proven",
+    )
 
 
-def _of_suspects(laboratory: Laboratory, evidence: Evidence, lucky: bool) -> tuple[Evidence, list[str]]:
+def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[str], list[Ran]]) -> bool:
+    """Whether runs with one thing varied are equal to each other, and never to those with nothing varied."""
+    runs = make("")
+    if not laboratory.equal(runs) or laboratory.equal(runs, plain.runs):
+        return False
+    laboratory.take_time()
+    wanted = plain.before.runs_that_prove() + 2  # of both together: a first run of either may be anything
+    turns = 0
+    while turns < 1 or len(runs) + len(plain.runs) < wanted:
+        if wanted > MOST or not plain.more() or not laboratory.equal(plain.runs):
+            return False
+        pair = make(", again")
+        runs += pair
+        if not pair or not laboratory.equal(runs) or laboratory.equal(runs, plain.runs):
+            return False
+        turns += 1
+    return True
+
+
+def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Evidence:
     """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others."""
     from envbuild.verification.causes import suspects
 
@@ -179,53 +160,102 @@ def _of_suspects(laboratory: Laboratory, evidence: Evidence, lucky: bool) -> tup
     others = tuple(each for each in SUSPECTS if each not in wanted)
     refuted: list[str] = []
 
-    def tried(fixed: Sequence[str]) -> Evidence | None:
-        pair = laboratory.pair(fixed)
-        if not laboratory.equal(pair):
+    def tried(fixed: Sequence[str], pair: list[Ran]) -> Evidence | None:
+        runs = _equal_beyond_luck(laboratory, plain, fixed, pair)
+        if not runs:
             refuted.extend(each for each in fixed if pair and len(fixed) == 1)
             return None
-        if lucky and not laboratory.equal(pair, laboratory.pair(fixed, again=", again")):
-            return None
-        found = replace(evidence, proven=tuple(fixed), refuted=tuple(refuted))
-        return _with_culprits(laboratory, found, pair)
+        left = tuple(each for each in refuted if each not in fixed)
+        found = replace(evidence, proven=tuple(fixed), refuted=left)
+        return _with_culprits(laboratory, found, runs, plain.luck)
 
     for each in wanted:
-        if (found := tried((each,))) is not None:
-            return found, []
-    if len(wanted) > 1 and (found := tried(wanted)) is not None:
-        return found, []
+        if (found := tried((each,), laboratory.pair((each,)))) is not None:
+            return found
+    if len(wanted) > 1 and laboratory.equal(laboratory.pair(wanted)):
+        needed = _needed(laboratory, wanted)
+        if (found := tried(needed, laboratory.pair(needed))) is not None:
+            return found
     everything = laboratory.pair((*wanted, *others)) if others else []
     if laboratory.equal(everything):
         for each in others:
-            if (found := tried((each,))) is not None:
-                return found, []
+            if (found := tried((each,), laboratory.pair((each,)))) is not None:
+                return found
+        needed = _needed(laboratory, (*wanted, *others))
+        if len(needed) > 1 and (found := tried(needed, laboratory.pair(needed))) is not None:
+            return found
     elif everything:  # all at once changed nothing: no single one of them would
         refuted.extend(others)
-    return replace(evidence, refuted=tuple(refuted)), []
+    return replace(evidence, refuted=tuple(refuted))
 
 
-def _with_culprits(laboratory: Laboratory, evidence: Evidence, pair: Sequence[Ran]) -> Evidence:
-    """Find the line that makes runs differ, of those that ask for what was fixed; ``pair`` are the equal runs."""
+def _needed(laboratory: Laboratory, fixed: Sequence[str]) -> tuple[str, ...]:
+    """Leave out of suspects that make runs equal together those without which the others do so too."""
+    needed = tuple(fixed)
+    for each in fixed:
+        less = tuple(other for other in needed if other != each)
+        if less and laboratory.equal(laboratory.pair(less)):
+            needed = less
+    return needed
+
+
+def _equal_beyond_luck(laboratory: Laboratory, plain: Plain, fixed: Sequence[str], pair: list[Ran]) -> list[Ran]:
+    """Return equal runs with suspects fixed, as many as luck does not explain; none if they are not equal.
+
+    Runs with nothing fixed are made in between: were those equal too, something else would be.
+
+    Args:
+        laboratory: makes them.
+        plain: the runs with nothing fixed.
+        fixed: the suspects.
+        pair: the first two.
+    """
+    runs = list(pair)
+    turns = 0
+    if laboratory.equal(runs):
+        laboratory.take_time()
+    while laboratory.equal(runs):
+        wanted = plain.luck.runs_that_prove()
+        if turns and len(runs) >= wanted:
+            return runs
+        if wanted > MOST or not plain.more():
+            return []
+        more = laboratory.pair(fixed, again=_again(len(runs)))
+        if not more:
+            return []
+        runs += more
+        turns += 1
+    return []
+
+
+def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], luck: Luck) -> Evidence:
+    """Find the line that makes runs differ, of those that ask for what was fixed; ``runs`` are the equal ones."""
     from envbuild.verification.causes import in_likely_order, known_places
 
-    if _BY_LINE.isdisjoint(evidence.proven):
+    by_line = tuple(each for each in evidence.proven if each in _BY_LINE)
+    if not by_line:
         return evidence
-    asked = _asked(pair[0].record, evidence.proven)
+    asked = _asked(runs[0].record, by_line)
     # Workers of pools that are killed leave no record: what the sources show may be asked there.
-    places = [*dict.fromkeys((*(each.place for each in asked), *known_places(evidence)))]
+    known = known_places(replace(evidence, proven=by_line))
+    places = [*dict.fromkeys((*(each.place for each in asked), *known))]
     cleared: list[str] = []
     for place in in_likely_order(evidence, places)[:_LINES]:
-        one = laboratory.with_real(evidence.proven, place)
-        if one and not laboratory.equal(pair, one):
+        real: list[Ran] = []
+        while laboratory.equal(real) or not real:
             # Two runs that are equal to each other but not to the others: the line matters, but does not vary.
-            other = laboratory.with_real(evidence.proven, place, ", again")
-            if not other or laboratory.equal(one, other):
-                continue
-            culprits = _culprits(asked, place) or (Culprit(suspect=evidence.proven[0], place=place),)
+            if len(real) >= max(luck.runs_that_clear(), 1 if laboratory.equal(runs, real) else 2):
+                break
+            one = laboratory.with_real(evidence.proven, place, _again(len(real)))
+            if not one:
+                return replace(evidence, cleared=tuple(cleared))
+            real += one
+        if not laboratory.equal(real):
+            culprits = _culprits(asked, place) or (Culprit(suspect=by_line[0], place=place),)
             return replace(evidence, culprits=culprits, cleared=tuple(cleared))
-        if one:
+        if laboratory.equal(runs, real):
             cleared.append(place)
-    return replace(evidence, cleared=() if len(cleared) == len(places) else tuple(cleared))
+    return replace(evidence, cleared=tuple(cleared))
 
 
 def _asked(record: Record, proven: Sequence[str]) -> list[Asked]:
@@ -238,56 +268,3 @@ def _culprits(asked: Sequence[Asked], place: str) -> tuple[Culprit, ...]:
         for each in asked
         if each.place == place
     )
-
-
-def run_again(
-    session: Session,
-    count: int,
-    variables: Mapping[str, str],
-    engine: RunEngine,
-    events: Events,
-    label: str,
-    look: Callable[[Repeated], None] = lambda found: None,
-    *,
-    trace: bool = False,
-    vary: frozenset[Variation] = frozenset(),
-) -> list[Repeated]:
-    """Run again in copies that are thrown away.
-
-    Args:
-        session: the verification.
-        count: how many times.
-        variables: for these runs alone.
-        engine: runs the containers.
-        events: receives ``MoreRuns``.
-        label: what for.
-        look: called with each run while its copy is still there.
-        trace: leave step traces.
-        vary: what all of them get otherwise than a first run does.
-    """
-    from envbuild.runs.repeat import repeat
-
-    plan = session.plan
-    request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})
-    again = replace(
-        plan,
-        request=request,
-        slots=plan.slots[:count],
-        folder=plan.folder / "again",
-        values=0,
-        trace=trace,
-        vary=vary,
-        number=1 if vary else 0,
-    )
-    made: dict[int, Repeated] = {}
-    with events.phase(label, total=count, unit="runs") as advance:
-
-        def each(found: Repeated) -> None:
-            made[found.number] = found
-            look(found)
-            found.discard()
-            advance(1)
-
-        repeat(again, count, engine, each)
-    events.report(MoreRuns(purpose=label, count=count))
-    return [made[number] for number in sorted(made)]

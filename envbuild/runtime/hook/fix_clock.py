@@ -46,15 +46,8 @@ class Clock:
         clock.sleep = slept
         for name in ("localtime", "gmtime", "ctime"):
             self._with_default(name)
-        strftime, localtime = time.strftime, time.localtime
-        real = self.callers.real
-
-        def written(form: str, at: Any = None) -> str:
-            if at is None and real("clock", "time.strftime", sys._getframe(1)):
-                return strftime(form)
-            return strftime(form, localtime() if at is None else at)
-
-        clock.strftime = written
+        for name, before in (("strftime", 1), ("asctime", 0)):
+            self._written(name, before)
         self._replace_datetime()
 
     def _replace(self, name: str, nanoseconds: bool) -> None:
@@ -79,6 +72,20 @@ class Clock:
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                     seconds = self.now / 1e9
             return original(seconds) if seconds is not None else original()
+
+        setattr(time, name, told)
+
+    def _written(self, name: str, before: int) -> None:
+        """Replace a function that writes the time; ``before`` is how many arguments it has without one."""
+        original: Any = getattr(time, name)
+        local: Any = time.localtime
+
+        def told(*arguments: Any) -> Any:
+            if len(arguments) == before:
+                self.now += _TICK
+                if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
+                    arguments = (*arguments, local(self.now / 1e9))
+            return original(*arguments)
 
         setattr(time, name, told)
 

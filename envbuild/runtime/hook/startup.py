@@ -35,6 +35,7 @@ def start() -> None:
         from . import vary
 
         vary.skip_numbers(os.environ)
+    os.environ.pop("ENVBUILD_SHIFT", None)  # it has made the environment larger, and is no part of it
     process = Process(config)
     if process.recorded:
         process.observer.install()

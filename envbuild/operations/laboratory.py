@@ -1,0 +1,183 @@
+"""Makes the runs of experiments: with something fixed, varied or moved, in copies that are thrown away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from envbuild.core.removal import remove_tree
+from envbuild.lockfile.layout import WORKSPACE
+from envbuild.operations.events import Events, MoreRuns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from envbuild.operations.verify_session import Session
+    from envbuild.runs.repeat import Repeated, Variation
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.judge import Ran
+
+LONGEST = 600.0
+"""Seconds of the longest run of which experiments are made, and that all of them may take, one under way finished."""
+_SHIFT = 300
+"""Characters of a variable that nobody reads."""
+_FILLED = {"MALLOC_PERTURB_": "165"}
+"""Has the C library fill memory that it gives."""
+
+
+@dataclass(kw_only=True)
+class Laboratory:
+    """Makes experiments of one verification.
+
+    Attributes:
+        limit: seconds after which a process of an experiment is ended.
+        ends: when no further one is begun.
+    """
+
+    session: Session
+    engine: RunEngine
+    events: Events
+    limit: int
+    ends: float = field(default_factory=lambda: time.monotonic() + LONGEST)
+    _took_time: bool = False
+
+    @property
+    def runs_before(self) -> Sequence[Ran]:
+        """The runs that differ."""
+        return self.session.runs
+
+    def take_time(self) -> None:
+        """Allow as much time again, once: what looks like the cause is to be proven."""
+        if not self._took_time:
+            self.ends += LONGEST
+            self._took_time = True
+
+    def pair(self, fixed: Sequence[str] = (), varied: Variation | None = None, again: str = "") -> list[Ran]:
+        """Run twice with suspects fixed, or one thing varied in both alike; none if a run fails or time is up."""
+        purpose = f"{', '.join(fixed)} fixed" if fixed else f"{varied} varied" if varied else "nothing varied"
+        return self._runs(2, purpose + again, self._variables(fixed), varied)
+
+    def moved(self, again: str = "") -> list[Ran]:
+        """Run twice with a larger environment, which moves objects in memory and should have no other effect."""
+        return self._runs(2, f"moved in memory{again}", {"ENVBUILD_SHIFT": "x" * _SHIFT})
+
+    def with_real(self, fixed: Sequence[str], place: str, again: str = "") -> list[Ran]:
+        """Run once with suspects fixed but for one line."""
+        variables = self._variables(fixed)
+        variables["ENVBUILD_FIX"] += f"!{place}"
+        return self._runs(1, f"one line not fixed: {place.removeprefix(f'{WORKSPACE}/')}{again}", variables)
+
+    def equal(self, *groups: Sequence[Ran]) -> bool:
+        """Whether there are runs, and all of them are equal."""
+        from envbuild.verification.judge import judge
+
+        runs = [each for group in groups for each in group]
+        if not all(groups):
+            return False
+        return judge(runs, len(runs), self.session.ignore).outcome == "identical"
+
+    def sizes(self, runs: Sequence[Ran]) -> list[int]:
+        """Return how many runs gave each result."""
+        from envbuild.verification.judge import judge
+
+        return [len(group) for group in judge(runs, len(runs), self.session.ignore).groups] if runs else []
+
+    def _variables(self, fixed: Sequence[str]) -> dict[str, str]:
+        inside = [each for each in fixed if each != "memory"]
+        variables = {"ENVBUILD_FIX": f"{','.join(inside)}@{self.limit}"} if fixed else {}
+        return variables | (_FILLED if "memory" in fixed else {})
+
+    def _runs(
+        self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
+    ) -> list[Ran]:
+        from envbuild.operations.verify_session import ran_of
+        from envbuild.record import history
+
+        if time.monotonic() > self.ends:
+            return []
+        project = self.session.plan.request.project
+        ran: list[Ran] = []
+        made = run_again(
+            self.session,
+            count,
+            variables,
+            self.engine,
+            self.events,
+            purpose,
+            lambda found: ran.append(opened(found, ran_of(found, project))),
+            trace=True,
+            vary=frozenset([varied] if varied else ()),
+        )
+        for each in made:  # they are no runs of the program as it is
+            remove_tree(history.run_folder(project, each.record.id))
+        return ran if len(made) == count and all(each.ended_well for each in ran) else []
+
+
+def opened(found: Repeated, ran: Ran) -> Ran:
+    """Open the files of a run whose format is known: their bytes may differ where what they hold does not."""
+    from envbuild.operations.contents import content_of
+    from envbuild.verification.files import masks_of
+
+    if found.files is None:
+        return ran
+    contents = {
+        output.path: content
+        for output in ran.record.outputs
+        if (content := content_of(found.files, output.path, masks_of(ran.record))) is not None
+    }
+    return replace(ran, contents=contents)
+
+
+def run_again(
+    session: Session,
+    count: int,
+    variables: Mapping[str, str],
+    engine: RunEngine,
+    events: Events,
+    label: str,
+    look: Callable[[Repeated], None] = lambda found: None,
+    *,
+    trace: bool = False,
+    vary: frozenset[Variation] = frozenset(),
+) -> list[Repeated]:
+    """Run again in copies that are thrown away.
+
+    Args:
+        session: the verification.
+        count: how many times.
+        variables: for these runs alone.
+        engine: runs the containers.
+        events: receives ``MoreRuns``.
+        label: what for.
+        look: called with each run while its copy is still there.
+        trace: leave step traces.
+        vary: what all of them get otherwise than a first run does.
+    """
+    from envbuild.runs.repeat import repeat
+
+    plan = session.plan
+    request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})
+    again = replace(
+        plan,
+        request=request,
+        slots=plan.slots[:count],
+        folder=plan.folder / "again",
+        values=0,
+        trace=trace,
+        vary=vary,
+        number=1 if vary else 0,
+    )
+    made: dict[int, Repeated] = {}
+    with events.phase(label, total=count, unit="runs") as advance:
+
+        def each(found: Repeated) -> None:
+            made[found.number] = found
+            look(found)
+            found.discard()
+            advance(1)
+
+        repeat(again, count, engine, each)
+    events.report(MoreRuns(purpose=label, count=count))
+    return [made[number] for number in sorted(made)]

@@ -1,0 +1,231 @@
+"""A cause is called proven only if it is: experiments on programs whose causes are known, with luck of any kind."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from envbuild.operations import laboratory as module
+from envbuild.operations.experiments import experiment
+from envbuild.operations.laboratory import Laboratory
+from envbuild.record.processes import Asked
+from envbuild.verification.causes import SUSPECTS, Evidence
+from envbuild.verification.judge import Ran, judge
+from envbuild.verification.odds import Luck, luck_of
+from tests.support.records import process, record
+from tests.support.runtime import make_lock
+
+if TYPE_CHECKING:
+    from envbuild.runs.repeat import Variation
+
+VARIED: tuple[Variation, ...] = ("host", "times", "environment")
+
+
+class World:
+    """What one run of a program meets.
+
+    Attributes:
+        fixed: the suspects that are fixed.
+        real: the line that gets what is real; empty for none.
+        varied: what is another one than in a first run.
+        time: seconds; runs take one each.
+        chance: what nobody controls.
+    """
+
+    def __init__(self, variables: Mapping[str, str], varied: frozenset[str], time: int, chance: random.Random) -> None:
+        text, _, self.real = variables.get("ENVBUILD_FIX", "").partition("!")
+        self.fixed = frozenset(filter(None, text.partition("@")[0].split(",")))
+        self.fixed |= {"memory"} & ({"memory"} if "MALLOC_PERTURB_" in variables else set())
+        self.varied, self.time, self.chance = varied, time, chance
+
+    def drawn(self, suspect: str, line: int = 0) -> float:
+        """Return what a suspect gives to a line."""
+        if suspect in self.fixed and self.real != f"/workspace/train.py:{line}":
+            return 0.5
+        return self.chance.random()
+
+
+Program = Callable[[World], object]
+"""Returns the result of one run."""
+
+
+class Bench(Laboratory):
+    """A laboratory whose containers are functions; what it concludes from runs is the real one's."""
+
+    def __init__(self, program: Program, seed: int, asked: Sequence[Asked] = ()) -> None:
+        nothing: Any = None
+        super().__init__(session=nothing, engine=nothing, events=nothing, limit=60, ends=1e18)
+        self.program, self.chance, self.asked = program, random.Random(seed), asked
+        self.time, self.count = seed * 1000, 0
+        self.first = [self.run({}, frozenset([f"{number}"] if number else [])) for number in range(3)]
+
+    def run(self, variables: Mapping[str, str], varied: frozenset[str]) -> Ran:
+        """Run once."""
+        self.time += 1
+        self.count += 1
+        result = self.program(World(variables, varied, self.time, self.chance))
+        processes = (process(asked=tuple(self.asked)),)
+        return Ran(record=record(outputs=(), metrics={}, processes=processes), trace=repr(result), steps=1)
+
+    @property
+    def runs_before(self) -> Sequence[Ran]:
+        return self.first
+
+    def equal(self, *groups: Sequence[Ran]) -> bool:
+        runs = [each for group in groups for each in group]
+        return all(groups) and judge(runs, len(runs)).outcome == "identical"
+
+    def sizes(self, runs: Sequence[Ran]) -> list[int]:
+        return [len(group) for group in judge(runs, len(runs)).groups] if runs else []
+
+    def _runs(
+        self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
+    ) -> list[Ran]:
+        return [self.run(variables, frozenset([varied] if varied else ())) for _ in range(count)]
+
+
+def concluded(program: Program, seed: int, sources: str = "", asked: Sequence[Asked] = ()) -> Evidence:
+    """Return what experiments conclude of a program; one whose runs are equal by luck has nothing to conclude."""
+    bench = Bench(program, seed, asked)
+    sizes = bench.sizes(bench.first)
+    first, second = bench.first[0].record, bench.first[-1].record
+    evidence = Evidence(a=first, b=second, lock=make_lock(), sources={"train.py": sources})
+    if len(sizes) == 1:
+        return evidence
+    return experiment(bench, evidence, luck_of(sizes), VARIED)[0]
+
+
+def line(number: int, suspect: str = "entropy") -> Asked:
+    """A line of the program that asks for a suspect."""
+    file = "/workspace/train.py"
+    return Asked(
+        suspect=suspect, call="os.urandom", file=file, line=number, module="__main__", place=f"{file}:{number}", count=1
+    )
+
+
+CALLS = "import os, time, random, threading\nos.urandom(1)\ntime.time()\nid(open)\nthreading.Thread(target=print)\n"
+
+
+@pytest.mark.parametrize("results", [2, 3, 5])
+def test_luck_proves_nothing(results: int) -> None:
+    """A program of few possible results, which nothing that can be fixed or varied decides, has no proven cause."""
+    tries = 100
+    proven = [concluded(lambda world: world.chance.randrange(results), seed, CALLS).proven for seed in range(tries)]
+    assert sum(map(bool, proven)) <= tries * 0.03
+
+
+def test_a_result_that_is_seldom_another_one_has_no_proven_cause() -> None:
+    """A race that one run in ten loses is not taken for what was varied or fixed meanwhile."""
+    tries = 120
+    proven = [concluded(lambda world: world.chance.random() < 0.1, seed, CALLS).proven for seed in range(tries)]
+    assert sum(map(bool, proven)) <= tries * 0.03
+
+
+@pytest.mark.parametrize("seconds", [3, 4, 7])
+def test_what_changes_slowly_is_not_taken_for_what_was_varied(seconds: int) -> None:
+    """Runs that share a minute are equal, and those of the next minute are not, whatever is varied between them."""
+    for seed in range(40):
+        evidence = concluded(lambda world: "clock" in world.fixed or (world.time // seconds), seed, CALLS)
+        assert {*evidence.proven} <= {"clock"}
+
+
+@pytest.mark.parametrize("suspect", SUSPECTS)
+def test_what_is_the_cause_is_proven(suspect: str) -> None:
+    """Continuous values that one suspect decides."""
+    for seed in range(20):
+        assert concluded(lambda world: world.drawn(suspect), seed, CALLS).proven == (suspect,)
+
+
+@pytest.mark.parametrize("suspect", SUSPECTS)
+def test_the_cause_of_one_of_two_results_is_proven(suspect: str) -> None:
+    """Where luck may be, more runs are made, and the right cause is proven with them."""
+    found = [concluded(lambda world: world.drawn(suspect) < 0.6, seed, CALLS) for seed in range(40)]
+    differing = [each.proven for each in found if each.proven or each.refuted]
+    assert {*differing} <= {(suspect,), ()}
+    assert len([each for each in differing if each]) > len(differing) * 0.7
+
+
+@pytest.mark.parametrize("variation", VARIED)
+def test_what_was_varied_is_proven(variation: str) -> None:
+    """A result that depends on one thing that was varied; the first runs differ by it."""
+
+    def program(world: World) -> object:
+        return variation in world.varied or sorted(world.varied & {"0", "1", "2"})
+
+    for seed in range(5):
+        assert concluded(program, seed, CALLS).proven == (variation,)
+
+
+def test_two_causes_are_both_named_and_no_third() -> None:
+    """Where only both together make runs equal, the suspects that are not needed for it are not called proven."""
+    for seed in range(20):
+        evidence = concluded(lambda world: (world.drawn("entropy", 2), world.drawn("clock", 3)), seed, CALLS)
+        assert {*evidence.proven} == {"entropy", "clock"}
+        assert not {*evidence.proven} & {*evidence.refuted}
+
+
+def test_two_causes_that_the_sources_do_not_show_are_found() -> None:
+    """What no call suggests may be two things as well."""
+    for seed in range(10):
+        evidence = concluded(lambda world: (world.drawn("figures"), world.drawn("memory")), seed)
+        assert {*evidence.proven} == {"figures", "memory"}
+
+
+def test_the_line_is_found_where_its_value_decides_between_two_results() -> None:
+    """A line that draws for one of two results is not cleared by one run that is equal by luck."""
+    cleared, named = 0, 0
+    for seed in range(80):
+        evidence = concluded(
+            lambda world: world.drawn("entropy", 2) < 0.6, seed, "import os\nos.urandom(1)\n\nos.urandom(2)\n",
+            (line(2), line(4)),
+        )  # fmt: skip
+        cleared += "/workspace/train.py:2" in evidence.cleared
+        named += [each.place for each in evidence.culprits] == ["/workspace/train.py:2"]
+        assert all(each.place == "/workspace/train.py:2" for each in evidence.culprits)
+    assert cleared <= 80 * 0.12
+    assert named > 20
+
+
+def test_lines_that_all_make_no_difference_are_not_blamed() -> None:
+    """What is drawn where no line of the program is known is proven as such, and no line is named for it."""
+    evidence = concluded(
+        lambda world: world.drawn("entropy", 99), 3, "import os\nos.urandom(1)\nos.urandom(2)\n", (line(2), line(3))
+    )
+    assert evidence.proven == ("entropy",)
+    assert not evidence.culprits
+    assert {*evidence.cleared} == {"/workspace/train.py:2", "/workspace/train.py:3"}
+
+
+def test_a_line_of_an_order_is_not_cleared_by_what_cannot_reach_it() -> None:
+    """Which line takes results in the order of completion, no experiment shows: none is cleared."""
+    sources = "import os\nfrom concurrent.futures import as_completed\nx = os.urandom(4)\n"
+    sources += "for each in as_completed(tasks):\n    w = x\n"
+    for seed in range(5):
+        evidence = concluded(
+            lambda world: (world.drawn("entropy", 3), world.drawn("order", 4)), seed, sources, (line(3),)
+        )
+        assert {*evidence.proven} == {"entropy", "order"}
+        assert "/workspace/train.py:4" not in evidence.cleared
+        assert [each.place for each in evidence.culprits] == ["/workspace/train.py:3"]
+
+
+def test_few_runs_never_show_that_luck_is_impossible() -> None:
+    """Four equal runs are wanted where all results differ, more where some were equal."""
+    assert luck_of([1, 1, 1]) == Luck(3, 0)
+    assert luck_of([1, 1, 1]).runs_that_prove() == 5
+    assert (luck_of([1, 1, 1]) + luck_of([1, 1, 1, 1])).runs_that_prove() == 4
+    assert (luck_of([2, 1]) + luck_of([2, 2])).runs_that_prove() == 8
+    assert luck_of([9, 1]).runs_that_prove() > 20
+    assert Luck(0, 0).runs_that_clear() >= 1
+
+
+def test_time_is_given_once_to_prove_what_looks_like_the_cause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Experiments end: what confirms a cause may take as long again, and not more."""
+    nothing = cast("Any", None)
+    laboratory = Laboratory(session=nothing, engine=nothing, events=nothing, limit=60, ends=100.0)
+    laboratory.take_time()
+    laboratory.take_time()
+    assert laboratory.ends == 100.0 + module.LONGEST
