@@ -404,7 +404,16 @@ def content() -> list[bytes]:
         database,
         pickle.dumps({"a": [1, 2.5, (None, True)], "b": {"x", "y"}}, 4),
         pickle.dumps({"when": 1.0, "set": frozenset({1})}, 2),
+        _joblib(),
+        zlib.compress(_joblib()),
     ]
+
+
+def _joblib() -> bytes:
+    """An array as joblib writes it: its values are behind the object that describes it."""
+    name, array = b"joblib.numpy_pickle\nNumpyArrayWrapper\n", b"cnumpy\ndtype\n(X\x02\0\0\0f8tR"
+    state = b"}(X\5\0\0\0shapeK\x02\x85X\5\0\0\0dtype" + array + b"X\x1b\0\0\0numpy_array_alignment_bytesK\x10u"
+    return b"\x80\x02c" + name + b")\x81" + state + b"b\x01\xff" + struct.pack("<dd", 0.5, 1.0) + b"."
 
 
 def manifest() -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Archives and compressed files: zip, tar, gz, bz2, xz. Nothing is extracted; times of members are left out."""
+"""Archives (zip, tar) and compressed files. Nothing is extracted; times of members are left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import bz2
 import io
 import lzma
 import struct
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -13,6 +14,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in an archive."""
@@ -101,11 +107,14 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """``zlib``'s object with the interface of the others."""
+    """``zlib``'s object with the interface of the others.
 
-    def __init__(self) -> None:
-        self._object = zlib.decompressobj(31)
-        self._tail = b""
+    Args:
+        bits: 31 for gzip's frame, 15 for zlib's own.
+    """
+
+    def __init__(self, bits: int = 31) -> None:
+        self._object = zlib.decompressobj(bits)
 
     @property
     def eof(self) -> bool:
@@ -123,7 +132,12 @@ _MAKERS: dict[str, Callable[[], Any]] = {
     "gz": _Gzip,
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(memlimit=256 << 20),
+    "lzma": lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE, memlimit=256 << 20),
+    "zlib": lambda: _Gzip(15),
+    "zst": lambda: zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _WINDOW}),
 }
+_WINDOW = 27
+"""Binary logarithm of the most bytes that zst may look back."""
 _PIECE = 1 << 20
 
 
@@ -145,8 +159,10 @@ def unpack(out: Canonical, data: bytes, kind: str) -> bytes:
                 if not piece and not stream.eof:
                     raise UnreadableError("compressed data that end too early")
             data = stream.unused_data
-            if kind != "xz":
+            if kind in ("gz", "bz2"):
                 data = data.lstrip(b"\0")  # both allow zeros behind the end
-    except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, MemoryError) as error:
+            elif kind in ("zlib", "lzma") and data:
+                raise UnreadableError("something behind the end of compressed data")
+    except (zlib.error, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError, MemoryError) as error:
         raise UnreadableError(f"damaged compressed data: {error}") from None
     return b"".join(found)

@@ -109,7 +109,12 @@ class Canonical:
     _times: hashlib._Hash = field(default_factory=hashlib.sha256)
     _entries: list[tuple[str, str]] = field(default_factory=list)
     _left_out: dict[str, str] = field(default_factory=dict)
+    _objects: dict[str, int] = field(default_factory=dict)
     _count: int = 0
+
+    def number_of(self, identity: str) -> int:
+        """Return the number of an object by an identity that is another one in each run, in order of first mention."""
+        return self._objects.setdefault(identity, len(self._objects))
 
     def result(self) -> Content:
         """Return what was collected."""

@@ -21,6 +21,8 @@ JSON = 8 << 20
 """Bytes of the largest text that is parsed as JSON."""
 _TEXT = 8 << 20
 """Bytes of the largest text that is read; a million lines take a minute of a CPU, so that more is not worth it."""
+_SHARED = "shared_object_id"
+"""Under which Keras keeps the address of an object that is in several places."""
 _PACKED = re.compile(r"[A-Za-z0-9+/\n]{24,}={0,2}\n?")
 _OWN_NAME = re.compile(r"""\bid=["']([a-z]{0,8}[0-9a-f]{8,40})["']""")
 _MARKUP = re.compile(r"\s*(?:<\?xml|<!DOCTYPE|<svg|<html)", re.IGNORECASE)
@@ -116,6 +118,9 @@ def _value(
         out.add(path, f"[{len(value)}]")
         for at, each in enumerate(value):
             _value(out, below(path, f"[{at}]", ""), "", each, nested, (), depth + 1)
+    elif isinstance(value, Number) and key == _SHARED and value.text.isdigit():
+        out.add(path, f"⟨object {out.number_of(value.text)}⟩")
+        out.leave_out(path, value.text, "identity")
     elif isinstance(value, Number):
         values.number(out, path, key, value, value.text, siblings)
     elif isinstance(value, str):

@@ -1,9 +1,14 @@
-"""Pickles as the structure that they would build: read by their opcodes, nothing in them is run or imported."""
+"""Pickles as the structure that they would build: read by their opcodes, nothing in them is run or imported.
+
+joblib writes the values of each array between the opcodes, behind the object that describes it
+(``joblib.numpy_pickle.NumpyArrayWrapper``).
+"""
 
 from __future__ import annotations
 
 import io
 import pickletools
+import re
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +22,7 @@ Nested = Callable[[Canonical, str, bytes], None]
 PICKLE = 32 << 20
 """Bytes of the largest pickle that is read by opcodes."""
 _STEPS = 2_000_000
+_NESTED_ARRAYS = 20
 
 
 @dataclass(eq=False, slots=True)
@@ -61,13 +67,15 @@ def read_pickle(out: Canonical, path: str, data: bytes, nested: Nested) -> int:
     return stream.tell()
 
 
-def _built(stream: io.BytesIO) -> Any:
-    """Follow the opcodes; returns what they build."""
+def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) -> Any:
+    """Follow the opcodes; returns what they build. ``left`` counts those down that may still come."""
     stack: list[Any] = []
     memo: dict[int, Any] = {}
-    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+    left = left if left is not None else [_STEPS]
+    for opcode, argument, _ in pickletools.genops(stream):
         name = opcode.name
-        if count > _STEPS:
+        left[0] -= 1
+        if left[0] < 0:
             raise TooMuchError(f"a pickle of more than {_STEPS} opcodes")
         if name == "STOP":
             return stack.pop()
@@ -81,7 +89,47 @@ def _built(stream: io.BytesIO) -> Any:
             stack.append(memo[int(argument or 0)])
         else:
             _step(stack, name, argument)
+            if name == "BUILD" and (wrapped := _wrapped(stack[-1])) is not None:
+                stack[-1].parts.append(_array(stream, wrapped, left, depth))
     raise ValueError("no end")
+
+
+_ARRAY = "joblib.numpy_pickle NumpyArrayWrapper"
+_DTYPE = "numpy dtype"
+_SIZES = re.compile(r"[<>|=]?([biufcSVmMUO?])(\d{1,9})")
+
+
+def _wrapped(node: Any) -> dict[str, Any] | None:
+    """Return what joblib notes of an array whose values follow; None for other objects."""
+    match node:
+        case Node(kind="object", parts=[Node(kind="global", parts=[name]), _, Node(kind="state", parts=[state])]):
+            if name == _ARRAY and isinstance(state, Node) and state.kind == "dict":
+                return {key: value for key, value in _pairs(state.parts) if isinstance(key, str)}
+    return None
+
+
+def _array(stream: io.BytesIO, wrapped: dict[str, Any], left: list[int], depth: int) -> Any:
+    """Read the values of an array: bytes, or the pickle that is there for one of objects."""
+    shape, dtype = wrapped["shape"], wrapped["dtype"]
+    if not isinstance(shape, Node) or any(not isinstance(each, int) or each < 0 for each in shape.parts):
+        raise ValueError("an array without a shape")
+    name = dtype.parts[1].parts[0] if dtype.parts[0].parts == [_DTYPE] else ""
+    found = _SIZES.fullmatch(str(name))
+    if found is None:
+        raise ValueError(f"an array of {name}")
+    if found[1] == "O":
+        if depth > _NESTED_ARRAYS:
+            raise TooMuchError("arrays in arrays in arrays")
+        return _built(stream, left, depth + 1)
+    if isinstance(alignment := wrapped.get("numpy_array_alignment_bytes"), int) and alignment:
+        stream.seek(stream.read(1)[0], io.SEEK_CUR)
+    rest = len(stream.getbuffer()) - stream.tell()
+    size = int(found[2]) * (4 if found[1] == "U" else 1)
+    for extent in sorted(shape.parts):  # zeros first
+        size *= extent
+        if size > rest:
+            raise ValueError("an array beyond the end")
+    return stream.read(size)
 
 
 def _step(stack: list[Any], name: str, argument: Any) -> None:

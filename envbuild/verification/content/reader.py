@@ -22,7 +22,8 @@ from envbuild.verification.content.images import read_pdf, read_png
 from envbuild.verification.content.pickles import read_pickle
 from envbuild.verification.printed import Masks
 
-_COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
+_COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
+_ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 
 
 def read_file(path: Path, masks: Masks) -> Content | None:
@@ -85,12 +86,14 @@ def _kind(data: bytes) -> str:
         return "database"
     if data[257:262] == b"ustar":
         return "tar"
+    if data.startswith(_ZLIB) and not _is_text(data):  # as joblib compresses by default
+        return "zlib"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
 def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
     kind, nested = _kind(data), _nested(depth)
-    if kind in ("gz", "bz2", "xz"):
+    if kind in ("gz", "bz2", "xz", "zst", "lzma", "zlib"):
         nested(out, path, unpack(out, data, kind))
     elif kind == "zip":
         read_zip(out, path, data, nested)

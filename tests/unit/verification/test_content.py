@@ -13,6 +13,7 @@ import os
 import pickle
 import sqlite3
 import struct
+import sys
 import tarfile
 import tracemalloc
 import zipfile
@@ -28,9 +29,15 @@ from envbuild.verification.content import Difference, compare, read, read_file
 from envbuild.verification.content.names import common_names, masked_path
 from envbuild.verification.printed import Masks
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
 MASKS = Masks(START)
+NUMBERS = b"\0".join(b"%d" % (number**3 % 9973) for number in range(900))
 
 
 def compared(one: bytes, other: bytes) -> Difference:
@@ -86,6 +93,28 @@ def as_database(path: Path, rows: list[tuple[Any, ...]], columns: str, *, delete
     return path.read_bytes()
 
 
+JOBLIB = zlib.decompress(
+    base64.b85decode(
+        b"c-"
+        b"n=L%}T>S5XX~#&{C_lh*j_f>LuXKgHTEj1p^fo@g!k4UEQ|%A|IB5LOm2)*pp7)zz6ALh$kPxH>i`uU~3P~vdQc+v;W`BjC0|;l-"
+        b"MKGg**hY)3>S7qly)n&Pa25`oLfys-5WAbX_vKc8TLK7hd7;38Ji`7f{_Go(CcyXMreKT@uA&kjQ(SI1JRx1by4>Vyci^=y&}Q-"
+        b"t%JWVQl917-rLFxPZEv74ivmI-"
+        b"S!6TKrKZAE+o1!?1^%X%Yvf;vnIS)ih%C?ktm8zD7qr^FZAWXnC<@NvWTW<p0$O+dtJKIWaMV=aQm$ftUD3#LPGO7O(KC$Xp%$vh"
+        b"iIcQ**eA$i(-id_NMaELM%+(-"
+        b"e1jp6V2A+Go1IrX(*bovn1?;ZGMDvEnRI9OuKA^zB;Q3q{jymnmjo_`PHZqO7@0w=K_i1Kp2jvOXtOnm|jYkjTn0P<DAV|3l4gup"
+        b"l81K$Sg$XC<tqXho0Qv#y4>?dHe)@@+0jf$|NMx&7k"
+    )
+)
+"""As joblib 1.6 writes {"w": array([0.5, 1]), "names": array(["a", "b"]), "objects": array([{"k": 1}], dtype=object),
+"saved_at": 1795247763.0}: the values of arrays are between the opcodes."""
+
+
+def as_joblib(w: float = 1.0, saved: float = 0.0, name: bytes = b"b", k: int = 1) -> bytes:
+    data = JOBLIB.replace(struct.pack("<dd", 0.5, 1.0), struct.pack("<dd", 0.5, w))
+    data = data.replace(struct.pack(">d", 1795247763.0), struct.pack(">d", 1795247763.0 + saved))
+    return data.replace(b"b\0\0\0\x95Q", name + b"\0\0\0\x95Q").replace(b"\x8c\x01k\x94K\x01", b"\x8c\x01k\x94K%c" % k)
+
+
 PDF = b"%%PDF-1.4\n1 0 obj <</CreationDate (D:20261121%s+00'00') /Title (%s)>> endobj\n"
 PDF += b"trailer <</ID [<%s> <%s>]>>\n%%%%EOF"
 
@@ -126,6 +155,28 @@ SAME = {
         as_zip({"data": as_json(start_time=1795247763123456789, gamma=0.99), "policy.pth": b"\0\1"}),
         as_zip({"data": as_json(start_time=1795247799123456789, gamma=0.99), "policy.pth": b"\0\1"}),
         "data.start_time differs",
+    ),
+    "joblib": (as_joblib(), as_joblib(saved=9), "saved_at differs"),
+    "keras' numbers of objects": (
+        as_zip({"config.json": as_json(a={"shared_object_id": 140413304909136}, b={"shared_object_id": 9})}),
+        as_zip({"config.json": as_json(a={"shared_object_id": 139908299846864}, b={"shared_object_id": 5})}),
+        "config.json.a.shared_object_id, config.json.b.shared_object_id differ",
+    ),
+    "joblib in zlib": (zlib.compress(as_joblib(), 3), zlib.compress(as_joblib(saved=9), 3), "saved_at differs"),
+    "joblib in lzma": (
+        lzma.compress(as_joblib(), lzma.FORMAT_ALONE),
+        lzma.compress(as_joblib(saved=9), lzma.FORMAT_ALONE),
+        "saved_at differs",
+    ),
+    "zst": (
+        zstd.compress(b'{"loss": 1, "time": 1795247763.5}'),
+        zstd.compress(b'{"loss": 1, "time": 1795247769.5}'),
+        "time differs",
+    ),
+    "zst level": (
+        zstd.compress(NUMBERS, 1),
+        zstd.compress(NUMBERS, 19),
+        "only the container's bytes differ",
     ),
     "tar.xz": (
         lzma.compress(as_tar({"w": b"\0123"}, START)),
@@ -210,6 +261,17 @@ OTHER = {
         lzma.compress(b"a\0") + lzma.compress(b"b\0"),
         lzma.compress(b"a\0") + lzma.compress(b"c\0"),
     ),
+    "joblib's values": (as_joblib(), as_joblib(w=1.0000000000000002)),
+    "joblib's values in zlib": (zlib.compress(as_joblib()), zlib.compress(as_joblib(w=2))),
+    "joblib's texts": (as_joblib(), as_joblib(name=b"c")),
+    "joblib's objects": (as_joblib(), as_joblib(k=2)),
+    "which of keras' objects": (
+        as_json(a={"shared_object_id": 7}, b={"shared_object_id": 7}),
+        as_json(a={"shared_object_id": 7}, b={"shared_object_id": 8}),
+    ),
+    "zst": (zstd.compress(b"loss 1"), zstd.compress(b"loss 2")),
+    "a second frame of zst": (zstd.compress(b"a") + zstd.compress(b"b"), zstd.compress(b"a") + zstd.compress(b"c")),
+    "a text like zlib": (b"x^2 + 1", b"x^2 + 2"),
     "zip": (as_zip({"w": b"\0\1"}), as_zip({"w": b"\0\2"})),
     "a member's name": (as_zip({"w": b"\0\1"}), as_zip({"v": b"\0\1"})),
     "members' order": (as_zip({"a": b"1", "b": b"2"}), as_zip({"b": b"2", "a": b"1"})),
@@ -280,10 +342,12 @@ def test_pickles_run_nothing(tmp_path: Path) -> None:
         gzip.compress(b"\0" * (48 << 20)),
         bz2.compress(b"\0" * (48 << 20)),
         lzma.compress(b"\0" * (48 << 20)),
+        zlib.compress(b"\0" * (48 << 20)),
+        zstd.compress(b"\0" * (48 << 20)),
         as_zip({"a": b"\0" * (48 << 20)}, compression=zipfile.ZIP_DEFLATED),
         as_png(b"\0" * (48 << 20)),
     ],
-    ids=["gz", "bz2", "xz", "zip", "png"],
+    ids=["gz", "bz2", "xz", "zlib", "zst", "zip", "png"],
 )
 def test_bombs_are_not_unpacked(data: bytes) -> None:
     """What unpacks to more than the limit is not opened, and memory stays near the limit."""
@@ -312,6 +376,8 @@ HOSTILE = {
     "a pickle's mark as a value": b"\x80\x04(\x85.",
     "a database of nothing": b"SQLite format 3\0" + b"\xff" * 2000,
     "an image of nothing": b"\x89PNG\r\n\x1a\n" + b"\xff" * 100,
+    "an array of joblib's that is larger than the file": JOBLIB.replace(b"K\x02\x85", b"K\xff\x85"),
+    "an array of joblib's without a shape": JOBLIB.replace(b"shape", b"shapf"),
     "a zip of nothing": b"PK\x05\x06" + b"\xff" * 100,
 }
 
@@ -327,7 +393,9 @@ def test_a_pickle_with_a_huge_memo_takes_no_memory() -> None:
     assert read(b"\x80\x04Nr\xff\xff\xff\xff.", MASKS) is not None
 
 
-@pytest.mark.parametrize("case", ["gzip", "bz2 level", "xz level", "zip dates", "tar.xz", "pickle", "png"])
+@pytest.mark.parametrize(
+    "case", ["gzip", "bz2 level", "xz level", "zip dates", "tar.xz", "pickle", "png", "joblib", "zst", "zst level"]
+)
 def test_truncated_files_count_by_their_bytes(case: str) -> None:
     """A file that ends too early is not opened."""
     data = SAME[case][0]
