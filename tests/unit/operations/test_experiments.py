@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +14,7 @@ from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
 from envbuild.record.processes import Asked
 from envbuild.verification.causes import SUSPECTS, Evidence
-from envbuild.verification.judge import Ran, judge
+from envbuild.verification.judge import Ran
 from envbuild.verification.odds import Luck, luck_of
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
@@ -59,7 +60,7 @@ class Bench(Laboratory):
         nothing: Any = None
         super().__init__(session=nothing, engine=nothing, events=nothing, limit=60, ends=1e18)
         self.program, self.chance, self.asked = program, random.Random(seed), asked
-        self.time, self.count = seed * 1000, 0
+        self.time, self.count = seed * 1001, 0
         self.first = [self.run({}, frozenset([f"{number}"] if number else [])) for number in range(3)]
 
     def run(self, variables: Mapping[str, str], varied: frozenset[str]) -> Ran:
@@ -75,11 +76,10 @@ class Bench(Laboratory):
         return self.first
 
     def equal(self, *groups: Sequence[Ran]) -> bool:
-        runs = [each for group in groups for each in group]
-        return all(groups) and judge(runs, len(runs)).outcome == "identical"
+        return all(groups) and len({each.trace for group in groups for each in group}) == 1
 
     def sizes(self, runs: Sequence[Ran]) -> list[int]:
-        return [len(group) for group in judge(runs, len(runs)).groups] if runs else []
+        return [*Counter(each.trace for each in runs).values()]
 
     def _runs(
         self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
