@@ -107,6 +107,12 @@ class RegistryError(EnvbuildError):
     exit_code = 17
 
 
+class JobError(EnvbuildError):
+    """The ranks of a distributed job did not come together; nothing of the user's program was run."""
+
+    exit_code = 18
+
+
 class HostMismatchError(EnvbuildError):
     """This host does not match the lock; nothing of the user's program was run."""
 

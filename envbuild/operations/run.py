@@ -11,18 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from envbuild.errors import EngineError, HostMismatchError
+from envbuild.core.digest import sha256_file
+from envbuild.core.fs import claimed
+from envbuild.errors import EngineError, EnvbuildError, HostMismatchError
 from envbuild.image.record import ImageRecord, is_recorded, read_image_record
 from envbuild.lockfile.model import Lock
+from envbuild.operations import ranks
 from envbuild.operations.check import check_host
 from envbuild.operations.engines import connect
-from envbuild.operations.events import Events
+from envbuild.operations.events import Events, Note
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.record.model import Record
 from envbuild.runs.repeat import TRACE_VALUES, trace_variables
 from envbuild.runs.request import AS_LOCKED, RunRequest
 from envbuild.runs.time_limit import TimeLimit
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner, Engine, Gpus, ImageStore, Mount
@@ -101,21 +105,38 @@ def run(options: RunOptions, events: Events) -> RunResult:
     Raises:
         UsageError: the script or an input does not exist, or is outside the project.
         LockError: there is no lock, it is invalid, or it is stale.
-        HostMismatchError: declared data is not as locked, or this machine plainly cannot run it: nothing was run.
+        HostMismatchError: declared data is not as locked, this machine plainly cannot run it, or the machines of a
+            distributed job are not alike: nothing was run.
+        JobError: the ranks of a distributed job did not come together: nothing was run.
         EngineError: the engine does not answer or could not run the container, which the record then has too.
         BuildError, IntegrityError, NotReproducibleError, RegistryError: there is no image to run.
     """
     from envbuild.runs import execute
 
-    prepared = prepare(options, events)
-    with prefer_guard_error(prepared.request.lock, options, prepared.engine):
-        record = execute.run(prepared.request, prepared.engine)
-    return RunResult(record=record, project=prepared.request.project)
-
-
-def prepare(options: RunOptions, events: Events) -> PreparedRun:
-    """Load the lock, check declared data, find or build the image; arguments and errors as for ``run``."""
     loaded = load_lock(options.lock, options.search_from, option=True)
+    job = ranks.join(loaded.path, guard=options.guard)
+    try:
+        prepared = prepare(options, events, loaded)
+    except EnvbuildError as error:
+        if job is not None:
+            ranks.fail(job, error, options.allow)
+        raise
+    request = prepared.request
+    if job is not None:
+        request = ranks.enter(job, request, events, compared=prepared.engine.is_local())
+    with prefer_guard_error(request.lock, options, prepared.engine):
+        record = execute.run(request, prepared.engine)
+    return RunResult(record=record, project=request.project)
+
+
+def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = None) -> PreparedRun:
+    """Load the lock, check declared data, find or build the image; arguments and errors as for ``run``.
+
+    Args:
+        loaded: the lock, if it was loaded before.
+    """
+    if loaded is None:
+        loaded = load_lock(options.lock, options.search_from, option=True)
     inputs_since = require_locked_inputs(loaded.path, loaded.lock, events)
     engine = connect()
     image, signer = _image(loaded, options, engine, events)
@@ -179,8 +200,29 @@ def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Even
         from envbuild.operations.build import build
 
         _require_gpus(loaded.lock, options, engine)
-        found = build(loaded.path, events, offline=options.offline).record
+        with _only_builder(loaded, events):
+            found = build(loaded.path, events, offline=options.offline).record
     return found, ""
+
+
+@contextmanager
+def _only_builder(loaded: LoadedLock, events: Events) -> Iterator[None]:
+    """Wait for other processes that build this lock's image with this store, such as the ranks of a job on one machine.
+
+    Who had to wait finds the image made.
+    """
+    notes = iter((Note(text=f"another process builds the image of {loaded.path.name}: waiting for it"),))
+
+    def waiting() -> None:
+        for note in notes:
+            events.report(note)
+
+    lock = Store().cache_dir("building") / f"{sha256_file(loaded.path)}.lock"
+    with claimed(lock, waiting):
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def image_identity(engine: ImageStore, recorded: ImageRecord) -> str:

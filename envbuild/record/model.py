@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from envbuild.cluster.rank import Rank
 from envbuild.core.digest import sha256_json
 from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
@@ -216,6 +217,7 @@ class Record(_Value, frozen=True, kw_only=True):
             ``interrupted`` before the program started; ``failed`` if the engine could not run it.
         image: config digest.
         gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
+        rank: this process among the ranks of a distributed job; None if no launcher started it.
         duration: seconds.
         inputs: BLAKE3 of the manifest of each input, from the lock.
         input_changes: what happened to inputs during the run, a sentence each.
@@ -262,6 +264,7 @@ class Record(_Value, frozen=True, kw_only=True):
     recipe: str = ""
     git: Git | None = None
     gpus: str = ""
+    rank: Rank | None = None
     host: HostFacts | None = None
     verified: Verified = ""
     verdict: GuardVerdict | None = None
@@ -363,6 +366,8 @@ def recipe(record: Record) -> str:
     for name in ("guard", "allow", "gpus", "verification", "without", "signer"):
         if getattr(options, name) == getattr(_DEFAULTS, name):
             del table[name]
+    if record.rank is not None and record.rank.world > 1:
+        table["rank"] = [record.rank.rank, record.rank.world]
     return sha256_json([*msgspec.to_builtins(chosen), table])
 
 

@@ -88,6 +88,8 @@ def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
     if wants_missing_gpus(request.lock, engine):
         return None
     if gpus.count and not lacks_gpu_driver():
+        if request.placement is not None:
+            return run_gpus.share(request.lock.hardware, gpus, *request.placement)
         return run_gpus.fitting(request.lock.hardware, gpus)
     return gpus
 

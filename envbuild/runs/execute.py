@@ -94,6 +94,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
+        changed |= _other_ranks(request, changed)
         after = workspace.scan(request.mounted, inputs)
         changed["outputs"], changed["deleted"] = workspace.changes(request.mounted, before, after)
         changed["folders"] = workspace.folder_changes(before, after)
@@ -110,7 +111,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             _keep_fingerprint(request, record.id, folder, owner)
         changed |= {"end": _now(), "duration": round(time.monotonic() - started, 3)}
         record = msgspec.structs.replace(record, **changed)
-        record = msgspec.structs.replace(record, **history.compared(request.project, record))
+        if record.rank is None or record.rank.world == 1 or record.rank.waited:
+            record = msgspec.structs.replace(record, **history.compared(request.project, record))
         history.save(request.project, record)
         sources.keep_sources(request.project, record, request.workspace)
     return record
@@ -197,6 +199,7 @@ def _first_record(
         options=options,
         gpus=gpus,
         inputs={entry.path: entry.blake3 for entry in request.lock.inputs},
+        rank=request.rank,
     )
     return msgspec.structs.replace(record, recipe=recipe(record))
 
@@ -241,6 +244,17 @@ def _read_tensors(
     else:
         found = tensors.read(engine, container, request.mounted, folder, request.lock.python.version, files)
     return tensors.with_tensors(outputs, found, files)
+
+
+def _other_ranks(request: RunRequest, changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell the other ranks that this one has ended, and wait for them: they may write to the same project."""
+    if request.rank is None or request.finished is None or changed["state"] not in ("finished", "refused"):
+        return {}
+    try:
+        codes = dict(request.finished(changed["exit_code"]))
+    except KeyboardInterrupt:  # from a launcher that ends all ranks once one has failed; this program has ended
+        codes = {request.rank.rank: changed["exit_code"]}
+    return {"rank": msgspec.structs.replace(request.rank, codes=codes, waited=len(codes) == request.rank.world)}
 
 
 class _Facts:

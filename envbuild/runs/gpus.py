@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from envbuild.engine.protocol import Gpus
+from envbuild.errors import HostMismatchError
 from envbuild.host.facts import HostGpu
 from envbuild.lockfile.hardware import GpuDevice, Hardware
 from envbuild.runtime.guard import gpu_devices
@@ -45,6 +46,61 @@ def fitting(hardware: Hardware, gpus: Gpus, root: Path = Path("/")) -> Gpus:
     if not names or (not slices and names == tuple(each.uuid for each in found[: gpus.count])):
         return gpus
     return Gpus(devices=names)
+
+
+def share(hardware: Hardware, gpus: Gpus, local: int, visible: str) -> Gpus:
+    """Return the GPUs of one of several ranks on this machine, by UUID.
+
+    Args:
+        hardware: what the lock has.
+        gpus: the count that it asks for.
+        local: number of the rank on this machine.
+        visible: ``CUDA_VISIBLE_DEVICES`` as the launcher set it; empty: all of the machine.
+
+    Raises:
+        HostMismatchError: there are not enough GPUs as locked for this rank.
+    """
+    from envbuild.host.probe import gpu_facts
+
+    found = [each for each in gpu_facts().devices if each.uuid and not each.problem]
+    names = divided(hardware, given(found, visible), local, gpus.count)
+    if not names:
+        raise HostMismatchError(
+            f"local rank {local} needs {gpus.count} GPUs as locked for itself, and this machine has too few "
+            f"({len(found)} in all)",
+            "start fewer ranks per machine, or give each rank GPUs (Slurm: --gpus-per-task)",
+        )
+    return Gpus(devices=names)
+
+
+def given(found: Sequence[HostGpu], visible: str) -> list[HostGpu]:
+    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` names, by index or UUID, up to the first that is none."""
+    if not visible.strip():
+        return list(found)
+    chosen: list[HostGpu] = []
+    for word in (part.strip() for part in visible.split(",")):
+        fits = [each for each in found if each.uuid == word or (len(word) > 6 and each.uuid.startswith(word))]
+        if word.isascii() and word.isdigit() and int(word) < len(found):
+            fits = [found[int(word)]]
+        if len(fits) != 1:
+            break
+        chosen += fits
+    return chosen
+
+
+def divided(hardware: Hardware, found: Sequence[HostGpu], local: int, count: int) -> tuple[str, ...]:
+    """Return the UUIDs of one rank: all that the launcher gave it if they are as many as locked, else its share.
+
+    The first rank takes the first GPUs that are as locked, the next one those that follow.
+    """
+    left = list(found)
+    names: tuple[str, ...] = ()
+    for _ in range(1 if len(left) == count else local + 1):
+        names = choose(hardware, left)
+        if not names:
+            return ()
+        left = [each for each in left if each.uuid not in names]
+    return names
 
 
 def number_of_gpus(root: Path = Path("/")) -> int:

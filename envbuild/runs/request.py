@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
+from envbuild.cluster.rank import Rank
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
 from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
@@ -52,6 +53,11 @@ class RunRequest:
         tensors: read the tensors of saved models after the run.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         limit: how long the program may run; None for as long as it takes.
+        rank: its place among the processes of a distributed job; None if it is no part of one.
+        placement: its number among the ranks of this machine, and the GPUs that ``CUDA_VISIBLE_DEVICES`` gives it there
+            (empty: all); None if it is the only one.
+        finished: called with the exit code before outputs are read; returns the exit codes of the ranks that have
+            ended.
     """
 
     lock_path: Path
@@ -83,6 +89,9 @@ class RunRequest:
     tensors: bool = True
     outputs: tuple[str, ...] = ()
     limit: TimeLimit | None = None
+    rank: Rank | None = None
+    placement: tuple[int, str] | None = None
+    finished: Callable[[int], Mapping[int, int]] | None = None
 
     @property
     def project(self) -> Path:

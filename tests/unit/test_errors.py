@@ -30,6 +30,7 @@ PUBLISHED = {
     "EngineError": 15,
     "NotReproducibleError": 16,
     "RegistryError": 17,
+    "JobError": 18,
     "HostMismatchError": 78,
 }
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from envbuild.cluster.rank import Rank
 from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import GuardVerdict, Options, Output, Record
@@ -45,7 +46,8 @@ def _row(record: Record) -> tuple[str, ...]:
     bits = f"same as {record.same_bits_as[:_SHORT]}" if record.same_bits_as else ""
     if record.differs_from:
         bits = f"differs from {record.differs_from[:_SHORT]}"
-    result = _result(record) + (", by verify" if record.options.verification else "")
+    rank = f", rank {record.rank.rank} of {record.rank.world}" if record.rank and record.rank.world > 1 else ""
+    result = _result(record) + rank + (", by verify" if record.options.verification else "")
     return (record.id[:_SHORT], _local(record.start), _took(record), result, bits, _command(record))
 
 
@@ -57,6 +59,8 @@ def lines(record: Record) -> Iterator[tuple[str, ...]]:
     if record.problem:
         yield "problem", record.problem
     yield "options", *_options(record.options)
+    if record.rank:
+        yield "rank", *_rank(record.rank)
     if record.gpus:
         yield "gpus", record.gpus, *_visible_gpus(record.verdict)
     yield "lock", record.lock.file, _digest(record.lock.sha256)
@@ -97,6 +101,29 @@ def _options(options: Options) -> Iterator[str]:
     yield "by verify" if options.verification else ""
     for mount in options.mounts:
         yield plain(mount)
+
+
+def _rank(rank: Rank) -> Iterator[str]:
+    """Yield the place of a run among the ranks of its job."""
+    yield f"{rank.rank} of {rank.world}"
+    yield f"by {rank.launcher}" + (f", job {plain(rank.job)}" if rank.job else "")
+    yield f"on {plain(rank.host)}" + (
+        f", number {rank.local} of {rank.local_world} there" if rank.local is not None and rank.local_world else ""
+    )
+    if rank.world > 1:
+        yield "machines compared" if rank.start else "machines not compared"
+    yield f"allowed: {plain(', '.join(rank.allowed))}" if rank.allowed else ""
+    yield failed_ranks(rank)
+
+
+def failed_ranks(rank: Rank) -> str:
+    """Name the other ranks that had ended with an error, with machine and exit code; empty if there are none."""
+    found = []
+    for number, code in rank.codes.items():
+        if code and number != rank.rank:
+            host = rank.hosts[number] if number < len(rank.hosts) else ""
+            found.append(f"rank {number}{f' on {plain(host)}' if host else ''} ended with exit {code}")
+    return ", ".join(found[:5])
 
 
 def _verdict(record: Record) -> Iterator[tuple[str, ...]]:

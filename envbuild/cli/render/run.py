@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from envbuild.cli.render.records import failed_ranks
 from envbuild.core.text import plural
 from envbuild.record.model import Record
 from envbuild.record.summary import doubt
@@ -11,6 +12,8 @@ from envbuild.spec.detect import DISTRIBUTIONS
 def summary(record: Record) -> str:
     """Describe in one line what became of a run."""
     parts = [f"run {record.id[:10]} {'refused' if record.state == 'refused' else 'recorded'}"]
+    if record.rank is not None and record.rank.world > 1:
+        parts.append(f"rank {record.rank.rank} of {record.rank.world}")
     if record.verdict is not None:
         parts.append(f"guard {record.verdict.duration_ms:.0f} ms")
     if sentence := doubt(record):
@@ -24,6 +27,8 @@ def summary(record: Record) -> str:
         parts.append(plural(count, "output") if count else "no outputs")
     if record.state == "finished" and record.outside:
         parts.append(f"{len(record.outside)} outside the project")
+    if record.rank is not None and (others := failed_ranks(record.rank)):
+        parts.append(others)
     if record.input_changes:
         parts.append("input data changed meanwhile")
     if record.same_bits_as:

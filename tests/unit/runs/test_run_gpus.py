@@ -11,7 +11,7 @@ from envbuild.engine.protocol import Gpus
 from envbuild.host import probe
 from envbuild.host.facts import GpuFacts, GpuProcess, HostGpu, Problem
 from envbuild.lockfile.hardware import Gpu, GpuDevice, Hardware
-from envbuild.runs.gpus import choose, fitting, number_of_gpus
+from envbuild.runs.gpus import choose, divided, fitting, given, number_of_gpus
 
 
 def h100(uuid: str, **changes: Any) -> HostGpu:
@@ -126,3 +126,30 @@ def test_slices_are_always_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A count would give the whole GPU that was cut, on which no CUDA program runs."""
     a_machine(tmp_path, monkeypatch, h100("m", mig="3g.40gb"), whole=1)
     assert fitting(hardware(GpuDevice(mig="3g.40gb")), Gpus(count=1), tmp_path) == Gpus(devices=("m",))
+
+
+FOUR = [h100("GPU-aaaaaaa"), h100("GPU-bbbbbbb"), t4("GPU-ccccccc"), h100("GPU-ddddddd")]
+
+
+@pytest.mark.parametrize(
+    ("visible", "local", "count", "chosen"),
+    [
+        ("", 0, 1, ["a"]),
+        ("", 1, 1, ["b"]),
+        ("", 2, 1, ["d"]),
+        ("", 3, 1, []),
+        ("", 0, 2, ["a", "b"]),
+        ("", 1, 2, []),
+        ("1,3", 1, 1, ["d"]),
+        ("3", 1, 1, ["d"]),
+        ("GPU-bbbbbbb", 5, 1, ["b"]),
+        ("GPU-bbb", 5, 1, ["b"]),
+        ("0,9,1", 1, 1, ["a"]),
+        ("-1", 0, 1, []),
+        ("2", 0, 1, []),
+    ],
+)
+def test_ranks_of_one_machine_share_its_gpus(visible: str, local: int, count: int, chosen: list[str]) -> None:
+    """No GPU goes to two ranks: each has what the launcher gave it alone, else its part of those that are as locked."""
+    names = divided(hardware(GpuDevice(model="NVIDIA H100", count=count)), given(FOUR, visible), local, count)
+    assert [name[4] for name in names] == chosen

@@ -1,0 +1,232 @@
+"""One rank of a distributed job: found, compared with the others before anything starts, and given its variables.
+
+The container has a network and host names of its own, so addresses are found here, on the host.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from envbuild import __version__
+from envbuild.cluster import address
+from envbuild.cluster.agreement import Answer, Verdict, host_values
+from envbuild.cluster.exchange import Exchange
+from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
+from envbuild.cluster.rank import Rank
+from envbuild.core.digest import sha256_file
+from envbuild.errors import EnvbuildError, HostMismatchError, JobError, UsageError
+from envbuild.host.facts import HostFacts
+from envbuild.host.probe import host_facts
+from envbuild.lockfile.discovery import STATE_FOLDER
+from envbuild.lockfile.model import Lock
+from envbuild.operations.check import check_host
+from envbuild.operations.events import Events, Note
+from envbuild.operations.run_options import parse_timeout
+from envbuild.runs.request import RunRequest
+
+FOLDER = "ENVBUILD_RANKS_FOLDER"
+TIMEOUT = "ENVBUILD_RANKS_TIMEOUT"
+_PATIENCE = 600.0
+_AT_THE_END = 30.0
+"""Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
+_FIRST_PORT, _PORTS = 20_000, 10_000
+"""Ports from which PyTorch's is chosen: below those that the kernel gives out."""
+_INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
+"""Gloo and TensorPipe would take the address of the host's name, which is the loopback's in a container."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """This rank, and its way to the others; None if there are none, or they are not compared."""
+
+    rank: Rank
+    exchange: Exchange | None
+    environment: Mapping[str, str]
+
+
+def join(lock_path: Path, *, guard: bool, environment: Mapping[str, str] | None = None) -> Job | None:
+    """Return this process's place in a job; None if no launcher has started it.
+
+    Args:
+        lock_path: the lock's file, in the project.
+        guard: False: the ranks are not compared.
+        environment: this process's variables by default.
+
+    Raises:
+        UsageError: the launcher's variables contradict each other, or envbuild's own are wrong.
+    """
+    variables = os.environ if environment is None else environment
+    rank = find_rank(variables, socket.gethostname())
+    if rank is None:
+        return None
+    exchange = None
+    if rank.world > 1 and guard:
+        patience = parse_timeout(variables[TIMEOUT]) if variables.get(TIMEOUT) else _PATIENCE
+        root, names = _place(lock_path, variables)
+        exchange = Exchange(root, names, rank, patience)
+    return Job(rank=rank, exchange=exchange, environment=dict(variables))
+
+
+def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> RunRequest:
+    """Compare this rank with the others, and return the request with its rank and the variables that the program needs.
+
+    Args:
+        job: this rank.
+        request: what it would run.
+        events: receives notes.
+        compared: this machine is the one that the program runs on; False for a remote engine, whose facts are unknown.
+
+    Raises:
+        HostMismatchError: the machines do not match the lock or each other; the message has a table.
+        JobError: not all ranks arrived in time, or one of them cannot start.
+    """
+    rank, verdict = job.rank, None
+    if job.exchange is not None:
+        facts = host_facts() if compared else None
+        verdict = job.exchange.agree(_answer(job, request, facts), request.allow)
+        _require(verdict, rank)
+        rank = msgspec.structs.replace(
+            rank, start=verdict.start, hosts=tuple(map(str, verdict.hosts)), allowed=tuple(verdict.allowed)
+        )
+    network = request.network or request.lock.run.network
+    if rank.world > 1 and rank.rank == 0 and network == "none":
+        events.report(Note(text=_NO_NETWORK))
+    variables = launcher_variables(rank, job.environment)
+    if "RANK" in variables:
+        variables |= _addresses(rank, verdict, job.environment, network)
+    return replace(
+        request,
+        rank=rank,
+        finished=_finished(job.exchange),
+        own_variables={**variables, **request.own_variables},
+        placement=_placement(rank, job.environment),
+    )
+
+
+_NO_NETWORK = (
+    "the ranks cannot reach each other: the program has no network; if they should: run: {network: host} in the spec, "
+    "or --network host"
+)
+
+
+def fail(job: Job, error: EnvbuildError, allow: tuple[str, ...] = ()) -> None:
+    """Report to the other ranks that this one cannot start, so that they do not wait; its own error is the caller's."""
+    if job.exchange is None:
+        return
+    text = " ".join(error.message.replace(" — nothing was run", ":").split())[:2000]
+    mismatch = isinstance(error, HostMismatchError)
+    answer = Answer(
+        start=_NONE,
+        nonce=_NONE,
+        rank=job.rank.rank,
+        host=job.rank.host[:255],
+        refused=(text,) if mismatch else (),
+        failed="" if mismatch else text,
+    )
+    with suppress(JobError):
+        job.exchange.agree(answer, allow)
+
+
+_NONE = "0" * 32
+
+
+def _place(lock_path: Path, variables: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
+    """Return the folder where ranks meet: an existing one, and names below it."""
+    chosen = variables.get(FOLDER)
+    if not chosen:
+        return lock_path.resolve().parent, (STATE_FOLDER,)
+    if not Path(chosen).is_absolute() or not Path(chosen).is_dir():
+        raise UsageError(
+            f"{FOLDER} is {chosen!r}; expected the absolute path of a folder", f"make it, or unset {FOLDER}"
+        )
+    return Path(chosen), ()
+
+
+def _answer(job: Job, request: RunRequest, facts: HostFacts | None) -> Answer:
+    """Collect what must be equal in all ranks, and what this one's guard refuses."""
+    others = [name for name in job.rank.nodes if name != job.rank.host]
+    towards = [*others[:4], job.environment.get("SLURM_LAUNCH_NODE_IPADDR", ""), socket.gethostname()]
+    return Answer(
+        start=_NONE,
+        nonce=_NONE,
+        rank=job.rank.rank,
+        host=job.rank.host[:255],
+        address=address.own_address(filter(None, towards)),
+        facts={
+            "world": str(job.rank.world),
+            "envbuild": __version__,
+            "lock": sha256_file(request.lock_path),
+            "image": request.config,
+            "controls": "on" if request.controls else "off",
+            **({} if facts is None else {name: value[:4000] for name, value in host_values(facts).items()}),
+        },
+        refused=() if facts is None else _refused(request.lock, request.allow),
+    )
+
+
+def _refused(lock: Lock, allow: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what the guard will refuse of this machine, a line each."""
+    checks = check_host(lock).checks
+    return tuple(
+        f"{check.field}: locked {check.locked}, found {check.found}"[:400]
+        for check in checks
+        if check.refuses and check.field not in allow
+    )[:16]
+
+
+def _require(verdict: Verdict, rank: Rank) -> None:
+    """Raise if a verdict lets no program start; every rank prints the same table."""
+    if not verdict.lines:
+        return
+    from envbuild.core.text import plain
+
+    table = "\n".join(f"  {plain(line)}" for line in verdict.lines)
+    if verdict.mismatch:
+        raise HostMismatchError(
+            f"the machines of the {rank.world} ranks of this job do not match — nothing was run\n{table}",
+            "run on machines that are alike (Slurm: --constraint), or once, knowingly: envbuild run --allow FIELD",
+        )
+    raise JobError(
+        f"the {rank.world} ranks of this job did not come together — nothing was run\n{table}",
+        f"see the output of these ranks; all need the same project folder; to wait longer: {TIMEOUT}=30m",
+    )
+
+
+def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, str], network: str) -> dict[str, str]:
+    """Return where PyTorch's processes meet, and by which interface."""
+    alone = verdict is not None and len(set(verdict.hosts)) == 1
+    master = environment.get("MASTER_ADDR", "")
+    if master:
+        master = address.resolve(master) or (address.LOOPBACK if alone or not rank.nodes else master)
+    elif alone or rank.local_world == rank.world:
+        master = address.LOOPBACK
+    else:
+        master = address.resolve(rank.nodes[0] if rank.nodes else "") or (verdict.address if verdict else "")
+    if not master:
+        return {}
+    port = environment.get("MASTER_PORT") or str(_FIRST_PORT + int(job_key(rank), 16) % _PORTS)
+    found = {"MASTER_ADDR": master, "MASTER_PORT": port}
+    if network != "none" and (interface := address.interface_towards(master)):
+        found |= {name: environment.get(name, interface) for name in _INTERFACES}
+    return found
+
+
+def _finished(exchange: Exchange | None) -> Callable[[int], Mapping[int, int]] | None:
+    """Return what tells the others that this rank's program has ended; after a good end it waits for them."""
+    if exchange is None:
+        return None
+    return lambda code: exchange.ended(code, _AT_THE_END if code == 0 else 0.0)
+
+
+def _placement(rank: Rank, environment: Mapping[str, str]) -> tuple[int, str] | None:
+    """Return this rank's number on its machine, and the GPUs that the launcher gave it; None if it is alone there."""
+    if rank.local is None or rank.local_world == 1 or rank.world == 1:
+        return None
+    return rank.local, environment.get("CUDA_VISIBLE_DEVICES", "")
