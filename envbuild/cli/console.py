@@ -203,10 +203,9 @@ class Console:
 
 
 def print_error(message: str, hint: str) -> None:
-    """Print an error and the next command to type to standard error."""
+    """Print an error and the next command to type to standard error, at once: ranks of a job share it."""
     first, _, rest = harmless(message).partition("\n")
     if wants_colour(sys.stderr):
         first = f"{_RED}{first}{_RESET}"
-    print(f"envbuild: {first}" + (f"\n{rest}" if rest else ""), file=sys.stderr)
-    if hint:
-        print(f"  → {harmless(hint)}", file=sys.stderr)
+    lines = [f"envbuild: {first}", *([rest] if rest else []), *([f"  → {harmless(hint)}"] if hint else [])]
+    print("\n".join(lines) + "\n", end="", file=sys.stderr)

@@ -21,6 +21,7 @@ from envbuild.cluster.exchange import Exchange
 from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
 from envbuild.cluster.rank import Rank
 from envbuild.core.digest import sha256_file
+from envbuild.core.text import plain
 from envbuild.errors import EnvbuildError, HostMismatchError, JobError, UsageError
 from envbuild.host.facts import HostFacts
 from envbuild.host.probe import host_facts
@@ -182,12 +183,13 @@ def _refused(lock: Lock, allow: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _require(verdict: Verdict, rank: Rank) -> None:
-    """Raise if a verdict lets no program start; every rank prints the same table."""
+    """Raise if a verdict lets no program start; the first rank of each machine has the table in its message."""
     if not verdict.lines:
         return
-    from envbuild.core.text import plain
-
-    table = "\n".join(f"  {plain(line)}" for line in verdict.lines)
+    if rank.local in (None, 0):
+        table = "\n".join(f"  {plain(line)}" for line in verdict.lines)
+    else:
+        table = f"  why: see the message of rank 0, or of the first rank on {plain(rank.host)}"
     if verdict.mismatch:
         raise HostMismatchError(
             f"the machines of the {rank.world} ranks of this job do not match — nothing was run\n{table}",
