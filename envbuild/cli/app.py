@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from envbuild.cli.commands import build, ci, compare, lock, registry, run, store, trust
+from envbuild.cli.commands import build, ci, compare, lock, registry, run, store, submit, trust
 from envbuild.cli.options import app
 
-__all__ = ["app", "build", "ci", "compare", "invoke", "lock", "registry", "run", "store", "trust"]
+__all__ = ["app", "build", "ci", "compare", "invoke", "lock", "registry", "run", "store", "submit", "trust"]
 
 _ORDER = (
     *("init", "schema", "lock", "fetch", "build", "context", "image", "push", "pull", "inspect"),
-    *("run", "verify", "check", "probe", "runs", "show", "diff", "report", "sbom", "sign", "ci"),
+    *("run", "submit", "verify", "check", "probe", "runs", "show", "diff", "report", "sbom", "sign", "ci"),
 )
 """Commands in the order of the help: that of a project's life, whatever module registers them."""
 

@@ -197,3 +197,24 @@ def test_without_a_guard_nobody_waits(project: Project) -> None:
     (record,) = records(project, 1)
     assert (record["rank"]["rank"], record["verified"]) == (1, "no")
     assert "start" not in record["rank"]
+
+
+def test_a_job_is_given_to_sbatch(project: Project) -> None:
+    """The script goes to ``sbatch`` as ``--dry-run`` prints it; its answer is the job's number, a refusal is shown."""
+    folder = project.folder.parent / "bin"
+    folder.mkdir()
+    sbatch = folder / "sbatch"
+    sbatch.write_text('#!/bin/sh\n[ "$1" = --parsable ] || exit 9\ncat > given\necho "42;cluster"\n')
+    sbatch.chmod(0o755)
+    path = f"{folder}:{project.environ['PATH']}"
+    arguments = ("submit", "--nodes", "2", "--tasks-per-node", "2", "t.py", "--epochs", "3 4")
+    done = project.must(*arguments, PATH=path)
+    assert re.search(r"^job +42 +its output: \.envbuild/jobs/42\.out$", done.out, re.M), done
+    assert (project.folder / ".envbuild" / "jobs").is_dir()
+    printed = project.must("submit", "--dry-run", *arguments[1:], PATH=path).out
+    assert (project.folder / "given").read_text() == printed
+    assert "#SBATCH --nodes=2\n" in printed
+    assert printed.endswith(" t.py --epochs '3 4'\n")
+    sbatch.write_text("#!/bin/sh\necho 'error: invalid partition' >&2\nexit 1\n")
+    done = project(*arguments, PATH=path)
+    assert (done.code, "invalid partition" in done.err) == (15, True)

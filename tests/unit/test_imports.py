@@ -69,7 +69,7 @@ Renderers import values and the results of use cases; no console, since they ret
 ONLY: dict[str, str | tuple[str, ...]] = {
     "docker": ("engine.docker.", "registry.credentials"),
     "requests": "engine.docker.",
-    "jinja2": ("image.dockerfile", "reports.page"),
+    "jinja2": ("image.dockerfile", "reports.page", "cluster.batch"),
     "markupsafe": "reports.page",
     "pygal": "reports.chart",
     "yaml": ("spec.yaml", "engine.local.gpus"),
@@ -222,7 +222,7 @@ def test_each_library_has_its_place(library: str) -> None:
     assert [name for name in users if not name.startswith(ONLY[library])] == []
 
 
-COMMANDS = ("build", "ci", "lock", "registry", "run", "store", "trust")
+COMMANDS = ("build", "ci", "lock", "registry", "run", "store", "submit", "trust")
 """Commands that are finished: they parse, call a use case and render its result."""
 
 

@@ -1,0 +1,42 @@
+"""``submit``: a job for Slurm. Everything slow is imported inside the command."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from envbuild.cli.console import Console
+from envbuild.cli.options import PROGRAM_SETTINGS, LockOption, Program, Quiet, app
+
+
+@app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
+def submit(
+    command: Program = None,
+    lock: LockOption = None,
+    nodes: Annotated[int, typer.Option("--nodes", "-N", help="How many nodes.")] = 1,
+    tasks: Annotated[int, typer.Option("--tasks-per-node", help="How many tasks (ranks) on each node.")] = 1,
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Limit, as Slurm writes it: 2:00:00.")] = "",
+    partition: Annotated[str, typer.Option("--partition", help="Partitions, with commas between.")] = "",
+    constraint: Annotated[str, typer.Option("--constraint", help="Features of nodes, such as h200.")] = "",
+    account: Annotated[str, typer.Option("--account", help="Who pays.")] = "",
+    gpu_type: Annotated[str, typer.Option("--gpu-type", help="Type of GPU in the cluster's words, such as h200.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script, submit nothing.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Submit a job to Slurm that runs a script in the locked image.
+
+    CPUs and GPUs of each task come from the lock. --dry-run prints the script for sbatch."""
+    from envbuild.operations.submit import Job
+    from envbuild.operations.submit import submit as operation
+
+    job = Job(
+        nodes=nodes, tasks=tasks, time=time, partition=partition, constraint=constraint, account=account,
+        gpu_type=gpu_type,
+    )  # fmt: skip
+    found = operation(command or (), job, lock, dry_run=dry_run)
+    if dry_run:
+        print(found.script, end="")
+        return
+    output = (found.output or "slurm-%j.out").replace("%j", found.job)
+    Console(quiet=quiet).line("job", found.job, f"its output: {output}")

@@ -1,0 +1,133 @@
+"""A job for Slurm: options, and the script for ``sbatch``. Pure.
+
+Every value of a ``#SBATCH`` line is matched in full and needs no quotes; every word of the command is quoted for the
+shell. Source of the options: https://slurm.schedmd.com/sbatch.html.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import jinja2
+
+from envbuild.core.package_data import template_dir
+from envbuild.errors import UsageError
+
+_TIME = re.compile(r"\d{1,6}|\d{1,4}:\d\d(?::\d\d)?|\d{1,4}-\d{1,2}(?::\d\d){0,2}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,-]{0,254}")
+_CONSTRAINT = re.compile(r"[A-Za-z0-9\[(][A-Za-z0-9_.&|()\[\]*:,=-]{0,254}")
+_GPU_TYPE = _NAME
+_MOST_NODES, _MOST_TASKS = 65_536, 4_096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """What to ask Slurm for; an empty text leaves the choice to Slurm.
+
+    Attributes:
+        nodes, tasks: number of nodes, and of tasks (ranks) on each.
+        time: as Slurm writes it: ``30`` (minutes), ``2:00:00``, ``1-12``.
+        partition: one, or several with commas.
+        constraint: features of nodes, such as ``h200&ib``.
+        account: who pays.
+        gpu_type: type of GPU in the cluster's own words, such as ``h200``.
+    """
+
+    nodes: int = 1
+    tasks: int = 1
+    time: str = ""
+    partition: str = ""
+    constraint: str = ""
+    account: str = ""
+    gpu_type: str = ""
+
+
+def check(job: Job) -> Job:
+    """Return a job whose values fit into a script; raises ``UsageError`` naming the option that does not."""
+    texts = (
+        ("--time", job.time, _TIME, "minutes, HOURS:MINUTES:SECONDS or DAYS-HOURS"),
+        ("--partition", job.partition, _NAMES, "names of partitions with commas between"),
+        ("--constraint", job.constraint, _CONSTRAINT, "features of nodes such as h200&ib"),
+        ("--account", job.account, _NAME, "the name of an account"),
+        ("--gpu-type", job.gpu_type, _GPU_TYPE, "a type of GPU as the cluster names it, such as h200"),
+    )
+    for option, text, pattern, expected in texts:
+        if text and not pattern.fullmatch(text):
+            raise UsageError(f"{option}: expected {expected}, found {text!r}", "see the manual page of sbatch")
+    for option, number, most in (("--nodes", job.nodes, _MOST_NODES), ("--tasks-per-node", job.tasks, _MOST_TASKS)):
+        if not 1 <= number <= most:
+            raise UsageError(f"{option}: expected a number from 1 to {most}, found {number}", "one by default")
+    return job
+
+
+def script(
+    job: Job,
+    *,
+    name: str,
+    lock: str,
+    digest: str,
+    folder: str,
+    cpus: int,
+    gpus: int,
+    words: Sequence[str],
+    output: str = "",
+) -> str:
+    """Return the script for ``sbatch``.
+
+    Args:
+        job: checked here.
+        name: the lock's name, which the job gets.
+        lock, digest: the lock's file name, and the SHA-256 of its bytes.
+        folder: the project on the nodes, absolute.
+        cpus, gpus: of each task, as the lock asks for them; no GPUs: 0.
+        words: what follows ``envbuild run``.
+        output: file for what it prints, without spaces; empty: Slurm's default.
+
+    Raises:
+        UsageError: a value does not fit.
+    """
+    if not all(word.isprintable() for word in (folder, lock, *words)):
+        raise UsageError("a folder, file or argument holds control characters", "rename it, or pass it in a file")
+    engine = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_dir() / "slurm"),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - a shell script; values are matched or quoted
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    engine.filters["quote"] = shlex.quote
+    return (
+        engine.get_template("job.sh.j2")
+        .render(
+            lock=lock,
+            digest=digest,
+            directives=list(_directives(check(job), name, cpus, gpus, output)),
+            folder=folder,
+            cpus=cpus,
+            words=list(words),
+        )
+        .rstrip("\n")
+        + "\n"
+    )
+
+
+def _directives(job: Job, name: str, cpus: int, gpus: int, output: str) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the options."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"the lock's name {name!r} is no name for a job", "use letters, digits, dots and dashes")
+    yield "job-name", name
+    yield "nodes", str(job.nodes)
+    yield "ntasks-per-node", str(job.tasks)
+    yield "cpus-per-task", str(cpus)
+    if output:
+        yield "output", output
+    if gpus:
+        yield "gpus-per-task", f"{job.gpu_type}:{gpus}" if job.gpu_type else str(gpus)
+    for option in ("time", "partition", "constraint", "account"):
+        if value := getattr(job, option):
+            yield option, value

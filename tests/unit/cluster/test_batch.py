@@ -1,0 +1,96 @@
+"""The script for ``sbatch``: as recorded, and no value gets out of its place."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.cluster.batch import Job, script
+from envbuild.errors import UsageError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "slurm" / "job.sh"
+FULL = Job(
+    nodes=2,
+    tasks=4,
+    time="1-12:00:00",
+    partition="gpu,gpu-long",
+    constraint="h200&ib",
+    account="team.a",
+    gpu_type="h200",
+)
+SMALL = Job()
+WORDS = ("--lock", "/home/a b/pylock.x.toml", "train.py", "--name", 'it\'s; $(id) `id` "x" #SBATCH', "*")
+
+
+def made(job: Job = SMALL, **changes: Any) -> str:
+    """A script."""
+    fields: dict[str, Any] = {
+        "name": "digits",
+        "lock": "pylock.digits.toml",
+        "digest": "a" * 64,
+        "folder": "/home/a b/project",
+        "cpus": 2,
+        "gpus": 0,
+        "words": WORDS,
+    }
+    return script(job, **(fields | changes))
+
+
+def test_the_script_is_as_recorded() -> None:
+    """A reader sees what is asked of Slurm; to change it: ``ENVBUILD_GOLDEN=write``."""
+    found = made(FULL, gpus=1, output=".envbuild/jobs/%j.out")
+    if os.environ.get("ENVBUILD_GOLDEN") == "write":
+        GOLDEN.write_text(found)
+    assert found == GOLDEN.read_text()
+
+
+def test_what_is_not_asked_for_is_left_to_slurm() -> None:
+    """Without options: nodes, tasks and CPUs only."""
+    options = [line for line in made().splitlines() if line.startswith("#SBATCH")]
+    assert options == [
+        "#SBATCH --job-name=digits",
+        "#SBATCH --nodes=1",
+        "#SBATCH --ntasks-per-node=1",
+        "#SBATCH --cpus-per-task=2",
+    ]
+    assert "#SBATCH --gpus-per-task=2" in made(gpus=2)
+
+
+def test_arguments_arrive_as_they_were_typed() -> None:
+    """The shell makes the same words of the last line."""
+    last = made().splitlines()[-1]
+    assert shlex.split(last)[-len(WORDS) :] == list(WORDS)
+    assert shlex.split(made().splitlines()[-4]) == ["cd", "/home/a b/project"]
+
+
+@pytest.mark.parametrize(
+    ("option", "fields"),
+    [
+        ("--time", {"time": "1:00\n#SBATCH --uid=0"}),
+        ("--time", {"time": "soon"}),
+        ("--partition", {"partition": "a b"}),
+        ("--partition", {"partition": "a\n"}),
+        ("--partition", {"partition": "--uid=0"}),
+        ("--constraint", {"constraint": "a b"}),
+        ("--constraint", {"constraint": "$(id)"}),
+        ("--account", {"account": "a;b"}),
+        ("--gpu-type", {"gpu_type": "h200:8"}),
+        ("--nodes", {"nodes": 0}),
+        ("--tasks-per-node", {"tasks": 5000}),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(option: str, fields: dict[str, Any]) -> None:
+    """Each is matched in full; the message names the option."""
+    with pytest.raises(UsageError, match=f"^{option}: expected"):
+        made(Job(**fields))
+
+
+@pytest.mark.parametrize("changes", [{"words": ("a\nb",)}, {"folder": "/a\n#b"}, {"lock": "\x1b"}, {"name": "a b"}])
+def test_control_characters_are_refused(changes: dict[str, Any]) -> None:
+    """No line of the script is anybody else's."""
+    with pytest.raises(UsageError):
+        made(**changes)
