@@ -14,7 +14,7 @@ __all__ = ["app", "build", "ci", "compare", "invoke", "lock", "registry", "run",
 
 _ORDER = (
     *("init", "schema", "lock", "fetch", "build", "context", "image", "push", "pull", "inspect"),
-    *("run", "submit", "verify", "check", "probe", "runs", "show", "diff", "report", "sbom", "sign", "ci"),
+    *("run", "submit", "manifest", "verify", "check", "probe", "runs", "show", "diff", "report", "sbom", "sign", "ci"),
 )
 """Commands in the order of the help: that of a project's life, whatever module registers them."""
 

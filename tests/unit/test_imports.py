@@ -72,7 +72,7 @@ ONLY: dict[str, str | tuple[str, ...]] = {
     "jinja2": ("image.dockerfile", "reports.page", "cluster.batch"),
     "markupsafe": "reports.page",
     "pygal": "reports.chart",
-    "yaml": ("spec.yaml", "engine.local.gpus"),
+    "yaml": ("spec.yaml", "engine.local.gpus", "operations.manifest"),
     "typer": "cli.",
     "rich": "cli.",
     "pysequoia": "resolve.debian.",

@@ -1,7 +1,8 @@
-"""``submit``: a job for Slurm. Everything slow is imported inside the command."""
+"""``submit``, ``manifest``: jobs for Slurm and Kubernetes. Everything slow is imported inside the command."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 import typer
@@ -40,3 +41,37 @@ def submit(
         return
     output = (found.output or "slurm-%j.out").replace("%j", found.job)
     Console(quiet=quiet).line("job", found.job, f"its output: {output}")
+
+
+class Platform(str, Enum):
+    """Whose manifest."""
+
+    KUBERNETES = "kubernetes"
+
+
+@app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
+def manifest(
+    platform: Annotated[Platform, typer.Argument(help="Whose manifest.")],
+    image: Annotated[str, typer.Option("--image", metavar="REF@sha256:…", help="The pushed image, by its digest.")],
+    command: Program = None,
+    lock: LockOption = None,
+    name: Annotated[str, typer.Option("--name", help="Name of the Job; the lock's by default.")] = "",
+    ranks: Annotated[int, typer.Option("--ranks", help="How many pods that work together.")] = 1,
+    claim: Annotated[str, typer.Option("--claim", help="PersistentVolumeClaim that holds the project.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", help="Namespace of all objects.")] = "",
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Of each pod, such as 16Gi.")] = "",
+    shared_memory: Annotated[str, typer.Option("--shared-memory", metavar="SIZE", help="Size of /dev/shm.")] = "1Gi",
+) -> None:
+    """Print a job for Kubernetes that runs a script in the locked image.
+
+    A Job, or for several ranks an Indexed Job. CPUs, GPUs and the kind of node
+    come from the lock; a pod that the guard refuses ends the job.
+
+    envbuild manifest --image REF@sha256:… kubernetes train.py"""
+    from envbuild.operations.manifest import Pods, kubernetes_manifest
+
+    pods = Pods(
+        name=name, image=image, ranks=ranks, claim=claim, namespace=namespace, memory=memory,
+        shared_memory=shared_memory,
+    )  # fmt: skip
+    print(kubernetes_manifest(command or (), pods, lock), end="")

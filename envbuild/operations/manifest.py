@@ -1,0 +1,66 @@
+"""``manifest``: a job for Kubernetes from a lock, as YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from envbuild.cluster import kubernetes
+from envbuild.cluster.kubernetes import Pods as Pods
+from envbuild.errors import UsageError
+from envbuild.lockfile.model import Lock
+from envbuild.operations.load_lock import load_lock
+from envbuild.registry.reference import parse_reference
+from envbuild.runs.container import DATE, HOME, USER
+
+
+def kubernetes_manifest(command: Sequence[str], pods: Pods, lock: Path | None) -> str:
+    """Return the YAML of a job that runs a program in a lock's image.
+
+    Args:
+        command: a script with its arguments, ``-m MODULE …``, or a command line.
+        pods: what to ask for; an empty name: the lock's.
+        lock: the lock's file; None: search upward from the working directory.
+
+    Raises:
+        UsageError: a value does not fit, there is no program, or the image is not named by its digest.
+        LockError: there is no lock, it is invalid, or it is stale.
+    """
+    import yaml
+
+    if not command:
+        raise UsageError("manifest: there is no program", "envbuild manifest kubernetes --image REF@sha256:… train.py")
+    if not parse_reference(pods.image).digest:
+        raise UsageError(
+            f"--image: expected a reference by digest, found {pods.image!r}", "envbuild push prints it: REF@sha256:…"
+        )
+    loaded = load_lock(lock, option=True).lock
+    if not pods.name:
+        pods = kubernetes.named(pods, loaded.name)
+    words = ("python", *command) if command[0].endswith(".py") or command[0] in ("-m", "-c") else tuple(command)
+    environment = {"HOME": HOME, "USER": USER, "LOGNAME": USER}
+    if DATE not in loaded.environment:
+        environment[DATE] = "315532800"
+    objects = kubernetes.manifest(pods, _needs(loaded), words, environment)
+    head = f"# Written by envbuild manifest from {loaded.file_name}.\n"
+    written = json.loads(json.dumps(objects))  # equal parts apart: YAML would write them as anchors
+    return head + str(yaml.safe_dump_all(written, sort_keys=False, width=1000, allow_unicode=True))
+
+
+def _needs(lock: Lock) -> kubernetes.Needs:
+    """Return what a lock asks of a node, as far as a node's labels and resources have it."""
+    gpu = lock.hardware.gpu
+    architecture = "arm64" if "aarch64" in lock.python.platform else "amd64"
+    if gpu is None:
+        return kubernetes.Needs(architecture=architecture, cpus=lock.determinism.threads)
+    models = {device.model for device in gpu.devices}
+    slices = {device.mig for device in gpu.devices if device.mig not in ("", "none")}
+    exact = lock.hardware.policy_of("gpu.model") == "exact" and len(models) == 1
+    return kubernetes.Needs(
+        architecture=architecture,
+        cpus=lock.determinism.threads,
+        gpus=gpu.count,
+        mig=slices.pop() if len(slices) == 1 else "",
+        model=models.pop() if exact else "",
+    )
