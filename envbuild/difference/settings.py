@@ -52,7 +52,7 @@ def environment(a: Record, b: Record, context: Context) -> Section:
 
 def options(a: Record, b: Record) -> Section:
     """Compare what the command line chose, and the GPUs that the engine was asked for."""
-    return Section("options", tuple(_options(a, b)))
+    return Section("options", (*_ranks(a, b), *_options(a, b)))
 
 
 def verified(a: Record, b: Record) -> Section:
@@ -70,6 +70,15 @@ def engine(a: Record, b: Record) -> Section:
         for name, before, after in pairs(a.engine, b.engine)
     ]
     return Section("", tuple(findings))
+
+
+def _ranks(a: Record, b: Record) -> Iterator[Finding]:
+    """Yield that runs were other ranks, or ranks of jobs of other sizes."""
+    one, other = (
+        f"{each.rank.rank} of {each.rank.world}" if each.rank and each.rank.world > 1 else "none" for each in (a, b)
+    )
+    if one != other:
+        yield changed("options", "rank", one, other, 98, why="each has its seed and its share of the work")
 
 
 def _options(a: Record, b: Record) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envbuild.cluster.rank import Rank
 from envbuild.difference.compare import NOT_COMPARED, compare
 from envbuild.difference.finding import NOWHERE, Context, Tree
 from envbuild.difference.results import results
@@ -358,6 +359,7 @@ CHANGED: dict[str, Any] = {
     "input_changes": ("data: 1 file changed",),
     "git": Git(commit="f" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
     "gpus": "2",
+    "rank": Rank(launcher="Slurm", rank=1, world=4),
     "host": host([gpu()], memory=1),
     "verified": "no",
     "verdict": verdict(gpu={"devices": [{"name": "T4"}]}),
@@ -480,6 +482,18 @@ def test_what_one_description_of_a_host_lacks() -> None:
     assert found.unknown[-2:] == (
         "host cpu.flags (recorded in one of the runs only)", "gpu sms, vbios (recorded in one of the runs only)"
     )  # fmt: skip
+
+
+def test_another_number_of_ranks_is_a_cause() -> None:
+    """So is another rank; where and under which number a job ran is not, nor a job of one rank."""
+    four = Rank(launcher="Slurm", rank=1, world=4, host="a", job="1/0", start="0" * 32)
+    again = msgspec.structs.replace(four, host="b", job="2/0", start="1" * 32, launcher="torchrun")
+    assert compare(record(rank=four), record(B, rank=again)).causes == ()
+    why = "(each has its seed and its share of the work)"
+    two = msgspec.structs.replace(four, world=2)
+    assert sentences(record(rank=four), record(B, rank=two)) == [f"rank: 1 of 4 → 1 of 2 {why}"]
+    assert sentences(record(), record(B, rank=four)) == [f"rank: none → 1 of 4 {why}"]
+    assert compare(record(), record(B, rank=Rank(launcher="Slurm", rank=0, world=1))).causes == ()
 
 
 def test_two_verifications_and_their_cpus_are_alike() -> None:
