@@ -200,6 +200,8 @@ def test_the_overview_names_every_command(capsys: pytest.CaptureFixture[str]) ->
         "pull",
         "inspect",
         "run",
+        "submit",
+        "manifest",
         "verify",
         "check",
         "probe",
