@@ -263,8 +263,8 @@ def resolve(
         missing_libraries=spec.missing_libraries,
         exclude_newer=spec.exclude_newer,
     )
-    told = (*wheels.notes, *os_notes, *lock_notes.notes(spec, made), *plan.notes, *cuda_notes, *fit_notes)
-    return made, (*told, *host.notes(made))
+    notes = (*wheels.notes, *os_notes, *lock_notes.notes(spec, made), *plan.notes, *cuda_notes, *fit_notes)
+    return made, (*notes, *host.notes(made))
 
 
 def _load(path: Path) -> tuple[Spec, Path]:

@@ -221,7 +221,7 @@ def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, st
 
 
 def _finished(exchange: Exchange | None) -> Callable[[int], Mapping[int, int]] | None:
-    """Return what tells the others that this rank's program has ended; after a good end it waits for them."""
+    """Return a function that reports this program's end to the other ranks; after a good end it waits for them."""
     if exchange is None:
         return None
     return lambda code: exchange.ended(code, _AT_THE_END if code == 0 else 0.0)

@@ -155,7 +155,7 @@ def _from_mirror(mirror: str, archive: str, snapshot: str) -> str:
 def _template_mirrors(text: str) -> dict[str, tuple[str, ...]]:
     """Return the mirrors of each archive that python-apt's description of Debian names.
 
-    That of the security archive stands there without its path, or is next to the other on one server.
+    The security archive is given there without its path, or is on the same server as the main one.
     """
     mirrors: dict[str, tuple[str, ...]] = dict.fromkeys(ARCHIVES, ())
     for suite, found in _STANZA.findall(text):
@@ -165,8 +165,8 @@ def _template_mirrors(text: str) -> dict[str, tuple[str, ...]]:
         uri = uri if uri.endswith(f"/{archive}") or not security else f"{uri}/{archive}"
         if _URL.fullmatch(uri) and uri.endswith(f"/{archive}") and uri not in mirrors[archive]:
             mirrors[archive] += (uri,)
-    beside = tuple(f"{uri}-security" for uri in mirrors["debian"])
-    return {**mirrors, "debian-security": tuple(dict.fromkeys((*mirrors["debian-security"], *beside)))}
+    same_server = tuple(f"{uri}-security" for uri in mirrors["debian"])
+    return {**mirrors, "debian-security": tuple(dict.fromkeys((*mirrors["debian-security"], *same_server)))}
 
 
 def _snapshot_service(root: Path, texts: Sequence[str]) -> str:
