@@ -66,7 +66,8 @@ class _Plain:
         """Count, and report it now and then."""
         with self._lock:
             self._done += amount
-            if (now := time.monotonic()) - self._reported >= _EVERY:
+            last = self._done == self._total  # finish() follows with the same amount
+            if (now := time.monotonic()) - self._reported >= _EVERY and not last:
                 self._reported = now
                 self._report_progress(self._total)
 

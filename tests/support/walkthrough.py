@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Block", "Reader", "blocks", "clone"]
+__all__ = ["SLOW", "Block", "Reader", "blocks", "clone"]
 
 _FENCE = re.compile(
     r"(?P<notes>(?:^<!-- [a-z ]+: [^\n]*? -->\n+)*)^```(?P<language>\w*)(?P<options>[^\n]*)\n(?P<text>.*?)^```$",
@@ -40,8 +40,11 @@ _NUMBER = re.compile(r"\d[\d.,]*")
 _UNIT = re.compile(r"N (?:ms|s|min|h|B|kB|MB|GB)\b(?: N (?:s|min)\b)?")
 _CACHE = ("fetch ", "load ", "os ", "wheels ", "bytecode ", "layers ")
 """First words of lines that ``build`` prints only for what is not there yet."""
-_SLOW = re.compile(r"[a-z]+(?: {2,}[\d,]+ [a-z]+)? {2,}[\d.]+ (?:ms|s|min)(?: \d+ s)?")
-"""A phase of ``lock`` that has a line of its own only if it took long."""
+SLOW = re.compile(
+    r"[a-z]+(?:: [a-z]+)?(?: {2,}[\d,.]+(?: [A-Za-z]+)?(?: of [\d,.]+ [A-Za-z]+)?(?:  [\d,.]+ [A-Za-z]+/s)?)?"
+    r" {2,}[\d.]+ s"
+)
+"""A line about a phase, which a log gets only if the phase took long: ``console._Plain``."""
 
 
 @dataclass(frozen=True)
@@ -155,10 +158,10 @@ class Reader:
 
     def compare(self, command: str, sample: list[str], out: str) -> None:
         """Compare a sample with an output."""
-        building, locking = command.startswith("envbuild build"), command.startswith("envbuild lock")
+        building = command.startswith("envbuild build")
 
         def counts(line: str) -> bool:
-            chance = (building and line.startswith(_CACHE)) or (locking and _SLOW.fullmatch(line))
+            chance = (building and line.startswith(_CACHE)) or SLOW.fullmatch(line)
             return bool(line.strip()) and not chance
 
         wanted, found = ([line for line in lines if counts(line)] for lines in (sample, out.splitlines()))

@@ -12,6 +12,7 @@ import pytest
 from envbuild.cli import console
 from envbuild.cli.console import Console, print_error, wants_colour
 from envbuild.core.text import human_bytes, plural
+from tests.support.walkthrough import SLOW
 
 
 @pytest.mark.parametrize(
@@ -160,12 +161,20 @@ def test_a_long_phase_reports_how_far_it_is(
             advance(100_000_000)
     with Console().phase("os: configure"):
         console.time.now += 7
-    assert capsys.readouterr().err == (
+    with Console().phase("run", 2, unit="runs") as advance:
+        for _ in range(2):
+            console.time.now += 31
+            advance(1)
+    lines = capsys.readouterr().err
+    assert lines == (
         "fetch               200 MB of 1.0 GB  6.7 MB/s      30.0 s\n"
         "fetch               400 MB of 1.0 GB  6.7 MB/s      60.0 s\n"
         "fetch               400 MB  6.7 MB/s                60.0 s\n"
         "os: configure                                       7.0 s\n"
+        "run                 1 of 2 runs                     31.0 s\n"
+        "run                 2 runs                          62.0 s\n"
     )
+    assert all(SLOW.fullmatch(line) for line in lines.splitlines()), "pages show none of them, whatever the machine"
 
 
 @pytest.mark.parametrize("setting", ["", "0", "False"])
