@@ -264,6 +264,26 @@ def test_signals_reach_the_program(project: Project, name: str, code: int) -> No
     assert _record(project)["exit_code"] == code
 
 
+def test_a_signal_to_every_process_is_the_programs_end(project: Project) -> None:
+    """A launcher that ends a job signals all its processes, envbuild's own too: the program's end is what is told."""
+    project.write("t.py", "import time\nprint('ready')\ntime.sleep(600)\n")
+    process = project.start("run", "t.py")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    for number in [*_below(process.pid), process.pid]:  # the program, where it is among them, hears it from envbuild
+        if number == process.pid or b"t.py" not in Path(f"/proc/{number}/cmdline").read_bytes():
+            os.kill(number, signal.SIGTERM)
+    assert finish(process, DEADLINE).code == 128 + signal.SIGTERM
+    assert _record(project)["exit_code"] == 128 + signal.SIGTERM
+
+
+def _below(process: int) -> list[int]:
+    """Return the processes that a process started, and theirs."""
+    files = Path(f"/proc/{process}/task").glob("*/children")
+    started = [int(word) for file in files for word in file.read_text().split()]
+    return [*started, *(number for each in started for number in _below(each))]
+
+
 @contextmanager
 def _terminal(project: Project, *arguments: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """Run envbuild with a separate terminal, as its foreground job."""
