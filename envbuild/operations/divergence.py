@@ -19,7 +19,8 @@ from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
 from envbuild.runs.repeat import trace_variables
 from envbuild.verification import printed
-from envbuild.verification.causes import Evidence, Operation, TextDifference
+from envbuild.verification.evidence import Evidence, Operation
+from envbuild.verification.lines import TextDifference
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.operations.events import Events
 from envbuild.operations.laboratory import LONGEST, Laboratory
-from envbuild.verification.causes import SUSPECTS, Culprit, Evidence
+from envbuild.verification.evidence import SUSPECTS, Culprit, Evidence
 from envbuild.verification.odds import MOST, Luck, luck_of
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _of_variations(
 
     What is varied moves objects in memory too, so that is tried first where the sources suggest it.
     """
-    from envbuild.verification.causes import suspects
+    from envbuild.verification.source_causes import suspects
 
     listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
     things: list[tuple[str, Callable[[str], list[Ran]]]] = []
@@ -154,7 +154,7 @@ def _makes_the_difference(laboratory: Laboratory, plain: Plain, make: Callable[[
 
 def _of_suspects(laboratory: Laboratory, evidence: Evidence, plain: Plain) -> Evidence:
     """Fix one suspect at a time: those that the sources call, then, if all together make runs equal, the others."""
-    from envbuild.verification.causes import suspects
+    from envbuild.verification.source_causes import suspects
 
     wanted = suspects(evidence)
     others = tuple(each for each in SUSPECTS if each not in wanted)
@@ -230,7 +230,7 @@ def _equal_beyond_luck(laboratory: Laboratory, plain: Plain, fixed: Sequence[str
 
 def _with_culprits(laboratory: Laboratory, evidence: Evidence, runs: Sequence[Ran], luck: Luck) -> Evidence:
     """Find the line that makes runs differ, of those that ask for what was fixed; ``runs`` are the equal ones."""
-    from envbuild.verification.causes import in_likely_order, known_places
+    from envbuild.verification.source_causes import in_likely_order, known_places
 
     by_line = tuple(each for each in evidence.proven if each in _BY_LINE)
     if not by_line:

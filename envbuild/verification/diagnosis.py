@@ -14,8 +14,10 @@ from envbuild.record.model import Record
 from envbuild.record.processes import EntropyDraw
 from envbuild.trace.divergence import Divergence
 from envbuild.trace.file import Trace
-from envbuild.verification.causes import PROVEN, UNWRITTEN, Evidence, places
+from envbuild.verification.evidence import UNWRITTEN, Evidence
+from envbuild.verification.proofs import PROVEN
 from envbuild.verification.routes import of_project, route
+from envbuild.verification.source_causes import places
 
 SURE = 75
 """Causes from this weight on need no further run."""

@@ -105,8 +105,8 @@ class _Channel:
 def main() -> None:
     """Run the program that the request describes; see the module's description."""
     channel = _Channel(int(sys.argv[1]))
-    for number in _FORWARDED:  # a launcher that ends a job signals all its processes; envbuild passes it on
-        signal.signal(number, signal.SIG_IGN)
+    for each in _FORWARDED:  # a launcher that ends a job signals all its processes; envbuild passes it on
+        signal.signal(each, signal.SIG_IGN)
     request = channel.request()
     os.umask(0o022)
     code = 1

@@ -15,7 +15,7 @@ from envbuild.operations.traces import first_divergence
 from envbuild.record import history
 from envbuild.record.model import Record
 from envbuild.runs.repeat import trace_variables
-from envbuild.verification.causes import Evidence
+from envbuild.verification.evidence import Evidence
 from tests.support.records import process, record
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace

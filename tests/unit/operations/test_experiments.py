@@ -13,7 +13,7 @@ from envbuild.operations import laboratory as module
 from envbuild.operations.experiments import experiment
 from envbuild.operations.laboratory import Laboratory
 from envbuild.record.processes import Asked
-from envbuild.verification.causes import SUSPECTS, Evidence
+from envbuild.verification.evidence import SUSPECTS, Evidence
 from envbuild.verification.judge import Ran
 from envbuild.verification.odds import Luck, luck_of
 from tests.support.records import process, record

@@ -22,8 +22,10 @@ from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
 from envbuild.verification.calls import Call, calls
-from envbuild.verification.causes import Evidence, Operation, TextDifference, rank_causes
+from envbuild.verification.causes import rank_causes
+from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.judge import Channel, Ran, Verdict, judge
+from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import Printed
 from tests.support.divergences import diverged
 from tests.support.records import process, record, sha

@@ -13,8 +13,11 @@ from envbuild.lockfile.model import Determinism
 from envbuild.record.model import Record
 from envbuild.trace import compare
 from envbuild.verification.calls import SET, calls
-from envbuild.verification.causes import PROVEN, Culprit, Evidence, Operation, in_likely_order, rank_causes, suspects
+from envbuild.verification.causes import rank_causes
 from envbuild.verification.diagnosis import diagnosed, worthwhile
+from envbuild.verification.evidence import Culprit, Evidence, Operation
+from envbuild.verification.proofs import PROVEN
+from envbuild.verification.source_causes import in_likely_order, suspects
 from envbuild.verification.uses import Uses
 from tests.support import plants
 from tests.support.divergences import diverged

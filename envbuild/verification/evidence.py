@@ -1,0 +1,88 @@
+"""What is known of two runs that differ: the input of ``causes``, and of the experiments that narrow it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from envbuild.difference.finding import Finding
+from envbuild.lockfile.model import Lock
+from envbuild.record.model import Record
+from envbuild.trace.divergence import Divergence
+from envbuild.verification.lines import TextDifference
+
+SUSPECTS = ("entropy", "clock", "addresses", "figures", "order", "memory")
+"""What experiments can fix (``runtime/hook/fix.py``)."""
+UNWRITTEN = "a tensor that nothing was written to"
+"""The operation's name in ``data/nondeterministic.toml``; what experiments and diagnosis find out is ``memory``."""
+SHOWN = 3
+"""Lines that are named of one cause."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """A row of the table of operations that differ from run to run; explained in ``data/nondeterministic.toml``."""
+
+    name: str
+    framework: str
+    device: str
+    refused: bool
+    why: str
+    calls: Sequence[str]
+    ways: Sequence[str]
+    settled: bool = False
+    also: Sequence[str] = ()
+    kind: str = "order"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Culprit:
+    """A line that makes runs differ, as an experiment showed: what it called, and the line of the project before it.
+
+    Attributes:
+        suspect, call, module: as the hook recorded them (``record.processes.Asked``); no call if it could not.
+        place: file and line in the container; ``file`` and ``line`` are of the caller, which may be a package.
+    """
+
+    suspect: str
+    place: str
+    call: str = ""
+    module: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What is known of two runs that differ.
+
+    Attributes:
+        a, b: their records.
+        lock: what both should have kept to.
+        divergence: where their parameters first differ; None if they do not, or there is no trace.
+        traced: both left a step trace.
+        sources: sources of the project's own modules by path.
+        texts: differences of text files.
+        found: causes that others found, such as differences between the records.
+        operations: the table of operations that differ from run to run.
+        in_place: the runs shared the project's folder.
+        proven: suspects whose fixing made runs equal (``SUSPECTS``), or what alone was varied and made them differ.
+        refuted: suspects whose fixing left runs different.
+        culprits: what the line called that alone makes runs differ, of those that ask for what is proven.
+        cleared: lines, as in ``Culprit``, that ask for it too and make no difference.
+    """
+
+    a: Record
+    b: Record
+    lock: Lock
+    divergence: Divergence | None = None
+    traced: bool = False
+    sources: Mapping[str, str] | None = None
+    texts: Sequence[TextDifference] = ()
+    found: Sequence[Finding] = ()
+    operations: Sequence[Operation] = ()
+    in_place: bool = False
+    proven: Sequence[str] = ()
+    refuted: Sequence[str] = ()
+    culprits: Sequence[Culprit] = ()
+    cleared: Sequence[str] = ()

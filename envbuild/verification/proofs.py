@@ -1,0 +1,137 @@
+"""Causes that experiments proved, and what experiments say of causes that the sources suggest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envbuild.difference.finding import Finding
+from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.calls import calls
+from envbuild.verification.evidence import SHOWN, Evidence
+from envbuild.verification.routes import of_project, route_between
+
+_LIKELY_USED = 30
+"""A proven cause below this weight stands after others of its suspect: it is a weak one, such as a printed time."""
+PROVEN, BESIDE_PROVEN, REFUTED = 97, 30, 18
+"""Weights of a cause whose fixing made runs equal, and at most of all others then; of one whose fixing did not."""
+_FIXED = {
+    "listings": "folders are listed in the same order",
+    "host": "the host has the same name",
+    "times": "files have the same times of change",
+    "order of times": "the same file is the newest",
+    "environment": "variables of the environment have the same order",
+    "layout": "nothing moves objects in memory, such as the size of the environment",
+    "pids": "children have the same process ids",
+    "cpus": "the same number of CPUs is in sight",
+    "entropy": "the system's entropy is fixed",
+    "clock": "the clock is fixed",
+    "addresses": "objects have the same addresses",
+    "figures": "figures of files and of the kernel are fixed",
+    "order": "tasks are done one after another",
+    "memory": "memory is filled before the program gets it",
+}
+"""What is the case when runs are equal, by what was proven to be the cause."""
+_THINGS = {
+    "host": "the result depends on the name of the host",
+    "times": "the result depends on the times of change of files",
+    "order of times": "the result depends on which file is the newest",
+    "environment": "the result depends on the order of the environment's variables",
+    "layout": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
+    "pids": "the result depends on the process ids of children",
+    "cpus": "the result depends on the number of visible CPUs",
+    "entropy": "the program, or a package that it uses, takes values from the system's entropy, which no seed reaches",
+    "clock": "the program, or a package that it uses, takes values from the time, which is never the same",
+    "addresses": "the result depends on addresses of objects: through hash(), id(), the order of sets, or repr()",
+    "figures": "the result depends on figures of files or of the kernel: inode numbers, times, load, process ids",
+    "order": "the result depends on the order in which threads, processes or tasks are done",
+    "memory": "the program, or a package that it uses, reads memory that nothing wrote",
+}
+"""What to report where no line is known."""
+_ATTEMPTS = {
+    "entropy": "look for a seed among the options of the packages",
+    "clock": "leave the time out of seeds, decisions and results",
+    "addresses": "give classes a __hash__ or a __repr__ of their own, sort by a name or a number",
+    "order": "combine results in the order in which tasks were begun",
+    "memory": "zeros in the place of empty, or write all of it before it is read",
+}
+_DRAWN = {
+    "entropy": "draws from the system's entropy, which no seed reaches",
+    "clock": "returns the time, which is never the same",
+    "figures": "returns a figure that is another one in each run",
+}
+"""What a line does that asks for a suspect, where the table knows nothing of the call."""
+
+
+def of_experiments(evidence: Evidence, causes: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield what was proven and has no line of the project's among the causes."""
+    if "listings" in evidence.proven:
+        yield from _of_listings(evidence)
+    elif evidence.proven and not any(each.weight >= PROVEN - 1 for each in causes):
+        yield from _of_culprits(evidence) if evidence.culprits else _of_things(evidence)
+
+
+def _of_culprits(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what the line called that makes runs differ: the table knows nothing of it."""
+    draws = [draw for process in (*evidence.a.processes, *evidence.b.processes) for draw in process.entropy or ()]
+    for culprit in evidence.culprits[:SHOWN]:
+        own = of_project(culprit.file) or culprit.module == "__main__"
+        by = "" if own else f", and the package {culprit.module.partition('.')[0]} calls it"
+        call = culprit.call if " " in culprit.call or not culprit.call else f"{culprit.call}()"
+        yield Finding(
+            area="entropy",
+            weight=PROVEN,
+            what=f"{call or 'this line'} {_DRAWN[culprit.suspect]}{by}; {_proof(evidence.proven, line=True)}",
+            where=route_between(culprit.place, "" if own else culprit.file, culprit.line, draws),
+            attempt=_ATTEMPTS.get(culprit.suspect, "leave it out of seeds and results"),
+        )
+
+
+def _of_things(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what is proven though no line is known."""
+    for name in evidence.proven:
+        yield Finding(
+            area="entropy",
+            weight=PROVEN,
+            what=f"{_THINGS[name]}; {_proof(evidence.proven)}",
+            attempt=_ATTEMPTS.get(name, "leave it out of seeds and results"),
+        )
+
+
+def _of_listings(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the lines that listed folders in a varied order, those that sort what they get left out."""
+    harmless = {
+        f"{path}:{call.line}"
+        for path, source in (evidence.sources or {}).items()
+        for call in calls(source)
+        if call.ordered
+    }
+    said = set()
+    for process in (*evidence.a.processes, *evidence.b.processes):
+        for listing in process.listings or ():
+            place = f"{listing.file.removeprefix(WORKSPACE + '/')}:{listing.line}"
+            if place in said or place in harmless or listing.module == "shutil":
+                continue
+            said.add(place)
+            by = f" (by {listing.module})" if "." in listing.module else ""
+            yield Finding(
+                area="sources",
+                weight=PROVEN,
+                what=f"{listing.call}() lists {listing.folder or 'a folder'} in the order of the file system{by}, "
+                f"and the result depends on it; {_proof(('listings',))}",
+                where=place,
+                attempt=f"sorted({listing.call}(…))",
+            )
+
+
+def tried(evidence: Evidence, shown: str, weight: int, why: str) -> tuple[int, str]:
+    """Return weight and sentence of a cause in the light of the experiments that were made."""
+    if shown == "culprit":
+        return PROVEN, f"{why}; {_proof(evidence.proven, line=True)}"
+    if shown == "proven":
+        return PROVEN - (weight < _LIKELY_USED), f"{why}; {_proof(evidence.proven)}"
+    return (min(weight, {"refuted": REFUTED, "beside": BESIDE_PROVEN}.get(shown, weight)), why)
+
+
+def _proof(proven: Sequence[str], *, line: bool = False) -> str:
+    text = f"proven: runs are equal when {' and '.join(_FIXED[name] for name in proven)}"
+    return f"{text}, and differ if that is so but for this line" if line else text

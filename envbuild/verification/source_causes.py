@@ -1,0 +1,245 @@
+"""Causes that stand in the sources: calls whose outcome no seed decides, operations without a deterministic kernel."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from envbuild.core import package_data
+from envbuild.difference.finding import Finding
+from envbuild.lockfile.layout import WORKSPACE
+from envbuild.verification.calls import Call, calls
+from envbuild.verification.evidence import SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
+from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
+from envbuild.verification.uses import Use
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_RELIABLE = frozenset(("entropy", "clock"))
+"""Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
+_TIMES_OF_FILES = frozenset(("times", "order of times"))
+_OPERATIONS = {"order": 60, "numbers": 45}
+_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
+_SHARPER: dict[str, dict[str, int]] = {
+    "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
+    "other numbers": {"numbers": 15, "order": -5},
+    "before the first step": {"numbers": 5, "order": -20},
+    "not in training": {"numbers": -20, "order": -10, "identity": 20, "time": 30},
+}
+"""What a fact about the first difference adds to a kind of call."""
+
+
+def suspects(evidence: Evidence) -> tuple[str, ...]:
+    """Return what experiments may prove, the likeliest first: suspects that the sources call."""
+    found: dict[str, int] = {}
+    for _, call, row in _known_calls(evidence):
+        if row.get("fixed") in SUSPECTS and not row.get("weak") and call.use not in ("waited", "unused"):
+            found[row["fixed"]] = max(found.get(row["fixed"], 0), _likely(call, row))
+    if any(cause.what.startswith(f"{UNWRITTEN}:") for cause in of_operations(evidence)):
+        found.setdefault("memory", _OPERATIONS["order"])
+    return tuple(sorted(found, key=lambda name: -found[name]))
+
+
+def in_likely_order(evidence: Evidence, places: Sequence[str]) -> list[str]:
+    """Return lines, as in ``Culprit``, the likeliest first: by what is done with the value."""
+    known: dict[str, int] = {}
+    for path, call, row in _known_calls(evidence):
+        place = f"{WORKSPACE}/{path}:{call.line}"
+        known[place] = max(known.get(place, 0), _likely(call, row))
+    return sorted(places, key=lambda place: -known.get(place, 0))
+
+
+def known_places(evidence: Evidence) -> list[str]:
+    """Return the lines, as in ``Culprit``, that ask for what is proven as far as the sources show."""
+    return [
+        f"{WORKSPACE}/{path}:{call.line}"
+        for path, call, row in _known_calls(evidence)
+        if row.get("fixed") in evidence.proven
+    ]
+
+
+def _likely(call: Call, row: Mapping[str, Any]) -> int:
+    weight = _WEIGHTS["numbers"] if call.use == "seed" else int(row.get("weight", _WEIGHTS[row["kind"]]))
+    return weight - 20 * (call.use == "printed")
+
+
+def _known_calls(evidence: Evidence) -> Iterator[tuple[str, Call, Mapping[str, Any]]]:
+    """Yield the calls of the sources that the table knows, with their file and their row."""
+    for path, source in (evidence.sources or {}).items():
+        for call in calls(source):
+            row = _row(call)
+            if row is not None:
+                yield path, call, row
+
+
+def of_sources(evidence: Evidence) -> Iterator[Finding]:
+    """Yield calls whose outcome no seed and no switch decides."""
+    found: dict[tuple[str, Use, str], list[str]] = {}
+    alone = len(evidence.sources or {}) == 1
+    rows: dict[tuple[str, Use, str], Mapping[str, Any]] = {}
+    for path, call, row in _known_calls(evidence):
+        # What is printed and nothing else makes no parameter another one; a name may be read by another module.
+        idle = call.use == "waited" or (call.use == "unused" and alone)
+        shown = _shown_to_be(evidence, call, row, f"{WORKSPACE}/{path}:{call.line}")
+        if row.get("weak") and shown not in ("culprit", "proven"):
+            continue
+        if shown == "culprit" or (
+            not idle and not (call.use == "printed" and evidence.divergence is not None and shown != "proven")
+        ):
+            key = (call.name, call.use if row["kind"] in ("time", "identity") else "", shown)
+            rows[key] = row
+            found.setdefault(key, []).append(
+                f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
+            )
+    facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
+    for (name, use, shown), row in rows.items():
+        places = list(dict.fromkeys(found[name, use, shown]))
+        where = ", ".join(places[:SHOWN]) + (" …" if len(places) > SHOWN else "")
+        called = row.get("shown") or f"{name.lstrip('.')}(){'' if not row.get('bare') else ' without a seed'}"
+        weight, why = row.get("weight", _WEIGHTS[row["kind"]]), row["why"]
+        if use == "seed" and not row.get("weak"):
+            weight, why = _sharpened("numbers", _WEIGHTS["numbers"], facts), f"{why}, and becomes a seed"
+        else:
+            weight = _sharpened(row["kind"], weight, facts)
+        weight_alone = weight
+        weight, why = tried(evidence, shown, weight, why)
+        causes.append(
+            Finding(area="sources", weight=weight, what=f"{called} {why}", where=where, attempt=str(row["attempt"]))
+        )
+        names.append(called)
+        ranks.append(0 if shown == "culprit" else weight_alone)
+    yield from _merged(_best_proven(causes, ranks), names)
+
+
+def _best_proven(causes: Sequence[Finding], ranks: Sequence[int]) -> list[Finding]:
+    """Leave of several calls of what is proven the likeliest as proven, where nothing shows which of them it is.
+
+    Args:
+        causes: all of them.
+        ranks: their weights without experiments; 0 for those that an experiment showed.
+    """
+    proven = [at for at, cause in enumerate(causes) if cause.weight >= PROVEN - 1 and ranks[at]]
+    best = max(proven, key=lambda at: ranks[at], default=None)
+    return [
+        msgspec.structs.replace(cause, weight=BESIDE_PROVEN, what=cause.what.partition("; proven:")[0])
+        if at in proven and at != best
+        else cause
+        for at, cause in enumerate(causes)
+    ]
+
+
+def _merged(causes: Sequence[Finding], names: Sequence[str]) -> Iterator[Finding]:
+    """Yield causes, those on the same lines as one: which of them it is, nobody can tell from the lines."""
+    by_place: dict[str, list[int]] = {}
+    for number in sorted(range(len(causes)), key=lambda number: -causes[number].weight):
+        by_place.setdefault(causes[number].where, []).append(number)
+    for first, *others in by_place.values():
+        cause = causes[first]
+        beside = [names[number] for number in others if names[number] != names[first]]
+        what = f"{cause.what}; on the same line: {', '.join(beside)}" if beside else cause.what
+        yield msgspec.structs.replace(cause, what=what)
+
+
+def _shown_to_be(evidence: Evidence, call: Call, row: Mapping[str, Any], place: str) -> str:
+    """Return what experiments showed of a call: ``culprit``, ``proven``, ``refuted``; empty for nothing."""
+    suspect = row.get("fixed")
+    if any(_is_culprit(each, call, row, place) for each in evidence.culprits):
+        return "culprit"
+    if suspect in evidence.proven or (suspect == "addresses" and "layout" in evidence.proven):
+        if not evidence.culprits:
+            return "refuted" if place in evidence.cleared else "proven"
+        return "refuted" if place in evidence.cleared else "beside"
+    if suspect == "figures" and not _TIMES_OF_FILES.isdisjoint(evidence.proven):
+        return "proven" if "time" in row["call"] else ""
+    # A file may be read by a program that is no Python, which no experiment reaches.
+    return "refuted" if suspect in _RELIABLE.intersection(evidence.refuted) and row["call"][0] != "/" else ""
+
+
+def _is_culprit(culprit: Culprit, call: Call, row: Mapping[str, Any], place: str) -> bool:
+    """Whether a call is the one that an experiment found.
+
+    It may have made the object that draws elsewhere (``random.SystemRandom``), or be part of a program given as a text.
+    """
+    if row.get("fixed") != culprit.suspect:
+        return False
+    made = culprit.call.startswith(f"{row['call']}.")
+    return place == culprit.place or made or (culprit.place.startswith("<") and call.name == culprit.call)
+
+
+def of_operations(evidence: Evidence) -> Iterator[Finding]:
+    """Yield operations of the loaded frameworks that have no deterministic kernel here, by the sources.
+
+    One that is refused at level ``ops``, or repeats there, cannot be it.
+    """
+    loaded = {name.partition(".")[0] for each in evidence.a.processes for name in each.frameworks}
+    loaded |= {"tensorflow"} if "keras" in loaded else set()
+    strict = evidence.lock.determinism.level != "seeds" and evidence.a.options.controls
+    for row in evidence.operations:
+        elsewhere = row.device == "gpu" and not evidence.a.gpus
+        if row.framework not in loaded - {"python"} or elsewhere or ((row.refused or row.settled) and strict):
+            continue
+        sources = {
+            path: text
+            for path, text in (evidence.sources or {}).items()
+            if not row.also or any(part in text for part in row.also)
+        }
+        if where := places(row.calls, sources):
+            weight, why = _sharpened(row.kind, _OPERATIONS[row.kind], list(_facts(evidence))), row.why
+            if row.name == UNWRITTEN:
+                weight, why = tried(evidence, "proven" if "memory" in evidence.proven else "", weight, why)
+            yield Finding(
+                area="operations",
+                weight=weight,
+                what=f"{row.name}: {why}",
+                where=where,
+                attempt="; or ".join(row.ways[:2]),
+            )
+
+
+def places(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
+    """Name the lines of the sources that hold one of the fragments, comments left out."""
+    found = [
+        f"{path}:{number}"
+        for path, source in sources.items()
+        for number, line in enumerate(source.splitlines(), 1)
+        if any(fragment in line.partition("#")[0] for fragment in fragments)
+    ]
+    return ", ".join(found[:SHOWN]) + (" …" if len(found) > SHOWN else "")
+
+
+def _sharpened(kind: str, weight: int, facts: Sequence[str]) -> int:
+    return weight + sum(_SHARPER[fact].get(kind, 0) for fact in facts)
+
+
+def _facts(evidence: Evidence) -> Iterator[str]:
+    """Name what is known about the first difference."""
+    if evidence.divergence is None:
+        if evidence.traced:
+            yield "not in training"
+        return
+    if evidence.divergence.rounding is not None:
+        yield "rounding" if evidence.divergence.rounding else "other numbers"
+    if evidence.divergence.kind == "start":
+        yield "before the first step"
+
+
+@cache
+def _rows() -> tuple[Mapping[str, Any], ...]:
+    return tuple(tomllib.loads(package_data.data("entropy.toml").decode())["call"])
+
+
+def _row(call: Call) -> Mapping[str, Any] | None:
+    """Return what is known of a call that seeds do not reach."""
+    for row in _rows():
+        name = row["call"]
+        named = call.name.startswith(name) if name.endswith(".") or row.get("prefix") else call.name == name
+        if named and not (row.get("bare") and not call.bare) and not (row.get("ordered") and call.ordered):
+            return row
+    return None
