@@ -1,0 +1,129 @@
+"""What ``program_process.py`` is told: a container's request, image and GPUs as paths, numbers and variables."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from envbuild.engine.local import syscall_filter
+from envbuild.engine.local.gpus import Handed
+from envbuild.engine.local.images import FoundImage
+from envbuild.engine.protocol import ContainerRun, Mount
+from envbuild.errors import EngineError
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_CHOWN, _DAC_OVERRIDE, _FOWNER = 0, 1, 3
+_ROOT_KEEPS = (_CHOWN, _DAC_OVERRIDE, _FOWNER)
+"""As with Docker (``engine/docker/run.py``): a caller who is root finds files of any owner in the project."""
+_DEBUGGING = ("ptrace", "process_vm_readv", "process_vm_writev", "kcmp")
+"""Calls that Docker's profile leaves to programs, and that MPI uses between processes of one user."""
+_HOSTS = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
+_WHOLE_RANGE = ["0", "0", "4294967295"]
+
+
+def describe(
+    request: ContainerRun,
+    image: FoundImage,
+    folder: Path,
+    gpus: Handed,
+) -> dict[str, Any]:
+    """Describe a program for ``program_process.py``: its one line of JSON.
+
+    Args:
+        request: what to run.
+        image: the image that it names.
+        folder: the run's own folder, with ``root``, ``upper`` and ``work``.
+        gpus: what it gets for its GPUs.
+    """
+    stored = image.image
+    user, _, group = request.user.partition(":")
+    root = os.geteuid() == 0
+    user_id = int(user or 0) if root else os.getuid()
+    entrypoint = stored.entrypoint if request.entrypoint is None else request.entrypoint
+    command = request.command or (stored.command if request.entrypoint is None else ())
+    kept = _ROOT_KEEPS if root and user_id == 0 else ()
+    half = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return {
+        "parent": os.getpid(),
+        "unshare": not root,
+        "mapped": not root or _is_mapped(),
+        "network": _network(request.network),
+        "layers": [str(tree.path) for tree in reversed(image.trees)],
+        "writable": sorted({path for tree in image.trees for path in tree.writable}),
+        "root": str(folder / "root"),
+        "upper": str(folder / "upper"),
+        "work": str(folder / "work"),
+        "mounts": [*map(_mount_words, request.mounts), *gpus.mounts],
+        "links": dict(gpus.links),
+        "libraries": list(gpus.folders),
+        "memory": list(request.scratch),
+        "shared": half,
+        "hostname": request.hostname,
+        "files": _name_files(request),
+        "command": [*entrypoint, *command],
+        "environment": {
+            "PATH": _PATH,
+            "HOSTNAME": request.hostname,
+            **({"TERM": "xterm"} if request.tty else {}),
+            **stored.environment,
+            **gpus.variables,
+            **request.environment,
+        },
+        "directory": request.workdir or stored.directory or "/",
+        "user": user_id,
+        "group": int(group or 0) if root else os.getgid(),
+        "capabilities": list(kept),
+        "cpus": _cpus(request.cpuset),
+        "terminal": request.tty,
+        "filter": syscall_filter.program(os.uname().machine, allowed=_DEBUGGING).hex(),
+    }
+
+
+def _mount_words(mount: Mount) -> dict[str, Any]:
+    return {
+        "source": str(mount.source.resolve()),
+        "target": mount.target,
+        "read_only": mount.read_only,
+        "file": not mount.source.is_dir(),
+    }
+
+
+def _network(name: str) -> bool:
+    """Whether the program shares the host's network; raises ``EngineError`` for a network of an engine."""
+    if name in ("none", "host", "bridge"):
+        return name != "none"
+    raise EngineError(
+        f"the local engine has no network {name}",
+        "use one of: none, host (bridge is the host's too); or an engine that has it: ENVBUILD_ENGINE=docker",
+    )
+
+
+def _name_files(request: ContainerRun) -> dict[str, str]:
+    """Return the files in which programs look names up."""
+    files = {"/etc/hostname": f"{request.hostname}\n", "/etc/hosts": f"{_HOSTS}127.0.0.1\t{request.hostname}\n"}
+    files["/etc/resolv.conf"] = ""
+    if request.network != "none":
+        with suppress(OSError):
+            files["/etc/resolv.conf"] = Path("/etc/resolv.conf").read_text()
+    return files
+
+
+def _cpus(text: str) -> list[int]:
+    """Read a CPU list such as ``0-1,4``; raises ``EngineError`` for one that is none."""
+    found: list[int] = []
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        try:
+            found += range(int(first), int(last or first) + 1)
+        except ValueError:
+            raise EngineError(f"{text!r} is no list of processors", "write it like this: 0-3,8") from None
+    return found
+
+
+def _is_mapped() -> bool:
+    """Whether this process is in a user namespace."""
+    with suppress(OSError):
+        return Path("/proc/self/uid_map").read_text().split() != _WHOLE_RANGE
+    return False
