@@ -62,6 +62,8 @@ REPLICAS = {
     "torch.nn.parallel.data_parallel": "for_replicas.set_up_data_parallel",
 }
 """The same for what cuts batches for several replicas: an uneven cut is warned of."""
+MENDED = {"torch.distributed.distributed_c10d": "for_process_groups.set_up"}
+"""The same for what may hang where it is used as its documentation has it."""
 METRICS = {"keras": "metrics_keras.set_up", "tf_keras": "metrics_keras.set_up"}
 """The same for libraries that know a training's metrics."""
 TRACED = {"keras": "trace_keras.set_up", "tf_keras": "trace_keras.set_up", "torch": "trace_torch.set_up"}

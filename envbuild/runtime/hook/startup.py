@@ -40,7 +40,8 @@ def start() -> None:
     if process.recorded:
         process.observer.install()
     process.guarded("stacks", stacks.answer, vital=False)
-    tables = [*([] if gate.controls_off() else [finder.WATCHED, finder.REPLICAS]), finder.PARSERS, finder.METRICS]
+    controls = [] if gate.controls_off() else [finder.WATCHED, finder.REPLICAS, finder.MENDED]
+    tables = [*controls, finder.PARSERS, finder.METRICS]
     if os.environ.get("ENVBUILD_TRACE"):
         from . import trace
 
