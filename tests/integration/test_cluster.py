@@ -111,9 +111,13 @@ def test_each_rank_leaves_a_record(project: Project) -> None:
     assert seeds[0] != seeds[1]
     outputs = [sorted(output["path"] for output in record["outputs"]) for record in found]
     assert outputs == [["rank-0.json", "rank-1.json"]] * 2
-    shown = project.must("show", found[1]["id"]).out
+    shown = project.must("show", f"{found[1]['id']}:1").out
     assert re.search(r"rank +1 of 2 +by Slurm, job \d+/0 +on node1, number 1 of 2 there +machines compared", shown)
-    assert "rank 1 of 2" in project.must("runs").out
+    assert "  ok, 2 ranks" in project.must("runs").out
+    shown = project.must("show", found[1]["id"]).out
+    assert re.search(r"^ranks +2 by Slurm, job \d+/0 +machines compared$", shown, re.M), shown
+    assert [f"seed {seed}" in shown for seed in seeds] == [True, True]
+    assert len(re.findall(r"^output ", shown, re.M)) == 2
 
 
 def test_one_other_machine_stops_all(project: Project) -> None:
