@@ -88,6 +88,12 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     code: Annotated[int, Meta(ge=0, le=255)]
 
 
+class Codes(msgspec.Struct, frozen=True, kw_only=True):
+    """The exit codes of the ranks that have ended, by rank."""
+
+    codes: Annotated[dict[Number, Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=LARGEST_WORLD)]
+
+
 def host_values(host: HostFacts) -> dict[str, str]:
     """Return what of a machine must be equal in all ranks, named as the guard names its fields."""
     devices = host.gpu.devices

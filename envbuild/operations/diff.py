@@ -57,7 +57,7 @@ def diff(a: Side, b: Side) -> DiffResult:
     Raises:
         RecordError: two jobs have no rank in common whose records are there.
     """
-    if a.others or b.others:
+    if not (a.alone and b.alone):
         return _diff_jobs(a, b)
     renamed = renamed_files(a.record, b.record)
     a, b = with_contents(a, b, renamed)
@@ -111,7 +111,7 @@ def select_pair(names: Sequence[str], project: Path) -> tuple[Side, Side]:
     if len(found) == 2:
         if found[0].record.id == found[1].record.id:
             one = found[0].record.id[:10]
-            hint = f"two of its ranks: envbuild diff {one}:0 {one}:1" if found[0].others else "list them: envbuild runs"
+            hint = "list them: envbuild runs" if found[0].alone else f"two of its ranks: envbuild diff {one}:0 {one}:1"
             raise UsageError(f"run {found[0].record.id} cannot be compared with itself", hint)
         return found[0], found[1]
     if found:
@@ -151,7 +151,7 @@ def find_side(name: str, project: Path) -> Side:
 
 
 def _side(job: JobRecord, project: Path) -> Side:
-    return Side(record=job.first, project=project, others=job.ranks[1:])
+    return Side(record=job.first, project=project, others=job.ranks[1:], alone=not job.start)
 
 
 def _of_job(jobs: Sequence[JobRecord], record: Record, project: Path) -> Side:
@@ -174,5 +174,5 @@ def _with_earlier(side: Side) -> tuple[Side, Side]:
 
 def _alike(side: Side, records: Sequence[Record]) -> tuple[JobRecord, ...]:
     """Return what a run may be compared with: other jobs and runs; for one rank alone the records of single ranks."""
-    alone = start_of(side.record) and not side.others
-    return tuple(JobRecord(ranks=(record,)) for record in records) if alone else group(records)
+    rank_alone = side.alone and start_of(side.record)
+    return tuple(JobRecord(ranks=(record,), alone=True) for record in records) if rank_alone else group(records)

@@ -68,10 +68,10 @@ def _write(output: Path, page: bytes) -> None:
 
 
 def _run(side: Side, first: Side) -> Run:
-    record, ranks = merged(side.job), side.job.ranks if side.others else ()
+    record, ranks = merged(side.job), side.job.ranks if side.job.start else ()
     if side is first:
         return Run(record=record, lock=kept_lock(side), ranks=ranks)
-    if first.others or side.others:
+    if not (first.alone and side.alone):
         found = diff(first, side)
         return Run(
             record=record,

@@ -27,16 +27,18 @@ class Side:
         record: of the run; of a job of several ranks that of the first rank.
         project: what it is of.
         others: the records of the job's other ranks.
+        alone: the record is meant by itself, and not the job that it may be of.
     """
 
     record: Record
     project: Path
     others: tuple[Record, ...] = ()
+    alone: bool = True
 
     @property
     def job(self) -> JobRecord:
         """All its ranks."""
-        return JobRecord(ranks=(self.record, *self.others))
+        return JobRecord(ranks=(self.record, *self.others), alone=self.alone)
 
 
 def gather_context(a: Side, b: Side) -> Context:

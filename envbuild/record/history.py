@@ -107,7 +107,7 @@ def find_job(project: Path, name: str) -> JobRecord:
     if record is None:
         there = ranks_text(job, job.by_rank)
         raise RecordError(f"run {job.first.id[:10]} has no record of rank {number!r}", f"there is {there}")
-    return JobRecord(ranks=(record,))
+    return JobRecord(ranks=(record,), alone=True)
 
 
 def _named(project: Path, prefix: str) -> list[Record]:

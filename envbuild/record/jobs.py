@@ -23,9 +23,11 @@ class JobRecord:
 
     Attributes:
         ranks: one at least; those whose records are there.
+        alone: one rank is meant by itself, and not its job.
     """
 
     ranks: tuple[Record, ...]
+    alone: bool = False
 
     @property
     def first(self) -> Record:
@@ -35,12 +37,12 @@ class JobRecord:
     @property
     def start(self) -> str:
         """What the records share; empty for a run by itself."""
-        return start_of(self.first)
+        return "" if self.alone else start_of(self.first)
 
     @property
     def world(self) -> int:
         """How many ranks the job has; 1 for a run by itself."""
-        return job_size(self.first)
+        return job_size(self.first) if self.start else 1
 
     @property
     def by_rank(self) -> dict[int, Record]:
@@ -131,7 +133,7 @@ def merged(job: JobRecord) -> Record:
     differs from the first one's. Its exit code is that of the first rank that failed.
     """
     first = job.first
-    if len(job.ranks) == 1:
+    if not job.start:
         return first
     outputs: dict[str, Output] = {}
     for record in job.ranks:

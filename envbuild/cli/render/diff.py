@@ -53,7 +53,7 @@ def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
     difference, first = result.difference, result.divergence
     for letter, side in (("A", result.a), ("B", result.b)):
         job = side.job
-        ranks = f"{job.world} ranks" if job.start and job.world > 1 and side.others else ""
+        ranks = f"{job.world} ranks" if job.start else ""
         yield letter, job.first.id[:_SHORT], _started(job.first), *([ranks] if ranks else []), _command(job.first)
     yield from _results(difference)
     if first is not None:

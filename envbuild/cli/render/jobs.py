@@ -33,7 +33,7 @@ def table(jobs: Sequence[JobRecord]) -> Iterator[str]:
 
 def as_json(job: JobRecord) -> Any:
     """Return a record as JSON values; of a job of several ranks what they share, and all their records."""
-    if len(job.ranks) == 1:
+    if not job.start:
         return records.as_json(job.first)
     return {
         "start": job.start,
@@ -45,7 +45,7 @@ def as_json(job: JobRecord) -> Any:
 
 def lines(job: JobRecord, earlier: JobRecord | None = None) -> Iterator[Line]:
     """Yield label and columns of each line that describes a run; ``earlier`` is what its results were compared with."""
-    if len(job.ranks) == 1:
+    if not job.start:
         yield from records.lines(job.first)
         return
     first = job.first
@@ -67,7 +67,7 @@ def lines(job: JobRecord, earlier: JobRecord | None = None) -> Iterator[Line]:
 def _row(jobs: Sequence[JobRecord], job: JobRecord) -> Line:
     """Write a run or a job as one line of the list."""
     first = job.first
-    if job.start and len(job.ranks) > 1:
+    if job.start:
         other, differing = same_bits(jobs, job)
         bits = f"{'differs from' if differing else 'same as'} {other[:SHORT]}" if other else ""
         bits += f" ({_numbered(differing)})" if other and 0 < len(differing) < len(job.ranks) else ""

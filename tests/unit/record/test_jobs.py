@@ -54,7 +54,8 @@ def test_any_rank_names_the_job(tmp_path: Path) -> None:
         assert [each.id[:11] for each in history.find_job(tmp_path, name).ranks] == [
             "01JC0000000", "01JC0000001", "01JC0000002",
         ]  # fmt: skip
-    assert history.find_job(tmp_path, "01JC:2").ranks == (job("C", 3).ranks[2],)
+    one = history.find_job(tmp_path, "01JC:2")
+    assert (one.ranks, one.start, one.world, one.missing) == ((job("C", 3).ranks[2],), "", 1, ())
     assert history.find_job(tmp_path, "01JE:0").first.id.startswith("01JE")
     with pytest.raises(RecordError, match="6 runs begin with '01J'"):
         history.find_job(tmp_path, "01J")
