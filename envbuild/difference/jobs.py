@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import msgspec
 
 from envbuild.core.text import plain
-from envbuild.difference.compare import compare
+from envbuild.difference.compare import CERTAIN, compare
 from envbuild.difference.finding import Context, Difference, Finding, Outcome, changed
+from envbuild.difference.results import left_over
 from envbuild.record.jobs import JobRecord, ranks_text
 from envbuild.record.model import Record
 
@@ -37,10 +38,12 @@ def compare_jobs(a: JobRecord, b: JobRecord, pairs: Mapping[int, RankPair]) -> D
         a, b: the jobs; a run by itself counts as a job of one rank.
         pairs: by number the ranks that both have; one at least.
     """
-    found = {rank: compare(pair.a, pair.b, pair.context) for rank, pair in pairs.items()}
+    found = {rank: compare(pair.a, pair.b, pair.context, left=False) for rank, pair in pairs.items()}
     own = tuple(_own(a, b))
     causes = [*own, *_merged({rank: each.causes for rank, each in found.items()})]
     outcome = _outcome(a, b, found)
+    if outcome == "different" and not any(each.weight >= CERTAIN for each in causes):
+        causes += _merged({rank: left_over(pair.a, pair.b) for rank, pair in pairs.items()})
     same = [label for label, count in Counter(s for d in found.values() for s in d.same).items() if count == len(found)]
     return Difference(
         a=a.first.id,

@@ -263,6 +263,8 @@ def test_one_ranks_difference_is_named(project: Project) -> None:
     (extra / "package.py").write_text("number += 1\n")
 
     def job(*, world: int = 2, own: Sequence[str] = ()) -> str:
+        for path in project.folder.glob("out-*"):
+            path.unlink()  # what an earlier job left would be a cause
         ended = start(project, world, "t.py", own={1: own} if own else {})
         assert [each.code for each in ended] == [0] * world, ended
         return str(records(project, world)[0]["id"])

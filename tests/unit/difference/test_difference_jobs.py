@@ -137,6 +137,15 @@ def test_other_machines_are_told_apart_from_another_spread() -> None:
     )
 
 
+def test_what_an_earlier_run_left_matters_if_no_rank_has_another_cause() -> None:
+    """A cause of one rank is reason enough for all."""
+    left = (msgspec.structs.replace(other_results().outputs[0], change="changed"),)
+    a, b = job("C"), job("D", outputs=left)
+    assert [cause.partition(":")[0] for cause in causes(compared(a, b))] == ["model.npz at the start"]
+    seed = replaced(b, 1, processes=(process(path="rank 1", seed=7, generators={"torch": 7}),))
+    assert [cause.partition(" 4")[0] for cause in causes(compared(a, seed))] == ["rank 1: seed:"]
+
+
 def test_a_rank_without_a_record_is_not_equal() -> None:
     """What is not known is not called equal; a difference that is known stays one."""
     found = compared(job("C", 3), job("D", 3, without=(2,)))
