@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import threading
 from collections import Counter
-from collections.abc import Collection, Coroutine
-from contextlib import suppress
+from collections.abc import Collection, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,8 +23,11 @@ _MOMENT = 10.0
 _AT_ONCE = 64
 """Connections that are greeted at once; the others wait for their turn. Each may fill a message's memory."""
 _BACKLOG = 4096
+_OWN_FILES = 512
+"""Open files besides a connection for each rank: this process's own, and those of strangers."""
 _PAUSE = 0.5
 """Seconds between two messages of exit codes to one rank."""
+_COUNTED = 1000
 _NAMED = 5
 """Addresses of refused connections that are named."""
 
@@ -45,6 +49,7 @@ class Server:
         self._codes: dict[int, int] = {}
         self._refused: Counter[tuple[str, int]] = Counter()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)  # what a peer does is no news to this user
         self._thread = threading.Thread(target=self._loop.run_forever, name="ranks", daemon=True)
         self._server: asyncio.Server | None = None
         self._handlers: set[asyncio.Task[Any]] = set()
@@ -70,12 +75,14 @@ class Server:
             patience: seconds.
             allow: facts that may differ.
         """
-        return self._run(self._decide(own, patience, allow))
+        with allow_open_files(self._world):
+            return self._run(self._decide(own, patience, allow))
 
     def ended(self, code: int, patience: float) -> dict[int, int]:
         """Wait for the exit codes of all ranks for some seconds, send what is known to those that wait, and end."""
         try:
-            return self._run(self._end(code, patience))
+            with allow_open_files(self._world):
+                return self._run(self._end(code, patience))
         finally:
             self.close()
 
@@ -148,7 +155,8 @@ class Server:
             await self._served(reader, writer)
         except RefusedError as refusal:
             peer = writer.get_extra_info("peername")
-            self._refused[str(peer[0]) if peer else "", refusal.reason] += 1
+            if not self._verdict.done() and len(self._refused) < _COUNTED:
+                self._refused[str(peer[0]) if peer else "", refusal.reason] += 1
             with suppress(OSError, asyncio.TimeoutError):
                 writer.write(frames.pack_refusal(refusal.reason))
                 await asyncio.wait_for(writer.drain(), _MOMENT)
@@ -239,6 +247,22 @@ class Server:
         for (peer, reason), count in self._refused.most_common(_NAMED):
             lines.append(f"refused: {plural(count, 'connection')} from {plain(peer)}: {frames.REASONS[reason]}")
         return lines
+
+
+@contextmanager
+def allow_open_files(world: int) -> Iterator[None]:
+    """Allow this process a connection for each rank; the program, which may inherit the limit, gets the one before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = world + _OWN_FILES
+    enough = soft == resource.RLIM_INFINITY or soft >= wanted
+    if not enough:
+        more = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+    try:
+        yield
+    finally:
+        if not enough:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[int, bytes, bytes]:

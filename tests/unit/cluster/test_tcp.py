@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbuild.cluster import frames
+from envbuild.cluster import frames, tcp_server
 from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict
 from envbuild.cluster.frames import RefusedError
 from envbuild.cluster.tcp import TcpExchange
@@ -113,6 +114,23 @@ def test_many_ranks_meet(port: int) -> None:
     verdicts, codes = meet(port, *(answer(number) for number in range(96)), ends=(0,) * 96)
     assert {verdict.lines for verdict in verdicts} == {()}
     assert all(found == dict.fromkeys(range(96), 0) for found in codes)
+
+
+def test_rank_0_may_hold_a_connection_for_each_rank() -> None:
+    """For that time only: its program has the limit of before."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    least = before[0] // 2
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (least, before[1]))
+        with tcp_server.allow_open_files(least):
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > least
+        with tcp_server.allow_open_files(1 << 40):
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= before[0]
+        with tcp_server.allow_open_files(0):
+            assert resource.getrlimit(resource.RLIMIT_NOFILE) == (least, before[1])
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (least, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_who_does_not_arrive_is_named(port: int) -> None:
