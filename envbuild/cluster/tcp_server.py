@@ -112,10 +112,10 @@ class Server:
 
     async def _decide(self, own: Answer, patience: float, allow: Collection[str]) -> Verdict:
         self._answers[0] = own
-        if self._world == len(self._answers):
-            self._complete.set()
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._complete.wait(), patience)
+        end = self._loop.time() + patience
+        while len(self._answers) < self._world and (left := end - self._loop.time()) > 0:
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._complete.wait(), left)  # a rank may leave again before this goes on
         verdict = compare([self._answers[rank] for rank in sorted(self._answers)], self._world, allow)
         if verdict.lines and not verdict.mismatch:
             verdict = msgspec.structs.replace(verdict, lines=(*verdict.lines, *self._strangers()))
