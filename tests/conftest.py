@@ -23,14 +23,15 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def _unit_tests_stay_inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forbid sockets and child processes in tests/unit unless a test asks for a subprocess by marker."""
+    """Forbid sockets and child processes in tests/unit unless a test asks for a subprocess or loopback by marker."""
     if "unit" not in Path(str(request.fspath)).relative_to(request.config.rootpath).parts:
         return
 
     def forbidden(*args: object, **kwargs: object) -> None:
         raise AssertionError(f"a unit test must not do this: {args!r}")
 
-    monkeypatch.setattr(socket.socket, "connect", forbidden)
-    monkeypatch.setattr(socket, "create_connection", forbidden)
+    if request.node.get_closest_marker("loopback") is None:
+        monkeypatch.setattr(socket.socket, "connect", forbidden)
+        monkeypatch.setattr(socket, "create_connection", forbidden)
     if request.node.get_closest_marker("subprocess") is None:
         monkeypatch.setattr(subprocess, "Popen", forbidden)

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from envbuild.cluster.rank import LARGEST_WORLD
+from envbuild.cluster.rank import LARGEST_WORLD, numbers_text, ranks_text
 from envbuild.core.text import plain
 from envbuild.host.facts import HostFacts
 
@@ -88,6 +88,12 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     code: Annotated[int, Meta(ge=0, le=255)]
 
 
+class Codes(msgspec.Struct, frozen=True, kw_only=True):
+    """The exit codes of the ranks that have ended, by rank."""
+
+    codes: Annotated[dict[Number, Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=LARGEST_WORLD)]
+
+
 def host_values(host: HostFacts) -> dict[str, str]:
     """Return what of a machine must be equal in all ranks, named as the guard names its fields."""
     devices = host.gpu.devices
@@ -133,19 +139,11 @@ def compare(answers: Sequence[Answer], world: int, allow: Collection[str] = ()) 
     )
 
 
-def ranks_text(ranks: Sequence[int], hosts: Mapping[int, str]) -> str:
-    """Write ranks as ``0, 2-3 (node1), 4 (node2)``."""
-    found: dict[str, list[int]] = {}
-    for rank in sorted(ranks):
-        found.setdefault(hosts.get(rank, ""), []).append(rank)
-    return ", ".join(_numbers(numbers) + (f" ({plain(host)})" if host else "") for host, numbers in found.items())
-
-
 def _absent(by_rank: Mapping[int, Answer], world: int) -> Iterator[str]:
     missing = [rank for rank in range(world) if rank not in by_rank]
     if missing:
-        arrived = {answer.host for answer in by_rank.values()}
-        yield f"did not arrive: rank {_numbers(missing)} of {world}; arrived from: {plain(', '.join(sorted(arrived)))}"
+        arrived = plain(", ".join(sorted({answer.host for answer in by_rank.values()})))
+        yield f"did not arrive: rank {numbers_text(missing)} of {world}; arrived from: {arrived}"
 
 
 def _failed(answers: Sequence[Answer]) -> Iterator[str]:
@@ -199,17 +197,6 @@ def _cut(lines: Sequence[str]) -> tuple[str, ...]:
     """Return the lines of a message, not too many and none too long."""
     shown = [line if len(line) <= 1000 else f"{line[:999]}…" for line in lines[:ROWS]]
     return (*shown, *([f"… and {len(lines) - ROWS} more"] if len(lines) > ROWS else []))
-
-
-def _numbers(numbers: Sequence[int]) -> str:
-    """Write numbers in ascending order as ``0-2, 5``."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
 def _kinds(values: Iterator[str]) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
+
+from envbuild.core.text import plain
 
 LARGEST_WORLD = 1 << 16
 """Most ranks of a job."""
@@ -40,3 +44,22 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     allowed: tuple[str, ...] = ()
     codes: dict[int, int] = {}
     waited: bool = False
+
+
+def ranks_text(ranks: Sequence[int], hosts: Mapping[int, str]) -> str:
+    """Write ranks as ``0, 2-3 (node1), 4 (node2)``."""
+    found: dict[str, list[int]] = {}
+    for rank in sorted(ranks):
+        found.setdefault(hosts.get(rank, ""), []).append(rank)
+    return ", ".join(numbers_text(numbers) + (f" ({plain(host)})" if host else "") for host, numbers in found.items())
+
+
+def numbers_text(numbers: Sequence[int]) -> str:
+    """Write numbers in ascending order as ``0-2, 5``."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -29,21 +29,22 @@ NOT_COMPARED = frozenset(
 
 
 _CHANGED = "environment_changed."
-_CERTAIN = 50
+CERTAIN = 50
 """From here on a difference is reason enough, and files that an earlier run left are not looked for."""
 
 
-def compare(a: Record, b: Record, context: Context | None = None) -> Difference:
+def compare(a: Record, b: Record, context: Context | None = None, *, left: bool = True) -> Difference:
     """Compare two runs.
 
     Args:
         a, b: their records; sentences read from A to B.
         context: what is known next to the records, such as the content of the locks; the more of it, the more is named.
+        left: look for files that an earlier run left, if nothing else is reason enough.
     """
     known = context or Context()
     sections = _sections(a, b, known)
     found = [_following(finding, a, b) for section in sections for finding in section.findings]
-    if outcome(a, b) == "different" and not any(each.weight >= _CERTAIN and not each.follows for each in found):
+    if left and outcome(a, b) == "different" and not any(each.weight >= CERTAIN and not each.follows for each in found):
         found += left_over(a, b)
     causes = sorted((each for each in found if each.weight and not each.follows), key=lambda each: -each.weight)
     others = sorted((each for each in found if not each.weight or each.follows), key=lambda each: -each.weight)

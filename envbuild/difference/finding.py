@@ -19,6 +19,8 @@ Outcome = Literal["equal", "different", "unknown"]
 
 NOWHERE: Final = "(not there)"
 """Represents a value that one of the two runs lacks."""
+_RANKS = 8
+"""Numbers of ranks that are written out."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,7 @@ class Finding(_Value, frozen=True, kw_only=True):
         follows: what it is a mere consequence of; empty if it is independent.
         where: file and line, or the like; empty if it has no place.
         attempt: the next thing to try, in the imperative; empty if there is none.
+        ranks: of two jobs the ranks that differ in this; empty if all do, and of runs by themselves.
     """
 
     area: Area
@@ -52,11 +55,20 @@ class Finding(_Value, frozen=True, kw_only=True):
     follows: str = ""
     where: str = ""
     attempt: str = ""
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The thing that differs, after the ranks if only some differ in it."""
+        if not self.ranks:
+            return self.what
+        shown = ", ".join(map(str, self.ranks[:_RANKS])) + (" …" if len(self.ranks) > _RANKS else "")
+        return f"rank{'s' * (len(self.ranks) > 1)} {shown}: {self.what}"
 
     @property
     def sentence(self) -> str:
         """The whole of it in one line."""
-        return f"{self.what}: {self.change}" if self.change else self.what
+        return f"{self.name}: {self.change}" if self.change else self.name
 
 
 class Difference(_Value, frozen=True, kw_only=True):

@@ -60,6 +60,12 @@ def bisect(
         UsageError: the runs have no results that differ, or A cannot be run again.
     """
     a, b, difference = result.a, result.b, result.difference
+    for rank in (side.record.rank for side in (a, b)):
+        if rank is not None and rank.world > 1:
+            raise UsageError(
+                f"--bisect: a job of {rank.world} ranks is started by its launcher",
+                "start it again with one thing changed, and compare: envbuild diff",
+            )
     if difference.outcome != "different":
         raise UsageError(f"--bisect: the results do not differ: {difference.verdict}", "name two other runs")
     for side in (a, b):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -32,13 +33,21 @@ from envbuild.operations.events import Events, Note
 from envbuild.operations.run_options import parse_timeout
 from envbuild.runs.request import RunRequest
 
+if TYPE_CHECKING:
+    from envbuild.cluster.tcp import TcpExchange
+
 FOLDER = "ENVBUILD_RANKS_FOLDER"
+ADDRESS = "ENVBUILD_RANKS_ADDRESS"
+SECRET = "ENVBUILD_RANKS_SECRET"  # noqa: S105 - the name of a variable
 TIMEOUT = "ENVBUILD_RANKS_TIMEOUT"
 _PATIENCE = 600.0
 _AT_THE_END = 30.0
 """Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
-_FIRST_PORT, _PORTS = 20_000, 10_000
-"""Ports from which PyTorch's is chosen: below those that the kernel gives out."""
+_FIRST_PORT, _FIRST_OWN_PORT, _PORTS = 20_000, 10_000, 10_000
+"""Ports from which PyTorch's is chosen, and envbuild's own: below those that the kernel gives out."""
+_HIGHEST_PORT, _DIGITS = 65_536, 6
+_SHORTEST = 16
+"""Characters of a secret."""
 _INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 """Gloo and TensorPipe would take the address of the host's name, which is the loopback's in a container."""
 
@@ -48,7 +57,7 @@ class Job:
     """This rank, and its way to the others; None if there are none, or they are not compared."""
 
     rank: Rank
-    exchange: Exchange | None
+    exchange: Exchange | TcpExchange | None
     environment: Mapping[str, str]
 
 
@@ -67,11 +76,10 @@ def join(lock_path: Path, *, guard: bool, environment: Mapping[str, str] | None 
     rank = find_rank(variables, socket.gethostname())
     if rank is None:
         return None
-    exchange = None
+    exchange: Exchange | TcpExchange | None = None
     if rank.world > 1 and guard:
         patience = parse_timeout(variables[TIMEOUT]) if variables.get(TIMEOUT) else _PATIENCE
-        root, names = _place(lock_path, variables)
-        exchange = Exchange(root, names, rank, patience)
+        exchange = _meeting(lock_path, rank, variables, patience)
     return Job(rank=rank, exchange=exchange, environment=dict(variables))
 
 
@@ -138,6 +146,46 @@ def fail(job: Job, error: EnvbuildError, allow: tuple[str, ...] = ()) -> None:
 _NONE = "0" * 32
 
 
+def _meeting(lock_path: Path, rank: Rank, variables: Mapping[str, str], patience: float) -> Exchange | TcpExchange:
+    """Return the way to the other ranks: the shared folder, or TCP if an address is given."""
+    if not variables.get(ADDRESS):
+        root, names = _place(lock_path, variables)
+        return Exchange(root, names, rank, patience)
+    if variables.get(FOLDER):
+        raise UsageError(f"both {FOLDER} and {ADDRESS} are set", "unset one: ranks meet in a folder or over TCP")
+    secret = variables.get(SECRET, "")
+    if len(secret) < _SHORTEST:
+        raise UsageError(
+            f"{ADDRESS} needs a secret that all ranks have, in {SECRET}; expected {_SHORTEST} characters at least, "
+            f"found {len(secret)}",
+            f"before the launcher: export {SECRET}=$(openssl rand -hex 16)",
+        )
+    from envbuild.cluster.frames import derive_key
+    from envbuild.cluster.tcp import TcpExchange
+
+    return TcpExchange(rank_0_address(rank, variables), derive_key(secret, job_key(rank)), rank, patience)
+
+
+def rank_0_address(rank: Rank, variables: Mapping[str, str]) -> tuple[str, int]:
+    """Return where rank 0 listens: as given; with ``auto`` the launcher's first machine and a port of the job's."""
+    given = variables[ADDRESS]
+    if given != "auto":
+        host, colon, port = given.rpartition(":")
+        digits = port.isascii() and port.isdigit() and len(port) < _DIGITS
+        if not (colon and host and digits and 0 < int(port) < _HIGHEST_PORT):
+            raise UsageError(f"{ADDRESS} is {given!r}; expected HOST:PORT, or auto", "such as node1:29400")
+        return host.removeprefix("[").removesuffix("]"), int(port)
+    host = variables.get("MASTER_ADDR", "") or (rank.nodes[0] if rank.nodes else "")
+    if not host and rank.local_world == rank.world:
+        host = address.LOOPBACK
+    if not host:
+        raise UsageError(
+            f"{ADDRESS} is auto, and {rank.launcher} does not name its first machine",
+            f"name it: {ADDRESS}=HOST:PORT, or set MASTER_ADDR",
+        )
+    return host, _FIRST_OWN_PORT + int(job_key(rank), 16) % _PORTS
+
+
 def _place(lock_path: Path, variables: Mapping[str, str]) -> tuple[Path, tuple[str, ...]]:
     """Return the folder where ranks meet: an existing one, and names below it."""
     chosen = variables.get(FOLDER)
@@ -197,7 +245,7 @@ def _require(verdict: Verdict, rank: Rank) -> None:
         )
     raise JobError(
         f"the {rank.world} ranks of this job did not come together — nothing was run\n{table}",
-        f"see the output of these ranks; all need the same project folder; to wait longer: {TIMEOUT}=30m",
+        f"see the output of these ranks; all need the same project folder, or {ADDRESS}; to wait longer: {TIMEOUT}=30m",
     )
 
 
@@ -220,7 +268,7 @@ def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, st
     return found
 
 
-def _finished(exchange: Exchange | None) -> Callable[[int], Mapping[int, int]] | None:
+def _finished(exchange: Exchange | TcpExchange | None) -> Callable[[int], Mapping[int, int]] | None:
     """Return a function that reports this program's end to the other ranks; after a good end it waits for them."""
     if exchange is None:
         return None

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envbuild.lockfile.discovery import project_of
-from envbuild.record import history, model
-from envbuild.record.model import Record
+from envbuild.record import history, jobs, model
+from envbuild.record.jobs import JobRecord
+from envbuild.record.model import Record, RecordError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProjectRuns:
-    """The readable records of a project, newest first."""
+    """The readable records of a project, newest first; ``jobs`` has those of one start together."""
 
     project: Path
     records: tuple[Record, ...]
+    jobs: tuple[JobRecord, ...]
 
 
 def list_records(folder: Path) -> ProjectRuns:
     """Return the records of the project that holds a folder."""
     project = project_of(folder)
-    return ProjectRuns(project=project, records=history.list_runs(project))
+    records = history.list_runs(project)
+    return ProjectRuns(project=project, records=records, jobs=jobs.group(records))
+
+
+def earlier_job(job: JobRecord, folder: Path) -> JobRecord | None:
+    """Return the run that a run's results were compared with; None without one, or if it was deleted."""
+    name = job.first.same_bits_as or job.first.differs_from
+    with suppress(RecordError):
+        return history.find_job(project_of(folder), name) if name else None
+    return None
 
 
 def record_schema() -> dict[str, Any]:
@@ -30,10 +42,12 @@ def record_schema() -> dict[str, Any]:
     return model.record_schema()
 
 
-def find_record(prefix: str, folder: Path) -> Record:
-    """Return the one record of a project whose identity begins with ``prefix``; case does not matter.
+def find_job(name: str, folder: Path) -> JobRecord:
+    """Return the run of a project whose identity begins with ``name``; case does not matter.
+
+    One rank's identity names its whole job, ``NAME:1`` rank 1 of it.
 
     Raises:
-        RecordError: none or several begin so, or the record is damaged.
+        RecordError: none or several begin so, the record is damaged, or the job has no record of that rank.
     """
-    return history.find_run(project_of(folder), prefix)
+    return history.find_job(project_of(folder), name)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 
 from envbuild.core.fs import atomic_write
 from envbuild.difference.compare import compare
 from envbuild.errors import UsageError
-from envbuild.operations.diff import find_side, select_pair
+from envbuild.operations.diff import diff, find_side, select_pair
 from envbuild.operations.run_context import Side, gather_context, kept_lock
 from envbuild.record import history as recorded
+from envbuild.record.jobs import merged
 from envbuild.reports.page import render
 from envbuild.reports.values import Distance, Run
 from envbuild.trace.compare import Divergence, Trace, distance_by_step, first_divergence_of_runs, read_run
@@ -67,15 +68,34 @@ def _write(output: Path, page: bytes) -> None:
 
 
 def _run(side: Side, first: Side) -> Run:
+    record, ranks = merged(side.job), side.job.ranks if side.job.start else ()
     if side is first:
-        return Run(record=side.record, lock=kept_lock(side))
+        return Run(record=record, lock=kept_lock(side), ranks=ranks)
+    if not (first.alone and side.alone):
+        found = diff(first, side)
+        return Run(
+            record=record,
+            lock=kept_lock(side),
+            difference=found.difference,
+            distance=_of_ranks(first, side, found.divergence),
+            ranks=ranks,
+        )
     known = gather_context(first, side)
     return Run(
-        record=side.record,
+        record=record,
         lock=known.lock_b,
         difference=compare(first.record, side.record, known),
         distance=_distance(first, side),
     )
+
+
+def _of_ranks(first: Side, side: Side, divergence: Divergence | None) -> Distance | None:
+    """Return how far the first ranks of two jobs are apart, with the first divergence of all ranks."""
+    distance = _distance(first, side)
+    if divergence is None:
+        return distance
+    sentence = f"{divergence.process}: {divergence.sentence}."
+    return replace(distance or Distance(), first=divergence.step, sentence=f"First difference: {sentence}")
 
 
 def _traces(side: Side) -> tuple[Trace, ...]:

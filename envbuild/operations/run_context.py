@@ -14,16 +14,31 @@ from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
 from envbuild.record import history, sources
 from envbuild.record.git import changed_between, file_at
+from envbuild.record.jobs import JobRecord
 from envbuild.record.model import Record
 from envbuild.runs import fingerprint
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Side:
-    """One of the runs that are compared, and the project that it is of."""
+    """One of the runs that are compared.
+
+    Attributes:
+        record: of the run; of a job of several ranks that of the first rank.
+        project: what it is of.
+        others: the records of the job's other ranks.
+        alone: the record is meant by itself, and not the job that it may be of.
+    """
 
     record: Record
     project: Path
+    others: tuple[Record, ...] = ()
+    alone: bool = True
+
+    @property
+    def job(self) -> JobRecord:
+        """All its ranks."""
+        return JobRecord(ranks=(self.record, *self.others), alone=self.alone)
 
 
 def gather_context(a: Side, b: Side) -> Context:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,3 +47,39 @@ def first_divergence(
     found = compare.first_divergence_of_runs(before, after) if asked or (before and after) else None
     notes = sorted({note for each in (*before, *after) for note in each.notes})
     return found, notes
+
+
+def first_divergence_of_ranks(
+    pairs: Mapping[int, tuple[tuple[Path, Record], tuple[Path, Record]]],
+) -> Divergence | None:
+    """Return where the step traces of two jobs first differ: at the smallest step, and in which rank.
+
+    Ranks that add up their gradients differ at the same step, whoever's data was another. So of several ranks that
+    differ at one step the one whose data differed counts.
+
+    Args:
+        pairs: by rank project and record in both jobs.
+    """
+    found = {}
+    for rank, (one, other) in pairs.items():
+        divergence, _ = first_divergence(one, other, asked=False)
+        if divergence is not None:
+            found[rank] = divergence
+    if not found:
+        return None
+    rank = min(found, key=lambda rank: (*_when(found[rank]), not found[rank].batch, rank))
+    first = found[rank]
+    others = [each for each in found if each != rank and _when(found[each]) == _when(first)]
+    sentence = first.sentence
+    if others:
+        listed = ", ".join(map(str, others[:8])) + (" …" if len(others) > 8 else "")
+        equal = first.batch and all(found[each].batch is False for each in others)
+        at = f"rank{'s' * (len(others) > 1)} {listed} at the same step"
+        sentence += f"; {at}{', where the data was equal' if equal else ''}"
+    path = first.process.removeprefix(f"rank {rank}").strip("/")
+    return replace(first, process=f"rank {rank}{f' {path}' if path else ''}", sentence=sentence)
+
+
+def _when(found: Divergence) -> tuple[bool, int]:
+    """Order divergences: those of a step before those of what was traced at all."""
+    return found.kind not in ("start", "step"), found.step

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.record.compare_outputs import compare, same_tensors
+from envbuild.record.jobs import JobRecord, job_size, join, ranks_text, start_of
 from envbuild.record.model import Record, RecordError, dumps, loads
 
 PROCESS = "process"
@@ -21,6 +23,7 @@ PROCESS = "process"
 _NAME = "record.json"
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26
+_DIGITS = 7
 _NAMED = 5
 """How many runs are named that begin alike."""
 LIMIT = 256 << 20
@@ -85,6 +88,64 @@ def find_run(project: Path, prefix: str) -> Record:
         raise RecordError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
+def find_job(project: Path, name: str) -> JobRecord:
+    """Return the run whose identity begins with ``name``: all ranks of its job, if it is one rank's.
+
+    Args:
+        project: the folder that holds the lock.
+        name: the beginning of an identity; ``NAME:1`` for rank 1 of the job alone.
+
+    Raises:
+        RecordError: none or several begin so, the record is damaged, or the job has no record of that rank.
+    """
+    prefix, colon, number = name.partition(":")
+    named = _named(project, prefix)
+    job = join((named[0], *named[1:], *_others(project, named))) if start_of(named[0]) else join(named[:1])
+    if not colon:
+        return job
+    record = job.by_rank.get(int(number)) if number.isascii() and number.isdigit() and len(number) < _DIGITS else None
+    if record is None:
+        there = ranks_text(job, job.by_rank)
+        raise RecordError(f"run {job.first.id[:10]} has no record of rank {number!r}", f"there is {there}")
+    return JobRecord(ranks=(record,), alone=True)
+
+
+def _named(project: Path, prefix: str) -> list[Record]:
+    """Return the record that a beginning names; several if all are of one job, whose ranks start in one millisecond."""
+    first, *others = [name for name in _identities(project) if name.startswith(prefix.upper())] or [""]
+    found = list(_records(project, [first])) if others else []
+    if found and start_of(found[0]) and len(others) < job_size(found[0]):
+        found += _records(project, others)
+        if len(found) == len(others) + 1 and len({start_of(record) for record in found}) == 1:
+            return found
+    return [find_run(project, prefix)]
+
+
+def _others(project: Path, named: Sequence[Record]) -> Iterator[Record]:
+    """Yield the other records of a job, those written at about the same time first, until there are all."""
+    start, left = start_of(named[0]), job_size(named[0]) - len(named)
+    places = {name: place for place, name in enumerate(_identities(project))}
+    here = places.get(named[0].id, 0)
+    known = {record.id for record in named}
+    for name in sorted(places, key=lambda name: abs(places[name] - here)):
+        if left <= 0:
+            return
+        if name in known or start.encode() not in _content(project, name):
+            continue
+        with suppress(OSError, RecordError):
+            record = _load(project, name)
+            if start_of(record) == start:
+                left -= 1
+                yield record
+
+
+def _content(project: Path, identity: str) -> bytes:
+    """Return the bytes of a record, to see whether it is worth decoding; empty if it cannot be read."""
+    with suppress(OSError), folder_below(project, STATE_FOLDER, "runs", identity) as folder:
+        return read_regular(folder / _NAME, LIMIT, follow=False)
+    return b""
+
+
 def compared(project: Path, record: Record) -> dict[str, object]:
     """Compare a finished run with earlier ones of the same recipe; returns the fields to set in the record."""
     if record.exit_code != 0 or record.timed_out is not None or not (record.outputs or record.outside):
@@ -102,9 +163,9 @@ def compared(project: Path, record: Record) -> dict[str, object]:
     return nearest
 
 
-def _records(project: Path) -> Iterator[Record]:
-    """Read records, newest first; damaged ones and those of other formats are passed over."""
-    for name in _identities(project):
+def _records(project: Path, names: Sequence[str] | None = None) -> Iterator[Record]:
+    """Read records, newest first or as named; damaged ones and those of other formats are passed over."""
+    for name in _identities(project) if names is None else names:
         try:
             yield _load(project, name)
         except (OSError, RecordError):

@@ -50,7 +50,8 @@ class Figure:
 def figures(runs: Sequence[Run]) -> tuple[list[Figure], list[str]]:
     """Return the metrics, those that differ between runs first, and the names of those for which there is no room."""
     names = list(dict.fromkeys(name for run in runs for name in run.record.metrics))
-    differing = [found.what for run in runs if run.difference for found in run.difference.results]
+    results = [found for run in runs if run.difference for found in run.difference.results]
+    differing = [name for found in results for name in (found.what, found.name)]
     names.sort(key=lambda name: differing.index(plain(name)) if plain(name) in differing else len(differing))
     shown = [_figure(name, runs, judged=plain(name) in differing) for name in names[:FIGURES]]
     return shown, names[FIGURES:]

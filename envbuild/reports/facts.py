@@ -11,6 +11,7 @@ from typing import Any
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import human_bytes
 from envbuild.lockfile.model import Lock
+from envbuild.record.jobs import JobRecord, host_of, rank_of, ranks_text
 from envbuild.record.model import Options, Record
 from envbuild.record.processes import ReadFile, effective
 from envbuild.record.summary import doubt
@@ -60,8 +61,9 @@ def tables(runs: Sequence[Run]) -> list[Table]:
     """Return all facts; a row that no run has a value for is left out."""
     records = [run.record for run in runs]
     found = [
-        _table("Run", records, {"Result": result, **_RUN}, code={"Command", "Script"}),
-        _table("Host", records, _HOST),
+        _table("Run", runs, {"Result": result, **_RUN}, code={"Command", "Script"}),
+        _many("Ranks", [_ranks(run) for run in runs], folded=False),
+        _table("Host", runs, _HOST),
         Table(title="Environment", rows=tuple(_environment(runs))),
         _many("Parameters", [_parameters(record) for record in records], folded=False),
         _many("Input data", [{path: _digest(value, "blake3") for path, value in r.inputs.items()} for r in records]),
@@ -86,10 +88,30 @@ def command(record: Record) -> str:
 
 
 def _table(
-    title: str, records: Sequence[Record], facts: Mapping[str, Callable[[Record], str]], code: set[str] | None = None
+    title: str, runs: Sequence[Run], facts: Mapping[str, Callable[[Record], str]], code: set[str] | None = None
 ) -> Table:
-    rows = (_row(label, [tell(record) for record in records], label in (code or ())) for label, tell in facts.items())
+    rows = (_row(label, [_of(run, tell) for run in runs], label in (code or ())) for label, tell in facts.items())
     return Table(title=title, rows=tuple(row for row in rows if row))
+
+
+def _of(run: Run, tell: Callable[[Record], str]) -> str:
+    """Return a fact of a run; of a job what its ranks have in common, else each value with its ranks."""
+    values = dict.fromkeys(tell(record) for record in run.ranks)
+    if len(values) < 2 or tell in (result, _started, _took):
+        return tell(run.record)
+    job = JobRecord(ranks=run.ranks)
+    by = {value: [rank for rank, record in job.by_rank.items() if tell(record) == value] for value in values}
+    return "; ".join(f"{value or ABSENT} ({ranks_text(job, ranks)})" for value, ranks in by.items())
+
+
+def _ranks(run: Run) -> dict[str, str]:
+    """Return a line for each rank of a job: where it ran, how it ended, its seed."""
+    found = {}
+    for record in run.ranks:
+        seed = next(iter(_seeds(record)), "")
+        words = (host_of(record), result(record), f"seed {seed}" if seed else "")
+        found[f"rank {rank_of(record)}"] = " · ".join(word for word in words if word)
+    return found
 
 
 def _many(title: str, found: Sequence[Mapping[str, str]], *, folded: bool = True) -> Table:
@@ -162,10 +184,18 @@ def _host(tell: Callable[[Any], str]) -> Callable[[Record], str]:
     return lambda record: tell(record.host) if record.host else ""
 
 
+def _started(record: Record) -> str:
+    return time(record.start)
+
+
+def _took(record: Record) -> str:
+    return duration(record.duration)
+
+
 _RUN: dict[str, Callable[[Record], str]] = {
     "Problem": lambda record: record.problem,
-    "Started": lambda record: time(record.start),
-    "Took": lambda record: duration(record.duration),
+    "Started": _started,
+    "Took": _took,
     "Command": command,
     "Script": _script,
     "Git": _git,
@@ -191,7 +221,7 @@ def _environment(runs: Sequence[Run]) -> Iterator[Row]:
     table: dict[str, list[str]] = {
         "Lock": [f"{record.lock.file} · {_digest(record.lock.sha256)}" for record in records],
         "Image": [_digest(record.image) for record in records],
-        "Engine": [" ".join(record.engine.get(key, "") for key in ("name", "version")).strip() for record in records],
+        "Engine": [_of(run, _engine) for run in runs],
     }
     locked = [_locked(run.lock) for run in runs]
     found = [_frameworks(record) for record in records]
@@ -203,6 +233,10 @@ def _environment(runs: Sequence[Run]) -> Iterator[Row]:
         row = _row(label, cells, code=label in ("Lock", "Image"))
         if row:
             yield row
+
+
+def _engine(record: Record) -> str:
+    return " ".join(record.engine.get(key, "") for key in ("name", "version")).strip()
 
 
 def _locked(lock: Lock | None) -> dict[str, str]:

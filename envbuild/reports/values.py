@@ -39,9 +39,11 @@ class Run:
         lock: what its lock reported; None if it was not kept.
         difference: how it compares with the first run; None for the first run itself.
         distance: None for the first run, and if one of the two was not traced.
+        ranks: of a job of several ranks all their records, of which ``record`` is merged; empty for a run by itself.
     """
 
     record: Record
     lock: Lock | None = None
     difference: Difference | None = None
     distance: Distance | None = None
+    ranks: tuple[Record, ...] = ()

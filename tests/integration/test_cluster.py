@@ -8,7 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
+import socket
 import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +49,20 @@ def slurm(rank: int, world: int, job: str, *, per_node: int = 2) -> dict[str, st
 
 
 def start(
-    project: Project, world: int, *arguments: str, masked: tuple[int, str] | None = None, **more: Any
+    project: Project,
+    world: int,
+    *arguments: str,
+    masked: tuple[int, str] | None = None,
+    own: Mapping[int, Sequence[str]] | None = None,
+    way: Mapping[str, str] | None = None,
+    **more: Any,
 ) -> list[Done]:
     """Start a program in all ranks at once, and wait for all.
 
     Args:
         masked: a rank that sees another ``/proc/cpuinfo``, and its content.
+        own: by rank arguments of that rank in place of those of all.
+        way: variables that state where ranks meet.
         more: as ``slurm`` has them.
     """
     job = str(uuid.uuid4().int % 10**9)
@@ -61,8 +72,22 @@ def start(
         if masked is not None and masked[0] == rank:
             file = project.write("cpuinfo", masked[1])
             prefix = ("unshare", "-m", "sh", "-c", f'mount --bind {file} /proc/cpuinfo && exec "$@"', "sh")
-        started.append(project.start("run", *arguments, prefix=prefix, **slurm(rank, world, job, **more)))
+        words = (own or {}).get(rank, arguments)
+        variables = {**slurm(rank, world, job, **more), **(way or {})}
+        started.append(project.start("run", *words, prefix=prefix, **variables))
     return [finish(process) for process in started]
+
+
+@pytest.fixture(name="tcp")
+def _tcp() -> Iterator[dict[str, str]]:
+    """Variables with which ranks meet over TCP: a port that is bound all the time, so that nobody else gets it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield {
+            "ENVBUILD_RANKS_ADDRESS": f"127.0.0.1:{held.getsockname()[1]}",
+            "ENVBUILD_RANKS_SECRET": secrets.token_hex(16),
+        }
 
 
 def records(project: Project, count: int) -> list[dict[str, Any]]:
@@ -111,18 +136,23 @@ def test_each_rank_leaves_a_record(project: Project) -> None:
     assert seeds[0] != seeds[1]
     outputs = [sorted(output["path"] for output in record["outputs"]) for record in found]
     assert outputs == [["rank-0.json", "rank-1.json"]] * 2
-    shown = project.must("show", found[1]["id"]).out
+    shown = project.must("show", f"{found[1]['id']}:1").out
     assert re.search(r"rank +1 of 2 +by Slurm, job \d+/0 +on node1, number 1 of 2 there +machines compared", shown)
-    assert "rank 1 of 2" in project.must("runs").out
+    assert "  ok, 2 ranks" in project.must("runs").out
+    shown = project.must("show", found[1]["id"]).out
+    assert re.search(r"^ranks +2 by Slurm, job \d+/0 +machines compared$", shown, re.M), shown
+    assert [f"seed {seed}" in shown for seed in seeds] == [True, True]
+    assert len(re.findall(r"^output ", shown, re.M)) == 2
 
 
-def test_one_other_machine_stops_all(project: Project) -> None:
+@pytest.mark.parametrize("over", ["folder", "tcp"])
+def test_one_other_machine_stops_all(project: Project, tcp: dict[str, str], over: str) -> None:
     """A node with another CPU: exit 78 in every rank, the same table for each machine, and no program has run."""
     if os.geteuid():
         pytest.skip("only root can mask a machine's CPU")
     project.write("t.py", MARK)
     flags = re.sub(r"\b(avx512\w*|avx2) ?", "", Path("/proc/cpuinfo").read_text())
-    ended = start(project, 4, "t.py", masked=(3, flags))
+    ended = start(project, 4, "t.py", masked=(3, flags), way=tcp if over == "tcp" else {})
     assert [each.code for each in ended] == [78] * 4, ended
     table, one, again, other = (each.err for each in ended)
     assert table == again
@@ -142,7 +172,8 @@ def test_a_rank_that_does_not_come_is_named(project: Project) -> None:
     assert list(project.folder.glob("mark-*")) == []
 
 
-def test_a_rank_that_cannot_start_ends_all(project: Project) -> None:
+@pytest.mark.parametrize("over", ["folder", "tcp"])
+def test_a_rank_that_cannot_start_ends_all(project: Project, tcp: dict[str, str], over: str) -> None:
     """Its own message is printed by all others, at once: here data that is not as locked, in the folder of one node."""
     project.write("data/a.txt", "1")
     with (project.folder / "spec.yaml").open("a") as stream:
@@ -151,19 +182,111 @@ def test_a_rank_that_cannot_start_ends_all(project: Project) -> None:
     project.must("build")
     meeting = project.folder.parent / "meeting"
     meeting.mkdir()
+    way = tcp if over == "tcp" else {"ENVBUILD_RANKS_FOLDER": str(meeting)}
     other = project.copy(project.folder.parent / "other")
     other.write("data/a.txt", "2")
     project.write("t.py", MARK)
     other.write("t.py", MARK)
     job = str(uuid.uuid4().int % 10**9)
     started = [
-        each.start("run", "t.py", ENVBUILD_RANKS_FOLDER=str(meeting), **slurm(rank, 2, job, per_node=1))
+        each.start("run", "t.py", **way, **slurm(rank, 2, job, per_node=1))
         for rank, each in enumerate((project, other))
     ]
     ended = [finish(process) for process in started]
     assert [each.code for each in ended] == [78, 78], ended
     assert re.search(r"node2 does not match the lock: input data is not as \S+ locked it: data", ended[0].err), ended
     assert list(project.folder.glob("mark-*")) == list(other.folder.glob("mark-*")) == []
+
+
+def test_nodes_that_share_no_folder(project: Project, tcp: dict[str, str]) -> None:
+    """Each rank in a copy of the project: they start together, learn how all ended, and the secret stays outside."""
+    secret = tcp["ENVBUILD_RANKS_SECRET"]
+    text = "import os, sys\nopen('env', 'w').write(repr(os.environ))\nsys.exit(3 if os.environ['RANK'] == '1' else 0)\n"
+    project.write("t.py", text)
+    other = project.copy(project.folder.parent / "other")
+    for _ in range(2):
+        job = str(uuid.uuid4().int % 10**9)
+        started = [
+            each.start("run", "t.py", **tcp, **slurm(rank, 2, job, per_node=1))
+            for rank, each in enumerate((project, other))
+        ]
+        ended = [finish(process) for process in started]
+        assert [each.code for each in ended] == [0, 3], ended
+        assert "rank 1 on node2 ended with exit 3" in ended[0].err
+    found = [record for each in (project, other) for record in records(each, 1)]
+    assert found[0]["rank"]["start"] == found[1]["rank"]["start"] != ""
+    assert found[0]["rank"]["hosts"] == found[1]["rank"]["hosts"] == ["node1", "node2"]
+    assert found[0]["rank"]["codes"] == {"0": 0, "1": 3}
+    assert "no record of rank 1" in project.must("runs").out
+    for each in (project, other):
+        assert secret not in (each.folder / "env").read_text()
+        assert secret not in json.dumps(records(each, 2))
+
+
+def test_a_rank_with_another_secret_takes_no_part(project: Project, tcp: dict[str, str]) -> None:
+    """Rank 0 names it among those that it refused; nothing has run."""
+    project.write("t.py", MARK)
+    job = str(uuid.uuid4().int % 10**9)
+    other = {**tcp, "ENVBUILD_RANKS_SECRET": secrets.token_hex(16)}
+    waiting = {"ENVBUILD_RANKS_TIMEOUT": "8s"}
+    started = [
+        project.start("run", "t.py", **way, **waiting, **slurm(rank, 2, job)) for rank, way in enumerate((tcp, other))
+    ]
+    lead, follow = (finish(process) for process in started)
+    assert (lead.code, follow.code) == (18, 18)
+    assert "did not arrive: rank 1 of 2" in lead.err
+    assert list(project.folder.glob("mark-*")) == []
+
+
+PLANTED = """\
+import argparse, os, pathlib, random
+parser = argparse.ArgumentParser()
+parser.add_argument("--seed", type=int, default=0)
+options = parser.parse_args()
+rank = os.environ["RANK"]
+number = __import__("part" + rank).NUMBER
+if pathlib.Path("/extra/package.py").exists():
+    exec(pathlib.Path("/extra/package.py").read_text())
+data = pathlib.Path("shards", rank + ".txt").read_text()
+pathlib.Path("out-" + rank).write_text(f"{data} {number} {random.Random(options.seed).random()}")
+"""
+
+
+def test_one_ranks_difference_is_named(project: Project) -> None:
+    """Argument, data shard, module, package: each with its rank, before other causes; the number of ranks too."""
+    project.write("t.py", PLANTED)
+    for rank in range(3):
+        project.write(f"part{rank}.py", f"NUMBER = {rank}\n")
+        project.write(f"shards/{rank}.txt", f"shard {rank}")
+    extra = project.folder.parent / "extra"
+    extra.mkdir()
+    (extra / "package.py").write_text("number += 1\n")
+
+    def job(*, world: int = 2, own: Sequence[str] = ()) -> str:
+        for path in project.folder.glob("out-*"):
+            path.unlink()  # what an earlier job left would be a cause
+        ended = start(project, world, "t.py", own={1: own} if own else {})
+        assert [each.code for each in ended] == [0] * world, ended
+        return str(records(project, world)[0]["id"])
+
+    def chief(other: str) -> dict[str, Any]:
+        done = project("diff", "--json", first, other)
+        assert (done.code, done.json["outcome"]) == (16, "different"), done
+        cause: dict[str, Any] = done.json["causes"][0]
+        return {key: cause.get(key) for key in ("what", "ranks")}
+
+    first = job()
+    assert project.must("diff", first, job()).out.count("bit-identical") == 1
+    assert chief(job(own=("t.py", "--seed", "7"))) == {"what": "seed", "ranks": [1]}
+    assert chief(job(own=("--mount", f"{extra}:/extra:ro", "t.py"))) == {"what": "option mounts", "ranks": [1]}
+    project.write("shards/1.txt", "another shard")
+    assert chief(job()) == {"what": "shards/1.txt", "ranks": [1]}
+    project.write("shards/1.txt", "shard 1")
+    project.write("part1.py", "NUMBER = 9\n")
+    assert chief(job()) == {"what": "part1.py", "ranks": [1]}
+    project.write("part1.py", "NUMBER = 1\n")
+    done = project("diff", "--json", first, job(world=3))
+    assert (done.json["causes"][0]["sentence"]).startswith("number of ranks: 2 → 3"), done.out
 
 
 def test_ranks_of_one_machine_build_once(project: Project) -> None:

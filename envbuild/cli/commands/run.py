@@ -148,7 +148,8 @@ def runs(
     folder: Annotated[Path, typer.Argument(help="The project.")] = Path(),
     as_json: Json = False,
 ) -> None:
-    """List the recorded runs of a project, newest first."""
+    """List the recorded runs of a project, newest first; a job of several ranks is one run."""
+    from envbuild.cli.render import jobs
     from envbuild.cli.render import records as render
     from envbuild.core.text import script_in
     from envbuild.operations.records import list_records
@@ -159,7 +160,7 @@ def runs(
     if not found.records:
         console.line("runs", "none yet", f"start one: envbuild run {script_in(found.project)}")
     elif not as_json:
-        print("\n".join(render.table(found.records)))
+        print("\n".join(jobs.table(found.jobs)))
 
 
 def _print_record_schema(wanted: bool) -> None:
@@ -172,7 +173,7 @@ def _print_record_schema(wanted: bool) -> None:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it.")],
+    run: Annotated[str, typer.Argument(help="A run's id, or the beginning of it; ID:1 for rank 1 of a job.")],
     folder: Annotated[Path, typer.Option("--project", metavar="FOLDER", help="The project.")] = Path(),
     schema: Annotated[
         bool,
@@ -182,14 +183,14 @@ def show(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole record as JSON.")] = False,
 ) -> None:
-    """Show what was recorded about a run.
+    """Show what was recorded about a run, or about all ranks of a job.
 
     Every field is described in docs/reference/record.md."""
-    from envbuild.cli.render import records as render
-    from envbuild.operations.records import find_record
+    from envbuild.cli.render import jobs as render
+    from envbuild.operations.records import earlier_job, find_job
 
     console = Console(as_json=as_json)
-    record = find_record(run, folder)
-    console.result(render.as_json(record))
-    for label, *columns in () if as_json else render.lines(record):
+    job = find_job(run, folder)
+    console.result(render.as_json(job))
+    for label, *columns in () if as_json else render.lines(job, earlier_job(job, folder)):
         console.line(label, *columns)

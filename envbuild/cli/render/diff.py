@@ -38,6 +38,8 @@ def as_json(result: DiffResult, answer: Answer | None = None) -> dict[str, Any]:
     for key in ("results", "causes", "others"):
         for entry, finding in zip(table[key], getattr(difference, key), strict=True):
             del entry["where"], entry["attempt"]  # of causes that verify finds
+            if not finding.ranks:
+                del entry["ranks"]
             entry["sentence"] = finding.sentence
     table["first"] = divergence.as_json(result.divergence)
     table["renamed"] = dict(result.renamed)
@@ -49,8 +51,10 @@ def as_json(result: DiffResult, answer: Answer | None = None) -> dict[str, Any]:
 def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line: results, where training diverges, causes, and what is equal."""
     difference, first = result.difference, result.divergence
-    yield "A", result.a.record.id[:_SHORT], _started(result.a.record), _command(result.a.record)
-    yield "B", result.b.record.id[:_SHORT], _started(result.b.record), _command(result.b.record)
+    for letter, side in (("A", result.a), ("B", result.b)):
+        job = side.job
+        ranks = f"{job.world} ranks" if job.start else ""
+        yield letter, job.first.id[:_SHORT], _started(job.first), *([ranks] if ranks else []), _command(job.first)
     yield from _results(difference)
     if first is not None:
         yield "first", divergence.sentence(first)
@@ -116,9 +120,9 @@ def _chosen_rows(causes: Sequence[Finding]) -> tuple[list[Finding], Counter[str]
 
 
 def _aligned(findings: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
-    width = min(max((len(finding.what) for finding in findings), default=0), _WIDE)
+    width = min(max((len(finding.name) for finding in findings), default=0), _WIDE)
     for finding in findings:
-        yield f"{finding.what:<{width}}", finding.change
+        yield f"{finding.name:<{width}}", finding.change
 
 
 def _labelled(label: str, rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:

@@ -17,8 +17,7 @@ from envbuild.record.model import GuardVerdict, Options, Output, Record
 from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective
 from envbuild.record.summary import doubt
 
-_HEADINGS = ("RUN", "STARTED", "TOOK", "RESULT", "BITS", "COMMAND")
-_SHORT = 10
+SHORT = 10
 """How many characters of an identity are shown: its time in milliseconds."""
 _LINES = 40
 """How many parameters or files are shown; the record has all of them."""
@@ -28,38 +27,30 @@ _METRICS = 40
 """How many metrics are shown."""
 
 
-def table(records: Sequence[Record]) -> Iterator[str]:
-    """Yield the lines of a list of runs, a heading first."""
-    rows = [_HEADINGS, *(_row(record) for record in records)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
 def as_json(found: Record | Sequence[Record]) -> Any:
     """Return a record, or several, as JSON values."""
     return msgspec.to_builtins(found)
 
 
-def _row(record: Record) -> tuple[str, ...]:
-    """Write a record as one line of the list."""
-    bits = f"same as {record.same_bits_as[:_SHORT]}" if record.same_bits_as else ""
-    if record.differs_from:
-        bits = f"differs from {record.differs_from[:_SHORT]}"
-    rank = f", rank {record.rank.rank} of {record.rank.world}" if record.rank and record.rank.world > 1 else ""
-    result = _result(record) + rank + (", by verify" if record.options.verification else "")
-    return (record.id[:_SHORT], _local(record.start), _took(record), result, bits, _command(record))
-
-
 def lines(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line that describes a run."""
-    yield "run", record.id, _result(record)
-    yield "command", _command(record), f"in {record.directory}"
-    yield "started", _local(record.start), f"took {_took(record)}" if record.duration is not None else ""
+    yield "run", record.id, result(record)
+    yield "command", command(record), f"in {record.directory}"
+    yield "started", local(record.start), f"took {took(record.duration)}" if record.duration is not None else ""
+    yield from facts(record)
+
+
+def facts(record: Record, *, of_job: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield the lines about what was chosen, found and measured.
+
+    Args:
+        record: of the run.
+        of_job: leave out what is another thing in each rank of a job: its place, the guard's time, process numbers.
+    """
     if record.problem:
         yield "problem", record.problem
     yield "options", *_options(record.options)
-    if record.rank:
+    if record.rank and not of_job:
         yield "rank", *_rank(record.rank)
     if record.gpus:
         yield "gpus", record.gpus, *_visible_gpus(record.verdict)
@@ -79,12 +70,14 @@ def lines(record: Record) -> Iterator[tuple[str, ...]]:
         yield "host", *_host(record.host)
     if record.engine:
         yield "engine", *(record.engine[name] for name in ("name", "version", "storage") if name in record.engine)
-    yield from _verdict(record)
+    yield from _verdict(record, timed=not of_job)
     for process in record.processes:
-        yield "process", *_process(process)
+        yield "process", *_process(process, numbered=not of_job)
         yield from _refused(process)
     yield from files(record.parameters, record.configs, record.modules, record.objects)
     yield from _results(record)
+    if not of_job:
+        yield from _bits(record)
 
 
 def _options(options: Options) -> Iterator[str]:
@@ -126,7 +119,7 @@ def failed_ranks(rank: Rank) -> str:
     return ", ".join(found[:5])
 
 
-def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
+def _verdict(record: Record, *, timed: bool) -> Iterator[tuple[str, ...]]:
     """Yield the guard's word, and each check that failed."""
     verdict = record.verdict
     if verdict is None:
@@ -134,7 +127,8 @@ def _verdict(record: Record) -> Iterator[tuple[str, ...]]:
         return
     host = doubt(record) or ("the host matches the lock" if verdict.ok else "refused")
     origin = ("as the program left it in a file",) if record.verdict_source == "file" else ()
-    yield "guard", host, plural(len(verdict.checks), "check"), f"{verdict.duration_ms:.0f} ms", *origin
+    duration = (f"{verdict.duration_ms:.0f} ms",) if timed else ()
+    yield "guard", host, plural(len(verdict.checks), "check"), *duration, *origin
     for check in verdict.checks:
         if not check.ok:
             allowed = "allowed: " if check.allowed else ""
@@ -147,13 +141,14 @@ def _visible_gpus(verdict: GuardVerdict | None) -> Iterator[str]:
         yield plain(" ".join((device.name, device.mig, device.uuid)).replace(" none ", " "))
 
 
-def _process(process: ProcessRecord) -> Iterator[str]:
+def _process(process: ProcessRecord, *, numbered: bool) -> Iterator[str]:
     """Yield what the hook did in one Python process."""
     switches = process.switches
     unset = [switch.name for switch in switches if not switch.ok]
-    yield str(process.pid)
+    if numbered:
+        yield str(process.pid)
     yield ", ".join(f"{name} {version}" for name, version in process.frameworks.items())
-    yield f"seed {process.seed}" if process.seed is not None else ""
+    yield f"seed {process.seed}" if process.seed is not None and numbered else ""
     yield f"{len(switches) - len(unset)} of {len(switches)} switches read back as set" if switches else ""
     yield f"not {', '.join(unset)}" if unset else ""
 
@@ -176,7 +171,7 @@ def _host(host: HostFacts) -> Iterator[str]:
         yield f"{gpu.name} (driver {host.gpu.driver})"
 
 
-def _result(record: Record) -> str:
+def result(record: Record) -> str:
     """Describe how a run ended, and if the guard did not find all as locked."""
     if record.state != "finished":
         return record.state
@@ -185,18 +180,18 @@ def _result(record: Record) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _took(record: Record) -> str:
-    """Write a duration in at most two units."""
-    if record.duration is None:
+def took(seconds: float | None) -> str:
+    """Write a duration in at most two units; empty for an unknown one."""
+    if seconds is None:
         return ""
-    seconds = record.duration
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes = int(seconds) // 60
     return f"{minutes} min {int(seconds) % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _command(record: Record) -> str:
+def command(record: Record) -> str:
+    """Write the command as a shell takes it."""
     return plain(shlex.join(record.command))
 
 
@@ -204,7 +199,7 @@ def _digest(sha256: str) -> str:
     return f"sha256:{sha256[:12]}…"
 
 
-def _local(time: str) -> str:
+def local(time: str) -> str:
     """Write a recorded time as the caller's clock shows it."""
     return f"{datetime.fromisoformat(time.replace('Z', '+00:00')).astimezone():%Y-%m-%d %H:%M:%S}"
 
@@ -250,7 +245,7 @@ def _value(parameter: Parameter) -> str:
 
 
 def _results(record: Record) -> Iterator[tuple[str, ...]]:
-    """Yield results: metrics, outputs, and agreement with earlier runs."""
+    """Yield results: metrics and outputs."""
     yield from _metrics(record)
     width = max((len(plain(output.path)) for output in record.outputs), default=0)
     for output in record.outputs:
@@ -259,6 +254,10 @@ def _results(record: Record) -> Iterator[tuple[str, ...]]:
         yield "output", f"{plain(output.path):<{width}}", output.change, size, digest, _tensors(output)
     for path in record.deleted:
         yield "deleted", plain(path)
+
+
+def _bits(record: Record) -> Iterator[tuple[str, ...]]:
+    """Yield how a run agrees with an earlier one."""
     if record.same_bits_as:
         yield "bits", f"same as run {record.same_bits_as}"
     if record.same_tensors_in:

@@ -1,0 +1,74 @@
+"""Where the ranks of a job meet: in the project, in a folder, or over TCP with a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envbuild.cluster.exchange import Exchange
+from envbuild.cluster.launchers import find_rank
+from envbuild.cluster.tcp import TcpExchange
+from envbuild.errors import UsageError
+from envbuild.operations import ranks
+
+SLURM = {
+    "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1",
+    "SLURM_STEP_NODELIST": "node[1-2]", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+}  # fmt: skip
+MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2"}
+SECRET = {"ENVBUILD_RANKS_SECRET": "0123456789abcdef"}
+
+
+def meeting(folder: Path, **variables: str) -> Exchange | TcpExchange | None:
+    found = ranks.join(folder / "pylock.t.toml", guard=True, environment=variables)
+    assert found is not None
+    return found.exchange
+
+
+def address(**variables: str) -> tuple[str, int]:
+    rank = find_rank(variables, "here")
+    assert rank is not None
+    return ranks.rank_0_address(rank, variables)
+
+
+def test_ranks_meet_in_a_folder_unless_an_address_is_given(tmp_path: Path) -> None:
+    """An address needs a secret that is no short word; a folder besides contradicts it."""
+    assert isinstance(meeting(tmp_path, **SLURM), Exchange)
+    assert isinstance(meeting(tmp_path, **SLURM, **SECRET, ENVBUILD_RANKS_ADDRESS="auto"), TcpExchange)
+    for secret, found in (({}, 0), ({"ENVBUILD_RANKS_SECRET": "short"}, 5)):
+        with pytest.raises(UsageError, match=f"expected 16 characters at least, found {found}") as caught:
+            meeting(tmp_path, **SLURM, **secret, ENVBUILD_RANKS_ADDRESS="node1:29400")
+        assert "openssl rand -hex 16" in caught.value.hint
+    with pytest.raises(UsageError, match="both ENVBUILD_RANKS_FOLDER and ENVBUILD_RANKS_ADDRESS are set"):
+        meeting(tmp_path, **SLURM, **SECRET, ENVBUILD_RANKS_ADDRESS="auto", ENVBUILD_RANKS_FOLDER=str(tmp_path))
+
+
+def test_the_address_is_the_first_machines() -> None:
+    """``auto``: ``MASTER_ADDR`` if it is set, else the launcher's first machine, at a port that depends on the job."""
+    auto = {"ENVBUILD_RANKS_ADDRESS": "auto"}
+    host, port = address(**SLURM, **auto)
+    assert host == "node1"
+    assert 10_000 <= port < 20_000
+    assert address(**SLURM, **auto, MASTER_ADDR="10.0.0.1") == ("10.0.0.1", port)
+    assert address(**{**SLURM, "SLURM_JOB_ID": "8"}, **auto)[1] != port
+    assert address(**{**SLURM, "SLURM_PROCID": "0"}, **auto) == (host, port)
+    alone = {"MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+    assert address(**MPICH, **alone, **auto)[0] == "127.0.0.1"
+    with pytest.raises(UsageError, match="auto, and PMI does not name its first machine"):
+        address(**MPICH, **auto)
+
+
+@pytest.mark.parametrize(
+    "text", ["node1", ":29400", "node1:", "node1:x", "node1:0", "node1:65536", "node1:999999999", "node1:²"]
+)
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    """With what was expected."""
+    with pytest.raises(UsageError, match=r"expected HOST:PORT, or auto"):
+        address(**SLURM, ENVBUILD_RANKS_ADDRESS=text)
+
+
+def test_addresses_of_all_kinds_are_taken() -> None:
+    """Names, IPv4 and IPv6."""
+    for text, host in (("node1:29400", "node1"), ("10.0.0.1:29400", "10.0.0.1"), ("[fd00::1]:29400", "fd00::1")):
+        assert address(**SLURM, ENVBUILD_RANKS_ADDRESS=text) == (host, 29400)
