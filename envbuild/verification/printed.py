@@ -33,7 +33,8 @@ _AFTER = 30 * 86400.0
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WORK = (
     r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
-    r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes)"
+    r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes|trials?|folds?|episodes?|candidates?"
+    r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
 _OF_RATE = (
@@ -204,7 +205,11 @@ _TABLE = (
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
-        "times", "date", "20", rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|Z)?", _date
+        "times",
+        "date",
+        "20",
+        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_]\d\d-\d\d-\d\d(?!\d)|Z)?",
+        _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
     _rule("times", "date", ".20", rf"\b(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
@@ -218,6 +223,8 @@ _TABLE = (
         _date,
     ),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),
+    # The prefix of Kineto's lines (PyTorch's profiler): process and thread behind the date.
+    _rule("names", "log", "cpp:", r"(?P<keep>⟨date⟩ )\d+:\d+(?= [\w.]+:\d+\] )"),
     # Behind a date in a name: what was drawn for the run.
     _rule("names", "name", "20", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
     # Rates, before durations, which they contain.
@@ -225,8 +232,8 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "/it /step /epoch /batch /sample",
-        rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample)\b",
+        "/it /step /epoch /batch /sample /trial /fold /episode /call /task /job",
+        rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample|trial|fold|episode|call|task|job)\b",
     ),
     _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),

@@ -19,7 +19,7 @@ from envbuild.verification.content.canonical import (
 from envbuild.verification.content.database import read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.images import read_pdf, read_png
-from envbuild.verification.content.pickles import read_pickle
+from envbuild.verification.content.pickles import read_pickles
 from envbuild.verification.printed import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
@@ -106,9 +106,7 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
     elif kind == "database":
         read_database(out, path, data)
     elif kind == "pickle":
-        used = read_pickle(out, path, data, nested)
-        if used != len(data):
-            out.add(path, data[used:])
+        read_pickles(out, path, data, nested)
     else:
         read_text(out, path, data, nested)
 

@@ -37,6 +37,7 @@ else:
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
 MASKS = Masks(START)
+MOMENT, LATER = datetime.datetime(2026, 11, 21, 8), datetime.datetime(2026, 11, 21, 9)
 NUMBERS = b"\0".join(b"%d" % (number**3 % 9973) for number in range(900))
 
 
@@ -188,6 +189,16 @@ SAME = {
         pickle.dumps({"acc": 0.5, "train_time": 2.5, "when": datetime.datetime(2026, 11, 21, 9)}),
         "train_time, when differ",
     ),
+    "pickles in blocks, as dbm.dumb has them": (
+        pickle.dumps({"at": MOMENT, "score": 1}).ljust(512, b"\0") + pickle.dumps({"at": MOMENT}),
+        pickle.dumps({"at": LATER, "score": 1}).ljust(512, b"\0") + pickle.dumps({"at": LATER}),
+        "at, [1].at differ",
+    ),
+    "pickles that were appended": (
+        pickle.dumps({"step_time": 1.5}) + pickle.dumps({"step_time": 2.5}),
+        pickle.dumps({"step_time": 1.25}) + pickle.dumps({"step_time": 2.25}),
+        "step_time, [1].step_time differ",
+    ),
     "monitor in base64": (
         as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.25}])).decode()),
         as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.75}])).decode()),
@@ -280,6 +291,18 @@ OTHER = {
     "a pickled list that begins with a name": (pickle.dumps(["time", 0.5]), pickle.dumps(["time", 0.25])),
     "a pickled date in data": (pickle.dumps(datetime.date(2019, 3, 1)), pickle.dumps(datetime.date(2019, 3, 2))),
     "t of no episode": (pickle.dumps({"t": 0.5, "x": 1}), pickle.dumps({"t": 0.25, "x": 1})),
+    "a second pickle": (
+        pickle.dumps({"step_time": 1.5}) + pickle.dumps({"loss": 2.5}),
+        pickle.dumps({"step_time": 1.5}) + pickle.dumps({"loss": 2.25}),
+    ),
+    "a pickle in a later block": (
+        pickle.dumps(1).ljust(512, b"\0") + pickle.dumps(2),
+        pickle.dumps(1).ljust(1024, b"\0") + pickle.dumps(2),
+    ),
+    "what fills a block": (
+        pickle.dumps(1).ljust(512, b"\0") + pickle.dumps(2),
+        pickle.dumps(1).ljust(511, b"\0") + b"\1" + pickle.dumps(2),
+    ),
     "a shared object": (pickle.dumps([(a := [1]), a]), pickle.dumps([[1], [1]])),
     "pixels": (as_png(b"\0abc"), as_png(b"\0abd")),
     "pdf": (PDF % (b"080000", b"loss 1", b"", b""), PDF % (b"080000", b"loss 2", b"", b"")),
@@ -323,6 +346,28 @@ def test_a_number_of_numpy_is_a_number() -> None:
 
     assert compared(pickled(b"elapsed", 1.5), pickled(b"elapsed", 2.5)).why == "elapsed differs"
     assert not compared(pickled(b"loss", 1.5), pickled(b"loss", 2.5)).same
+
+
+def as_array(name: str, *numbers: float, order: bytes = b"<") -> bytes:
+    """A dictionary of one array as NumPy 2 pickles it, by protocol 4."""
+    values = struct.pack(f"<{len(numbers)}d", *numbers)
+    made = b"\x8c\x16numpy._core.multiarray\x8c\x0c_reconstruct\x93\x8c\x05numpy\x8c\x07ndarray\x93K\0\x85C\x01b\x87R"
+    dtype = b"\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02f8\x89\x88\x87R(K\x03\x8c\x01%sNNNK\0K\0K\0tb" % order
+    state = b"(K\x01K%c\x85" % len(numbers) + dtype + b"\x89C%c" % len(values) + values + b"tb"
+    return b"\x80\x04}\x8c%c%s" % (len(name), name.encode()) + made + state + b"s."
+
+
+def test_arrays_of_durations_are_measurements() -> None:
+    """A search of scikit-learn keeps an array of the times of its fits; scores and negative numbers count."""
+    assert compared(as_array("mean_fit_time", 0.5, 0.25), as_array("mean_fit_time", 0.75, 0.5)).left_out
+    for one, other in (
+        (as_array("mean_test_score", 0.5), as_array("mean_test_score", 0.25)),
+        (as_array("mean_fit_time", 0.5, 0.25), as_array("mean_fit_time", 0.5)),
+        (as_array("mean_fit_time", 0.5), as_array("mean_fit_time", -0.5)),
+        (as_array("mean_fit_time", 0.5), as_array("mean_fit_time", 0.5, order=b">")),
+        (as_array("survival_time", 0.5), as_array("survival_time", 0.25)),
+    ):
+        assert not compared(one, other).same
 
 
 def test_pickles_run_nothing(tmp_path: Path) -> None:
@@ -470,6 +515,9 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
         ("train_samples_per_second", "rate"),
         ("it/s", "rate"),
         ("train_runtime", "time"),
+        ("refit_time_", "time"),
+        ("mean_fit_time", "time"),
+        ("mean_test_score", None),
         ("startTime", "time"),
         ("time", "time"),
         ("epoch_time", "time"),

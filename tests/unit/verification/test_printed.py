@@ -25,6 +25,7 @@ MASKED = [
     ("times", "stamp 1795247763.25", "stamp 1795247790.5"),
     ("times", "1795247763123 ms since 1970", "1795247769999 ms since 1970"),
     ("times", "run 11/21/2026", "run 11/22/2026"),
+    ("times", "latest: 2026-11-21T05-16-03", "latest: 2026-11-21T05-17-44"),
     # durations
     ("times", "took 3.1 s", "took 12.55 s"),
     ("times", "took 120ms", "took 95ms"),
@@ -56,6 +57,9 @@ MASKED = [
     ("rates", "SPS: 1234", "SPS: 1301"),
     ("rates", "fps 60.1", "fps 59.8"),
     ("rates", "2.31s/it", "2.29s/it"),
+    ("rates", "77.8 ms/trial", "102.6 ms/trial"),
+    ("rates", "12.86 trials/sec", "9.75 trials/sec"),
+    ("rates", "3.5 episodes/s", "4.25 episodes/s"),
     ("rates", "|    fps              | 1234        |", "|    fps              | 999         |"),
     ("rates", "{'train_samples_per_second': 45.1, 'loss': 0.5}", "{'train_samples_per_second': 4.25, 'loss': 0.5}"),
     # memory
@@ -68,6 +72,11 @@ MASKED = [
     ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
     ("names", "worker pid=12 ready", "worker pid=17 ready"),
     ("names", "[pid 123] ready", "[pid 7] ready"),
+    (
+        "names",
+        "USDT:2026-11-21 07:56:31 11548:11548 Handler.cpp:52] profiler_start",
+        "USDT:2026-11-21 07:56:41 12490:12490 Handler.cpp:52] profiler_start",
+    ),
     ("names", "[rank0]:[W1121 05:16:03.267 x.cpp:1] slow", "[rank0]:[W1122 05:17:03.2 x.cpp:1] slow"),
     (
         "names",
@@ -105,6 +114,9 @@ SEEN = [
     ("1 sample", "2 samples"),
     ("sha256 ab12", "sha256 ab13"),
     ("speed 3.2 m/s", "speed 3.3 m/s"),
+    ("2026-11-21 11:12 wins", "2026-11-21 11:13 wins"),
+    ("trials 5", "trials 6"),
+    ("best of 12 trials/5 folds", "best of 13 trials/5 folds"),
     ("-0.0", "0.0"),
     ("nan", "inf"),
 ]
