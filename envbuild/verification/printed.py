@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -287,6 +288,57 @@ _TOKENS = re.compile(r"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08")
 _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
 
 
+_RULER = re.compile(r"-{3,}(?:  -{3,}){5,}")
+_TIMED = r"\d+\.\d{3}"
+_REPORTS = (
+    # PyTorch's profiler: ``key_averages().table()``
+    (re.compile(r"\s*Name\s+Self CPU %\s+Self CPU\s.*"), re.compile(r"\s*\S.*\s[\d.]+%\s+[\d.]+(?:us|ms|s)\s.*|[- ]+")),
+    # ``pstats``: ``print_stats()``
+    (
+        re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
+        re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} \S.*"),
+    ),
+)
+"""Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
+
+
+class _Reports:
+    """Masks lines, and the tables of profilers as a whole: which rows are in them, and where, is a measurement.
+
+    Args:
+        masks: what to mask elsewhere.
+    """
+
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
+        self._rows: re.Pattern[str] | None = None
+        self._held: str | None = None
+
+    def take(self, row: str) -> Iterator[tuple[str, Masked]]:
+        """Yield what is known by now of a line and of one that was held back, each with its masked form."""
+        if self._rows is not None and self._rows.fullmatch(row) is not None:
+            yield self._masked(row, report=True)
+            return
+        self._rows = next((rows for head, rows in _REPORTS if head.fullmatch(row) is not None), None)
+        held, self._held = self._held, None
+        if held is not None:
+            yield self._masked(held, report=self._rows is not None)
+        if _RULER.fullmatch(row) is not None:
+            self._held = row
+        else:
+            yield self._masked(row, report=self._rows is not None)
+
+    def finish(self) -> Iterator[tuple[str, Masked]]:
+        """Yield a line that was held back."""
+        if self._held is not None:
+            yield self._masked(self._held, report=False)
+        self._held = None
+
+    def _masked(self, row: str, *, report: bool) -> tuple[str, Masked]:
+        masked = self._masks.mask(row)
+        return row, Masked("⟨profile⟩", frozenset(["times"])) if report and IGNORED not in masked.kinds else masked
+
+
 class _Screen:
     """Rows of text as a terminal shows them at last; those too far up to be reached are given away.
 
@@ -365,7 +417,7 @@ class PrintedDigest:
     """
 
     def __init__(self, masks: Masks) -> None:
-        self._masks = masks
+        self._reports = _Reports(masks)
         self._sums = _Sums()
         self._screen = _Screen(self._take)
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
@@ -382,6 +434,8 @@ class PrintedDigest:
         """Return its result; nothing may be fed afterwards."""
         self._screen.write(self._rest + self._decoder.decode(b"", final=True))
         self._screen.finish()
+        for _, found in self._reports.finish():
+            self._count(found)
         sums = self._sums
         return Printed(
             lines=sums.lines,
@@ -391,7 +445,10 @@ class PrintedDigest:
         )
 
     def _take(self, row: str) -> None:
-        found = self._masks.mask(row.rstrip())
+        for _, found in self._reports.take(row.rstrip()):
+            self._count(found)
+
+    def _count(self, found: Masked) -> None:
         if IGNORED in found.kinds:
             self._sums.masked.update(found.kinds)
             return
@@ -410,8 +467,10 @@ def rows(data: bytes, masks: Masks) -> Iterator[Row]:
     screen = _Screen(found.append)
     screen.write(data.decode("utf-8", "backslashreplace"))
     screen.finish()
-    for number, text in enumerate(found, 1):
-        yield Row(number=number, text=text.rstrip(), masked=masks.mask(text.rstrip()))
+    reports = _Reports(masks)
+    masked = chain(*(reports.take(text.rstrip()) for text in found), reports.finish())
+    for number, (text, each) in enumerate(masked, 1):
+        yield Row(number=number, text=text, masked=each)
 
 
 def first_difference(

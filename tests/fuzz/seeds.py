@@ -412,7 +412,7 @@ def content() -> list[bytes]:
         b'# TYPE loss gauge\nloss{epoch="1"} 0.5 1795247763000\nprocess_cpu_seconds_total 1.5\n',
         json.dumps({"traceEvents": [{"name": "a", "ph": "X", "ts": 1.5, "dur": 2, "pid": 3, "tid": 4}]}).encode(),
         marshal.dumps({("a.py", 1, "f"): (1, 1, 0.5, 0.5, {("b.py", 2, "g"): (1, 1, 0.5, 0.5)})}),
-        b"\x04\x22\x4d\x18\x60\x70\x73\x0a\0\0\0\x50hello\x05\0\x10!\0\0\0\0\0",
+        b"\x04\x22\x4d\x18\x60\x70\x73\x0a\0\0\0\x50hello\x05\0\x10!\0\0\0\0",
         formats.PARQUET,
         formats.FEATHER,
     ]

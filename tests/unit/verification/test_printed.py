@@ -277,3 +277,58 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
 def test_rates_and_threads(line: str, masked: str) -> None:
     """Rates whose name ends in /s; numbers of threads, which are addresses."""
     assert Masks(0.0).mask(line).text == masked
+
+
+def torch_table(rows: Sequence[tuple[str, str]], name: str = "Self CPU %") -> bytes:
+    """A table as PyTorch's profiler prints it: as wide as its names, sorted by time."""
+    width = max(len(first) for first, _ in rows) + 2
+    ruler = "  ".join(["-" * width, *["------------"] * 5])
+    lines = [ruler, f"{'Name':>{width}}    {name}      Self CPU   CPU total %    CPU total    # of Calls", ruler]
+    lines += [
+        f"{first:>{width}}        24.28%       {spent}        24.28%       {spent}      30" for first, spent in rows
+    ]
+    return "\n".join([*lines, ruler, "Self CPU time total: 7.541ms", "", "loss 0.5", ""]).encode()
+
+
+PSTATS = b"""\
+         2002 function calls in 0.001 seconds
+
+   ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+        1    0.001    0.001    0.002    0.002 train.py:3(fit)
+     2000    0.000    0.000    0.000    0.000 {method 'random' of '_random.Random' objects}
+
+loss 0.5
+"""
+
+
+def test_tables_of_profilers_are_masked_as_a_whole() -> None:
+    """Which functions were the slowest differs in every run, what is printed next to the table counts."""
+    first = torch_table([("aten::copy_", "4.279ms"), ("aten::addmm", "1.001us")])
+    other = torch_table([("Optimizer.zero_grad#SGD.zero_grad", "2.632ms"), ("aten::copy_", "1.5s")])
+    turned = b"\n".join(
+        [*(lines := PSTATS.splitlines())[:3], lines[4], lines[3].replace(b"1    0", b"1    2"), *lines[5:], b""]
+    )
+    for before, after in ((first, other), (PSTATS, turned)):
+        assert digest(before).result() == digest(after).result()
+        assert first_difference("stdout", before, after, (MASKS, MASKS), ordered=True) is None
+        found = first_difference(
+            "stdout", before, after.replace(b"loss 0.5", b"loss 0.6"), (MASKS, MASKS), ordered=True
+        )
+        assert found is not None
+        assert (found.before, found.after) == ("loss 0.5", "loss 0.6")
+        assert digest(before).result() != digest(after.replace(b"loss 0.5", b"loss 0.6")).result()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (PSTATS, PSTATS.replace(b"2002 function", b"2003 function")),
+        (PSTATS.replace(b"ncalls", b"weight"), PSTATS.replace(b"ncalls", b"weight").replace(b"0.002", b"0.003")),
+        (torch_table([("a", "1ms")], "Weight %"), torch_table([("b", "1ms")], "Weight %")),
+        (b"---  ---  ---  ---  ---  ---\n", b"---  ---  ---  ---  ---  ----\n"),
+        (PSTATS.replace(b"\n\nloss 0.5", b"\nloss 0.5"), PSTATS.replace(b"\n\nloss 0.5", b"\nloss 0.6")),
+    ],
+)
+def test_other_tables_count(before: bytes, after: bytes) -> None:
+    """Only rows of a profile below its own head are masked."""
+    assert digest(before).result() != digest(after).result()
