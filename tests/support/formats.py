@@ -32,3 +32,10 @@ LZ4 = _unpacked(
     b"c-mu8@|DPN@L_;}Y&#(FfvH+4C%?E@$x6XcM?tA1GdGo+;RBDkrKypLxw)CKo+(hY94H$Nls3{)FxJsv;OAsu2mmr;YeB{U0O>Xmjs"
 )
 """{"loss": 1, "time": 1795247763.5, "w": [1, 2, 3, 1, 2, 3, …]} as lz4 4.4 writes it."""
+HASH_FILE = _unpacked(
+    b"c-rmRy=uZx7{>AUn5gX_5sG)<kS^Xr3J$#sAttE`LZsqYaCAtaLwW;_-bcH1X_sz7r_SA5iYJ}~qFo#c{owz5IN{`lWXtg6h=?dL{8mklvrSX4"
+    b"BQvw*tJPUo<WuDC;W@Zzo0%%T$JNWy>*;#fE6)J{0002M&)M(j6?t={@!{wz000000QiF}Z{5w#<`*Zr^Y=%CqW@QR`v1M||L=~z?#v5^od0Kg"
+    b"&i?@b0002^PHJx7p62_j)J>|>Aij*!bMM8>l6o}uC(|g@qenBEb<{;X4vX$?<xkt&`&UQmexDFR2qA<JLI@%MBSrtWOaB0rEG_y!A;16I1poj5"
+    b"fJ1EnW7wMF"
+)
+"""As ``dbm.ndbm`` writes (Berkeley DB 5.3) {"fold": a pickle of {"score": 0.5, "elapsed": 0.25}, "big": b"abab…"}."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
+from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
 from envbuild.verification.content.canonical import (
     DEPTH,
     FILE,
@@ -97,6 +98,8 @@ def _kind(data: bytes) -> str:
         return "parquet"
     if data.startswith(ARROW + b"\0\0") and data.endswith(ARROW):
         return "arrow"
+    if is_hash_file(data):
+        return "hash file"
     if is_profile(data):
         return "profile"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
@@ -122,6 +125,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_parquet(out, path, data, nested)
     elif kind == "arrow":
         read_arrow(out, path, data, nested)
+    elif kind == "hash file":
+        read_hash_file(out, path, data, nested)
     elif kind == "profile":
         read_profile(out, path, data)
     elif kind == "pickle":

@@ -15,7 +15,7 @@ import pytest
 
 from envbuild.verification.content import Difference, compare, read
 from envbuild.verification.printed import Masks
-from tests.support.formats import FEATHER, LZ4, PARQUET
+from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
 
 MASKS = Masks(1_795_247_763.0)
 """Of a run that began on 2026-11-21 at 07:56:03 UTC."""
@@ -52,6 +52,16 @@ def with_note(data: bytes, before: bytes, after: bytes) -> bytes:
         end += 1
     schema = base64.b64encode(base64.b64decode(data[start:end]).replace(before, after))
     return data.replace(before, after)[:start] + schema + data.replace(before, after)[end:]
+
+
+def with_pickled(data: bytes, before: float, after: float) -> bytes:
+    """Put another number into a pickle, which has the first byte first."""
+    return altered(data, struct.pack(">d", before), struct.pack(">d", after))
+
+
+def numbered(data: bytes) -> bytes:
+    """Give a hash file of Berkeley DB's the number of another one."""
+    return data[:52] + bytes(20) + data[72:]
 
 
 def report(
@@ -133,6 +143,8 @@ SAME = {
         profile(spent=0.75, turned=True),
         "train.py:3 fit, train.py:9 <module> differ",
     ),
+    "berkeley db": (HASH_FILE, numbered(with_pickled(HASH_FILE, 0.25, 0.75)), "[b'fold'].elapsed differs"),
+    "berkeley db, the file's number": (HASH_FILE, numbered(HASH_FILE), "only the container's bytes differ"),
     "a process": (b'{"writer_pid": 7}', b'{"writer_pid": 8}', "writer_pid differs"),
 }
 
@@ -180,6 +192,9 @@ OTHER = {
     "dur outside of a trace": (b'[{"dur": 1}]', b'[{"dur": 2}]'),
     "profile, calls": (profile(), profile(calls=4)),
     "profile, a name": (profile(), profile(name="fit_all")),
+    "berkeley db, a value": (HASH_FILE, with_pickled(HASH_FILE, 0.5, 0.75)),
+    "berkeley db, a long value": (HASH_FILE, altered(HASH_FILE, b"abababab", b"abababac")),
+    "berkeley db, a key": (HASH_FILE, altered(HASH_FILE, b"\x01fold", b"\x01folk")),
     "a number of no process": (b'{"grouppid": 7}', b'{"grouppid": 8}'),
 }
 
@@ -223,6 +238,10 @@ HOSTILE = {
     "lz4, a match before the beginning": LZ4[:15] + b"\x04\0\0\0\x10a\xff\xff\0\0\0\0",
     "lz4 that ends too early": LZ4[:30],
     "lz4 of zeros": LZ4[:15] + struct.pack("<I", 700_000) + b"\x1f\0\x01\0" + b"\xff" * 699_996,
+    "a hash file that ends too early": HASH_FILE[:6000],
+    "a hash file with a value on a page that is none": altered(
+        HASH_FILE, b"\x03\0\0\0\x88\x13\0\0", b"\x01\0\0\0\x88\x13\0\0"
+    ),
     "a profile of tuples in tuples": b"{" + b")\x01" * 100_000 + b"0",
     "a profile with a tuple of 4 billion": b"{(\xff\xff\xff\x7f0",
     "a profile that refers to itself": b"{\xa9\x01r\0\0\0\x000",
