@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -113,7 +114,8 @@ def _parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     if data[-4:] != PARQUET or end < 4:
         raise UnreadableError("a Parquet file that ends too early")
     footer = _Thrift(data[end:-8]).structure()
-    schema = {bytes(each[4]).decode(): each for each in footer[2] if 1 in each}
+    names = Counter(each[4] for each in footer[2])
+    schema = {bytes(each[4]).decode(): each for each in footer[2] if 1 in each and names[each[4]] == 1}
     out.add(f"{path} schema".strip(), repr([footer[1], footer[2], footer[3], footer.get(6), footer.get(7)]))
     _pairs(out, path, [(pair[1], pair.get(2, b"")) for pair in footer.get(5, [])], nested)
     known = [(0, 4), (end, len(data))]
@@ -154,7 +156,7 @@ def _column(
 def _measured(out: Canonical, name: str, facts: dict[int, Any], schema: dict[str, dict[int, Any]]) -> str:
     """Return the kind of measurement that a column is of; empty for results, and where its values are not known."""
     code, found = _NUMBERS.get(facts[1]), facts.get(12, {})
-    if code is None or found.get(3) != 0 or len(facts[3]) != 1 or names_result(name):
+    if code is None or found.get(3) != 0 or len(facts[3]) != 1 or name not in schema or names_result(name):
         return ""
     ends = [struct.unpack(code, found[key])[0] for key in (6, 5) if len(found.get(key, b"")) == struct.calcsize(code)]
     if len(ends) != 2 or not all(each >= 0 for each in ends):

@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 from envbuild.verification.content import values
-from envbuild.verification.content.canonical import Canonical, UnreadableError
+from envbuild.verification.content.canonical import Canonical, UnreadableError, moment_of
 
 _DECLARED = re.compile(r"# (?:HELP|TYPE) [a-zA-Z_:][\w:]* .*")
 _SAMPLE = re.compile(r'([a-zA-Z_:][\w:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+(\S+)(?:[ \t]+(-?\d+(?:\.\d+)?))?')
@@ -38,7 +38,10 @@ def read_metrics(out: Canonical, path: str, text: str) -> bool:
         where = f"{path} {name}{out.masks.mask(labels or '').text}".strip()
         values.number(out, where, _DERIVED.sub("", name), _value(number) or 0.0, number)
         if moment is not None:
-            values.number(out, f"{where} timestamp", "timestamp_ms", float(moment), moment)
+            if out.is_moment(moment_of(float(moment))):
+                out.leave_out(f"{where} timestamp", moment, "time")
+            else:
+                out.add(f"{where} timestamp", moment)
     return True
 
 

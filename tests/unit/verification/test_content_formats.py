@@ -133,6 +133,11 @@ SAME = {
         metrics(begin="1795247799.5", spent="9.5"),
         'process_start_time_seconds, process_cpu_seconds_total, epoch_seconds_sum{epoch="0"} differ',
     ),
+    "prometheus, when it was": (
+        b"# TYPE a gauge\na 1 1795247763000\n",
+        b"# TYPE a gauge\na 1 1795247769000\n",
+        "a timestamp differs",
+    ),
     "trace": (
         trace(event(), event(tid=10)),
         trace(event(ts=6, dur=2, pid=70, tid=90), event(pid=70, tid=91)),
@@ -183,6 +188,10 @@ OTHER = {
     "xml, an element": (b"<a><b/><c/></a>", b"<a><b><c/></b></a>"),
     "xml, an entity": (b'<!DOCTYPE a [<!ENTITY e "1">]><a>&e;</a>', b'<!DOCTYPE a [<!ENTITY e "2">]><a>&e;</a>'),
     "prometheus, a value": (metrics(), metrics(loss="0.5000000000000001")),
+    "prometheus, a time of another year": (
+        b"# TYPE a gauge\na 1 1551398400000\n",
+        b"# TYPE a gauge\na 1 1551398401000\n",
+    ),
     "prometheus, a label": (metrics(), metrics(label="1")),
     "prometheus, a count": (metrics(), metrics().replace(b"count 3", b"count 4")),
     "trace, an argument": (trace(event()), trace(event(args={"loss": 0.25}))),
