@@ -54,7 +54,7 @@ IGNORED = "what was not to be compared"
 """Kind of a line that is left out as asked."""
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
-_HOSTS = re.compile(rf"(?<![\w-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
+_HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
@@ -196,6 +196,7 @@ _TABLE = (
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
     # Names made for the moment.
     _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
+    _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
     # Addresses.

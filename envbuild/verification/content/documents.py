@@ -140,6 +140,10 @@ def _value(
     if depth > NESTED:
         raise UnreadableError("nested too deep")
     if isinstance(value, dict):
+        if values.is_durations(key, tuple(value.values())):  # of a column, as pandas writes it
+            out.add(path, " ".join(value))
+            out.leave_out(path, repr(list(value.values())), "time")
+            return
         out.add(path, f"{{{len(value)}}}")
         names = tuple(value)
         for name, each in value.items():

@@ -8,6 +8,7 @@ from typing import Any
 
 from envbuild.record.measurements import are_durations, kind_of, names_result
 from envbuild.verification.content.canonical import Canonical, moment_of
+from envbuild.verification.printed import common_host
 
 MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
@@ -46,6 +47,7 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
     if key and names_result(key):
         out.add(path, value)
         return
+    value = common_host(value)
     kind = kind_of(key) if key else None
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
     identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())

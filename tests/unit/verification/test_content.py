@@ -131,6 +131,16 @@ SAME = {
         as_json(epoch_time=[1.75, 2], start_time=1795247800.5),
         "epoch_time, start_time differ",
     ),
+    "a column of pandas": (
+        as_json(mean_fit_time={"0": 0.5, "1": 0.25}, score={"0": 0.5}),
+        as_json(mean_fit_time={"0": 0.75, "1": 0.5}, score={"0": 0.5}),
+        "mean_fit_time differs",
+    ),
+    "the host": (
+        as_json(host="envbuild", host_name="envbuild", dir="runs/a_envbuild"),
+        as_json(host="envbuild-2", host_name="envbuild-2", dir="runs/a_envbuild-2"),
+        "only the container's bytes differ",
+    ),
     "json lines": (
         b'{"step": 1, "fps": 120.5}\n{"step": 2}\n',
         b'{"step": 1, "fps": 119}\n{"step": 2}\n',
@@ -244,6 +254,10 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 OTHER = {
     "a loss that looks like a time": (as_json(loss="12:00:01"), as_json(loss="12:00:02")),
+    "rows of a column of pandas": (as_json(fit_time={"0": 0.5}), as_json(fit_time={"1": 0.5})),
+    "a column of pandas' that is a result": (as_json(fit={"0": 0.5}), as_json(fit={"0": 0.25})),
+    "negative numbers in a column": (as_json(fit_time={"0": -0.5}), as_json(fit_time={"0": -0.25})),
+    "another host": (as_json(host="envbuild"), as_json(host="elsewhere")),
     "a loss in seconds": (b"loss 0.5 s\n", b"loss 0.6 s\n"),
     "an accuracy named rate": (as_json(rate=0.91), as_json(rate=0.92)),
     "a learning rate": (as_json(learning_rate=0.1), as_json(learning_rate=0.2)),
@@ -477,6 +491,7 @@ NAMES = {
     "runs/20261121-101500_abcdefab/w.npy": "runs/⟨date⟩_⟨name⟩/w.npy",
     "outputs/2026-11-21/10-15-00/.hydra/config.yaml": "outputs/⟨date⟩/.hydra/config.yaml",
     "runs/Nov21_10-15-00_box/events": "runs/⟨date⟩_box/events",
+    "runs/Nov21_10-15-00_envbuild-2/hparams.txt": "runs/⟨date⟩_envbuild/hparams.txt",
     "runs/CartPole-v1__ppo__1__1795247763/model.zip": "runs/CartPole-v1__ppo__1__⟨date⟩/model.zip",
     "wandb/run-20261121_101500-a1b2c3d4/files/x.json": "wandb/run-⟨date⟩-⟨name⟩/files/x.json",
     "mlruns/0/1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d/metrics/loss": "mlruns/0/⟨name⟩/metrics/loss",

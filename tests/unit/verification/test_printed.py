@@ -70,6 +70,11 @@ MASKED = [
     ("addresses", "listening on localhost:43215", "listening on localhost:40001"),
     ("names", "id 3f2b6a1e-1c2d-4000-8000-00000000000a", "id 9f2b6a1e-1c2d-4000-8000-00000000000b"),
     ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
+    (
+        "names",
+        "model_uuid: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d",
+        "model_uuid: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e",
+    ),
     ("names", "worker pid=12 ready", "worker pid=17 ready"),
     ("names", "[pid 123] ready", "[pid 7] ready"),
     (
@@ -116,6 +121,7 @@ SEEN = [
     ("speed 3.2 m/s", "speed 3.3 m/s"),
     ("2026-11-21 11:12 wins", "2026-11-21 11:13 wins"),
     ("trials 5", "trials 6"),
+    ("weights: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d", "weights: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e"),
     ("best of 12 trials/5 folds", "best of 13 trials/5 folds"),
     ("-0.0", "0.0"),
     ("nan", "inf"),
