@@ -26,7 +26,7 @@ _UNITS = _words("s sec secs second seconds ms msec us ns milliseconds mins minut
 _RATES = _words("fps sps throughput")
 _COUNTED = _words(
     "it its iter iters iterations step steps sample samples example examples image images img imgs token tokens "
-    "batch batches frame frames row rows seq sequences episodes env request requests"
+    "batch batches frame frames row rows seq sequences episode episodes env request requests trial trials fold folds"
 )
 _MEMORY = _words("memory mem rss vram")
 _OF_MEMORY = _words(
@@ -35,7 +35,7 @@ _OF_MEMORY = _words(
 _IDENTITIES = _words("uuid guid pid ppid hostname")
 _IDENTIFIED = _words("run session experiment trial job process kernel execution")
 _WORK = _words(
-    "fit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
+    "fit refit score train training eval evaluation val validation test epoch step batch iter iteration wall cpu total "
     "load loading data inference predict prediction forward backward compute process run setup wait elapsed "
     "compile preprocess postprocess build user system execution optimizer rollout env sampling"
 )

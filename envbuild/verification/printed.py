@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -33,7 +34,8 @@ _AFTER = 30 * 86400.0
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WORK = (
     r"(?:its?|iters?|iterations?|steps?|samples?|examples?|imgs?|images?|tok|tokens?|batch(?:es)?|epochs?|frames?|rows?"
-    r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes)"
+    r"|records?|items?|seqs?|sequences?|requests?|files?|lines?|[kmgt]?i?b|bytes|trials?|folds?|episodes?|candidates?"
+    r"|documents?|docs?|queries|calls?|jobs?|tasks?|chunks?|updates?|transitions?)"
 )
 """What is counted in rates; other units, such as metres, belong to results."""
 _OF_RATE = (
@@ -52,7 +54,7 @@ IGNORED = "what was not to be compared"
 """Kind of a line that is left out as asked."""
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
-_HOSTS = re.compile(rf"(?<![\w-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
+_HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
 _MEASURED = ("times", "rates", "memory")
 _LONGEST = 1 << 16
 """Characters of a line; a longer one is cut, and nothing in it is masked."""
@@ -194,6 +196,7 @@ _TABLE = (
     _rule("names", "log", "", r"(?<![a-z0-9])(?P<keep>[IWEF])\d{4} \d\d:\d\d:\d[\d.]+(?:\s+\d+(?= ))?"),
     # Names made for the moment.
     _rule("names", "name", "-", r"\b[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b"),
+    _rule("names", "name", "uuid", r"(?P<keep>\b[a-z_]*uuid['\"]?\s*[:=]\s*['\"]?)[0-9a-f]{32}\b"),
     _rule("names", "name", "tmp pymp torchelastic", r"(?P<keep>\b(?:tmp|pymp-|torchelastic_))[a-z0-9_]{8}\b"),
     _rule("names", "pid", "pid", r"(?P<keep>\bpid[ =:]+)\d+\b"),
     # Addresses.
@@ -204,7 +207,11 @@ _TABLE = (
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
-        "times", "date", "20", rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|Z)?", _date
+        "times",
+        "date",
+        "20",
+        rf"\b(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)(?:[T _]+{_CLOCK}|[T_]\d\d-\d\d-\d\d(?!\d)|Z)?",
+        _date,
     ),
     _rule("times", "date", "/20", rf"\b(?P<month>\d\d?)/(?P<day>\d\d?)/(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
     _rule("times", "date", ".20", rf"\b(?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>20\d\d)(?:,?[T ]+{_CLOCK})?", _date),
@@ -218,6 +225,8 @@ _TABLE = (
         _date,
     ),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),
+    # The prefix of Kineto's lines (PyTorch's profiler): process and thread behind the date.
+    _rule("names", "log", "cpp:", r"(?P<keep>⟨date⟩ )\d+:\d+(?= [\w.]+:\d+\] )"),
     # Behind a date in a name: what was drawn for the run.
     _rule("names", "name", "20", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
     # Rates, before durations, which they contain.
@@ -225,8 +234,8 @@ _TABLE = (
     _rule(
         "rates",
         "rate",
-        "/it /step /epoch /batch /sample",
-        rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample)\b",
+        "/it /step /epoch /batch /sample /trial /fold /episode /call /task /job",
+        rf"{_FREE}{_NUMBER}\s?(?:s|sec|ms|us|µs)/(?:it|iter|iteration|step|epoch|batch|sample|trial|fold|episode|call|task|job)\b",
     ),
     _rule("rates", "rate", " per ", rf"{_FREE}{_NUMBER}\s{_WORK} per second\b"),
     _rule("rates", "rate", "?", r"\?\s?[a-z]+/s\b"),
@@ -278,6 +287,57 @@ _MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")
 """Lines of plain numbers, as tables of data have them, hold nothing to mask."""
 _TOKENS = re.compile(r"\n|\r|\x1b\[(\d*)A|\x1b\[[0-9;?]*[ -/]*[@-~]|\x08")
 _PARTIAL = re.compile(r"\x1b(?:\[[0-9;?]*)?\Z")
+
+
+_RULER = re.compile(r"-{3,}(?:  -{3,}){5,}")
+_TIMED = r"\d+\.\d{3}"
+_REPORTS = (
+    # PyTorch's profiler: ``key_averages().table()``
+    (re.compile(r"\s*Name\s+Self CPU %\s+Self CPU\s.*"), re.compile(r"\s*\S.*\s[\d.]+%\s+[\d.]+(?:us|ms|s)\s.*|[- ]+")),
+    # ``pstats``: ``print_stats()``
+    (
+        re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
+        re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} \S.*"),
+    ),
+)
+"""Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
+
+
+class _Reports:
+    """Masks lines, and the tables of profilers as a whole: which rows are in them, and where, is a measurement.
+
+    Args:
+        masks: what to mask elsewhere.
+    """
+
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
+        self._rows: re.Pattern[str] | None = None
+        self._held: str | None = None
+
+    def take(self, row: str) -> Iterator[tuple[str, Masked]]:
+        """Yield what is known by now of a line and of one that was held back, each with its masked form."""
+        if self._rows is not None and self._rows.fullmatch(row) is not None:
+            yield self._masked(row, report=True)
+            return
+        self._rows = next((rows for head, rows in _REPORTS if head.fullmatch(row) is not None), None)
+        held, self._held = self._held, None
+        if held is not None:
+            yield self._masked(held, report=self._rows is not None)
+        if _RULER.fullmatch(row) is not None:
+            self._held = row
+        else:
+            yield self._masked(row, report=self._rows is not None)
+
+    def finish(self) -> Iterator[tuple[str, Masked]]:
+        """Yield a line that was held back."""
+        if self._held is not None:
+            yield self._masked(self._held, report=False)
+        self._held = None
+
+    def _masked(self, row: str, *, report: bool) -> tuple[str, Masked]:
+        masked = self._masks.mask(row)
+        return row, Masked("⟨profile⟩", frozenset(["times"])) if report and IGNORED not in masked.kinds else masked
 
 
 class _Screen:
@@ -358,7 +418,7 @@ class PrintedDigest:
     """
 
     def __init__(self, masks: Masks) -> None:
-        self._masks = masks
+        self._reports = _Reports(masks)
         self._sums = _Sums()
         self._screen = _Screen(self._take)
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
@@ -375,6 +435,8 @@ class PrintedDigest:
         """Return its result; nothing may be fed afterwards."""
         self._screen.write(self._rest + self._decoder.decode(b"", final=True))
         self._screen.finish()
+        for _, found in self._reports.finish():
+            self._count(found)
         sums = self._sums
         return Printed(
             lines=sums.lines,
@@ -384,7 +446,10 @@ class PrintedDigest:
         )
 
     def _take(self, row: str) -> None:
-        found = self._masks.mask(row.rstrip())
+        for _, found in self._reports.take(row.rstrip()):
+            self._count(found)
+
+    def _count(self, found: Masked) -> None:
         if IGNORED in found.kinds:
             self._sums.masked.update(found.kinds)
             return
@@ -403,8 +468,10 @@ def rows(data: bytes, masks: Masks) -> Iterator[Row]:
     screen = _Screen(found.append)
     screen.write(data.decode("utf-8", "backslashreplace"))
     screen.finish()
-    for number, text in enumerate(found, 1):
-        yield Row(number=number, text=text.rstrip(), masked=masks.mask(text.rstrip()))
+    reports = _Reports(masks)
+    masked = chain(*(reports.take(text.rstrip()) for text in found), reports.finish())
+    for number, (text, each) in enumerate(masked, 1):
+        yield Row(number=number, text=text, masked=each)
 
 
 def first_difference(

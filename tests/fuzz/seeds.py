@@ -6,6 +6,7 @@ import base64
 import gzip
 import io
 import json
+import marshal
 import pickle
 import sqlite3
 import struct
@@ -23,7 +24,7 @@ from envbuild.record import model as records
 from envbuild.runs.results.events import crc32c
 from envbuild.store.bundle import ARTIFACT
 from envbuild.verification import attestation
-from tests.support import debs, models
+from tests.support import debs, formats, models
 from tests.support.archives import BASE, sign, stanza
 from tests.support.base import GLIBC, base_tar
 from tests.support.elf import make_elf
@@ -406,6 +407,15 @@ def content() -> list[bytes]:
         pickle.dumps({"when": 1.0, "set": frozenset({1})}, 2),
         _joblib(),
         zlib.compress(_joblib()),
+        pickle.dumps({"a": 1}).ljust(512, b"\0") + pickle.dumps({"a": 2}),
+        b'<?xml version="1.0"?><testsuite time="1.5"><testcase name="a">0.5</testcase><!-- b --></testsuite>',
+        b'# TYPE loss gauge\nloss{epoch="1"} 0.5 1795247763000\nprocess_cpu_seconds_total 1.5\n',
+        json.dumps({"traceEvents": [{"name": "a", "ph": "X", "ts": 1.5, "dur": 2, "pid": 3, "tid": 4}]}).encode(),
+        marshal.dumps({("a.py", 1, "f"): (1, 1, 0.5, 0.5, {("b.py", 2, "g"): (1, 1, 0.5, 0.5)})}),
+        b"\x04\x22\x4d\x18\x60\x70\x73\x0a\0\0\0\x50hello\x05\0\x10!\0\0\0\0",
+        formats.PARQUET,
+        formats.FEATHER,
+        formats.HASH_FILE,
     ]
 
 

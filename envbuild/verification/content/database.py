@@ -5,32 +5,36 @@ from __future__ import annotations
 import sqlite3
 import struct
 import sys
+from collections.abc import Callable
 
 from envbuild.core.fs import temporary_folder
+from envbuild.record.measurements import names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError
 
+Nested = Callable[[Canonical, str, bytes], None]
+"""Opens what is in a value."""
 _STEPS = 1000
 _TURNS = 200_000
 _ALLOWED = frozenset((sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ))
 _LONGEST = 64 << 20
 
 
-def read_database(out: Canonical, path: str, data: bytes) -> None:
+def read_database(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
     """Read a database from a private copy: read-only, nothing of its own is run, within a number of steps."""
     with temporary_folder("envbuild-content-") as folder:
         copy = folder / "copy.db"
         copy.write_bytes(data)
         connection = sqlite3.connect(f"file:{copy}?mode=ro&immutable=1", uri=True)
         try:
-            _dump(out, path, connection)
+            _dump(out, path, connection, nested)
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, MemoryError) as error:
             raise UnreadableError(f"a damaged database: {error}") from None
         finally:
             connection.close()
 
 
-def _dump(out: Canonical, path: str, connection: sqlite3.Connection) -> None:
+def _dump(out: Canonical, path: str, connection: sqlite3.Connection, nested: Nested) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     if sys.version_info >= (3, 11):
@@ -50,10 +54,10 @@ def _dump(out: Canonical, path: str, connection: sqlite3.Connection) -> None:
             raise UnreadableError("a table that a module keeps")
         out.add(f"{path} {kind} {name}".strip(), f"{table} {text}")
         if kind == "table":
-            _rows(out, f"{path} {name}".strip(), connection, name)
+            _rows(out, f"{path} {name}".strip(), connection, name, nested)
 
 
-def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str) -> None:
+def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str, nested: Nested) -> None:
     quoted = table.replace('"', '""')
     found = connection.execute(f'SELECT * FROM "{quoted}"')  # noqa: S608 - quoted, from the schema
     names = [str(column[0]) for column in found.description]
@@ -65,5 +69,7 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str)
             elif isinstance(value, int | float):
                 text = str(value) if isinstance(value, int) else struct.pack(">d", value).hex()
                 values.number(out, where, name, float(value), text, names)
+            elif isinstance(value, bytes) and not names_result(name):
+                nested(out, where, value)
             else:
                 out.add(where, value if isinstance(value, bytes) else "NULL")

@@ -1,4 +1,4 @@
-"""Texts: JSON, notebooks, HTML and SVG, tables, logs."""
+"""Texts: JSON, notebooks, traces of events, XML, HTML and SVG, metrics, tables, logs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below
+from envbuild.verification.content.markup import read_xml
+from envbuild.verification.content.telemetry import OF_TRACE, OWNERS, SPENT, is_trace, read_metrics
 from envbuild.verification.printed import rows
 
 Nested = Callable[[Canonical, str, bytes], None]
@@ -63,7 +65,9 @@ def read_text(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             return
     if _MARKUP.match(text[:200]):
         text = _numbered(text)
-    elif len(data) <= JSON and _table(out, path, text):
+    elif read_metrics(out, path, text) or _table(out, path, text):
+        return
+    if text.lstrip()[:1] == "<" and read_xml(out, path, text):
         return
     for row in rows(text.encode(), out.masks):
         out.add(_line(path, row.number), row.masked.text)
@@ -98,7 +102,36 @@ def _json(out: Canonical, path: str, table: Any, nested: Nested) -> None:
         for cell in table["cells"]:
             if isinstance(cell, dict) and isinstance(cell.get("id"), str):
                 out.leave_out("cells' ids", cell.pop("id"), "identity")
-    _value(out, path, "", table, nested, ())
+    if is_trace(table):
+        _trace(out, path, table, nested)
+    else:
+        _value(out, path, "", table, nested, ())
+
+
+def _trace(out: Canonical, path: str, table: Any, nested: Nested) -> None:
+    """Count the events of a trace but for when they were and how long they took; threads count by their order."""
+    events = table
+    if isinstance(table, dict):
+        events = table["traceEvents"]
+        for name, each in table.items():
+            if name in OF_TRACE and isinstance(each, Number | str):
+                text = each if isinstance(each, str) else each.text
+                out.leave_out(below(path, name), text, OF_TRACE[name])
+            elif name != "traceEvents":
+                _value(out, below(path, name), name, each, nested, tuple(table))
+        path = below(path, "traceEvents")
+    out.add(path, f"[{len(events)}]")
+    for at, event in enumerate(events):
+        where, left = below(path, f"[{at}]", ""), dict(event)
+        out.add(where, " ".join(event))
+        for key, each in event.items():
+            if not isinstance(each, Number) or each < 0 or key not in SPENT | OWNERS:
+                continue
+            out.leave_out(below(where, key), each.text, "time" if key in SPENT else "identity")
+            if key in OWNERS:
+                out.add(below(where, key), f"⟨{key} {out.number_of(f'{key} {each.text}')}⟩")
+            del left[key]
+        _value(out, where, "", left, nested, tuple(left))
 
 
 def _value(
@@ -107,6 +140,10 @@ def _value(
     if depth > NESTED:
         raise UnreadableError("nested too deep")
     if isinstance(value, dict):
+        if values.is_durations(key, tuple(value.values())):  # of a column, as pandas writes it
+            out.add(path, " ".join(value))
+            out.leave_out(path, repr(list(value.values())), "time")
+            return
         out.add(path, f"{{{len(value)}}}")
         names = tuple(value)
         for name, each in value.items():

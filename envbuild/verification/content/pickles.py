@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from envbuild.record.measurements import kind_of
+from envbuild.record.measurements import are_durations, kind_of
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below, day
 
@@ -23,6 +23,8 @@ PICKLE = 32 << 20
 """Bytes of the largest pickle that is read by opcodes."""
 _STEPS = 2_000_000
 _NESTED_ARRAYS = 20
+_BLOCK = 512
+"""Bytes to whose multiples ``dbm.dumb`` fills values."""
 
 
 @dataclass(eq=False, slots=True)
@@ -45,13 +47,37 @@ _CONSTANTS: dict[str, Any] = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _INTO = {"APPENDS", "ADDITEMS", "SETITEMS"}
 
 
-def read_pickle(out: Canonical, path: str, data: bytes, nested: Nested) -> int:
-    """Read one pickle and return how many bytes it has; raises ``UnreadableError`` if it is damaged."""
+def read_pickles(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
+    """Read pickles, one behind the other: as ``pickle.dump`` appends them, or in blocks as ``dbm.dumb`` does.
+
+    Between two pickles zeros may fill a block. What is behind them and no pickle counts by its bytes. Raises
+    ``UnreadableError`` if one is damaged.
+    """
     if len(data) > PICKLE:
-        raise UnreadableError(f"a pickle of more than {PICKLE} bytes")
-    stream = io.BytesIO(data)
+        raise UnreadableError(f"pickles of more than {PICKLE} bytes")
+    stream, left, number = io.BytesIO(data), [_STEPS], 0
+    while stream.tell() < len(data):
+        start = stream.tell()
+        if number:
+            block = -start % _BLOCK
+            if data[start : start + block] == bytes(block) and _begins(data, start + block):
+                out.add(path, f"filled to {start + block}")
+                stream.seek(start + block)
+            elif not _begins(data, start):
+                out.add(path, data[start:])
+                return
+        _read_pickle(out, f"{path}[{number}]" if number else path, stream, nested, left)
+        number += 1
+
+
+def _begins(data: bytes, at: int) -> bool:
+    """Whether a pickle of protocol 2 to 5 may begin at a place."""
+    return data[at : at + 1] == b"\x80" and b"\x02" <= data[at + 1 : at + 2] <= b"\x05"
+
+
+def _read_pickle(out: Canonical, path: str, stream: io.BytesIO, nested: Nested, left: list[int]) -> None:
     try:
-        top = _built(stream)
+        top = _built(stream, left)
     except (
         ValueError,
         IndexError,
@@ -64,7 +90,6 @@ def read_pickle(out: Canonical, path: str, data: bytes, nested: Nested) -> int:
     ) as error:
         raise UnreadableError(f"a damaged pickle: {error}") from None
     _Walk(out, nested).value(path, "", top, (), 0)
-    return stream.tell()
 
 
 def _built(stream: io.BytesIO, left: list[int] | None = None, depth: int = 0) -> Any:
@@ -241,6 +266,12 @@ class _Walk:
         if key and kind_of(key) in ("time", "rate", "memory") and _is_scalar(node):
             out.leave_out(path, repr(node.parts[1].parts[1:]), "time")
             return
+        if key and are_durations(key) and (array := _durations(node)) is not None:
+            values_, rest = array
+            for at, each in enumerate(rest):
+                self.value(below(path, f"[{at}]", ""), "", each, (), depth + 1)
+            out.leave_out(path, values_, "time")
+            return
         out.add(path, f"{node.kind} {len(node.parts)}")
         if (moment := _moment(node)) is not None and out.is_moment(moment):
             out.leave_out(path, repr(node.parts[1].parts[0]), "time")
@@ -280,6 +311,43 @@ def _is_scalar(node: Node) -> bool:
     name, arguments = node.parts
     known = (["numpy.core.multiarray scalar"], ["numpy._core.multiarray scalar"])
     return name.parts in known and len(arguments.parts) == 2 and isinstance(arguments.parts[1], bytes)
+
+
+_ARRAYS = tuple(f"numpy.{core}.multiarray _reconstruct" for core in ("core", "_core"))
+_BUFFERS = tuple(f"numpy.{core}.numeric _frombuffer" for core in ("core", "_core"))
+_FLOATS = {"f4": "f", "f8": "d"}
+
+
+def _durations(node: Node) -> tuple[bytes, list[Any]] | None:
+    """Return the bytes of an array of durations, and what else the array consists of; None for anything else.
+
+    NumPy's own way to pickle arrays, that for protocol 5, and joblib's; only floating-point numbers of at least zero.
+    """
+    match node:
+        case Node(kind="object", parts=[Node(kind="global", parts=[name]), first, Node(kind="state", parts=[state])]):
+            if name not in _ARRAYS or not isinstance(state, Node) or len(state.parts) != 5:
+                return None
+            *rest, data = state.parts
+            return (data, [name, first, *rest]) if _are_floats(data, rest[2]) else None
+        case Node(kind="object", parts=[Node(kind="global", parts=[name]), Node(parts=[data, dtype, *rest])]):
+            return (bytes(data), [name, dtype, *rest]) if name in _BUFFERS and _are_floats(data, dtype) else None
+        case Node(kind="object", parts=[_, _, Node(kind="state", parts=[state]), data]):
+            wrapped = _wrapped(Node("object", node.parts[:3]))
+            if wrapped is not None and _are_floats(data, wrapped.get("dtype")):
+                return data, [state]
+    return None
+
+
+def _are_floats(data: Any, dtype: Any) -> bool:
+    """Whether bytes are floating-point numbers of at least zero, by NumPy's description of their type."""
+    match dtype:
+        case Node(parts=[Node(parts=[name]), Node(parts=[str(text), *_]), Node(parts=[Node(parts=[_, "<", *_])])]):
+            code = _FLOATS.get(text) if name == _DTYPE and isinstance(data, bytes | bytearray) else None
+        case _:
+            return False
+    if code is None or len(data) % struct.calcsize(code):
+        return False
+    return all(number >= 0 for (number,) in struct.iter_unpack(f"<{code}", data))
 
 
 def _moment(node: Node) -> float | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
+from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
 from envbuild.verification.content.canonical import (
     DEPTH,
     FILE,
@@ -16,10 +17,13 @@ from envbuild.verification.content.canonical import (
     TooMuchError,
     UnreadableError,
 )
+from envbuild.verification.content.columns import ARROW, PARQUET, read_arrow, read_parquet
 from envbuild.verification.content.database import read_database
 from envbuild.verification.content.documents import read_text
 from envbuild.verification.content.images import read_pdf, read_png
-from envbuild.verification.content.pickles import read_pickle
+from envbuild.verification.content.lz4 import MAGIC, unpack_lz4
+from envbuild.verification.content.pickles import read_pickles
+from envbuild.verification.content.telemetry import is_profile, read_profile
 from envbuild.verification.printed import Masks
 
 _COMPRESSED = {b"\x1f\x8b\x08": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zst", b"]\0\0": "lzma"}
@@ -88,6 +92,16 @@ def _kind(data: bytes) -> str:
         return "tar"
     if data.startswith(_ZLIB) and not _is_text(data):  # as joblib compresses by default
         return "zlib"
+    if data.startswith(MAGIC):
+        return "lz4"
+    if data.startswith(PARQUET) and data.endswith(PARQUET):
+        return "parquet"
+    if data.startswith(ARROW + b"\0\0") and data.endswith(ARROW):
+        return "arrow"
+    if is_hash_file(data):
+        return "hash file"
+    if is_profile(data):
+        return "profile"
     return "pickle" if data[:1] == b"\x80" and b"\x02" <= data[1:2] <= b"\x05" and data[-1:] == b"." else ""
 
 
@@ -104,11 +118,19 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
     elif kind == "pdf":
         read_pdf(out, path, data)
     elif kind == "database":
-        read_database(out, path, data)
+        read_database(out, path, data, nested)
+    elif kind == "lz4":
+        nested(out, path, unpack_lz4(out, data))
+    elif kind == "parquet":
+        read_parquet(out, path, data, nested)
+    elif kind == "arrow":
+        read_arrow(out, path, data, nested)
+    elif kind == "hash file":
+        read_hash_file(out, path, data, nested)
+    elif kind == "profile":
+        read_profile(out, path, data)
     elif kind == "pickle":
-        used = read_pickle(out, path, data, nested)
-        if used != len(data):
-            out.add(path, data[used:])
+        read_pickles(out, path, data, nested)
     else:
         read_text(out, path, data, nested)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from envbuild.record.measurements import are_durations, kind_of, names_result
 from envbuild.verification.content.canonical import Canonical, moment_of
+from envbuild.verification.printed import common_host
 
 MONITOR = frozenset("rlt")
 """Keys of an episode as monitors of Gym and Stable-Baselines3 note it: reward, length, time since the start."""
@@ -29,13 +30,13 @@ def number(out: Canonical, path: str, key: str, value: float, text: str, sibling
         siblings: the keys next to it.
     """
     kind = kind_of(key) if key else None
-    if kind == "identity" and key.lower() not in _NUMBERED:
+    if kind == "identity" and not _is_process(key):
         kind = None
     if kind is None and key == "t" and {*siblings} >= MONITOR:
         kind = "time"
     if kind is not None and value >= 0:
         out.leave_out(path, text, kind)
-    elif key and _TIMES.search(key) and not names_result(key) and out.is_moment(moment_of(value)):
+    elif key and names_moment(key) and out.is_moment(moment_of(value)):
         out.leave_out(path, text, "time")
     else:
         out.add(path, text)
@@ -46,13 +47,20 @@ def string(out: Canonical, path: str, key: str, value: str) -> None:
     if key and names_result(key):
         out.add(path, value)
         return
+    value = common_host(value)
     kind = kind_of(key) if key else None
     identity = kind == "identity" and key.lower().endswith(("id", "name", "host")) and _is_token(value)
+    identity = identity or (kind == "identity" and _is_process(key) and value.isdecimal())
     if kind is not None and (identity or (kind == "time" and _CLOCK.fullmatch(value))):
         out.leave_out(path, value, kind)
     else:
         for at, line in enumerate(value.split("\n")):
             out.text(f"{path}:{at + 1}" if at else path, line)
+
+
+def names_moment(key: str) -> bool:
+    """Whether a name is one of a date or time, such as ``created_at``."""
+    return _TIMES.search(key) is not None and not names_result(key)
 
 
 def is_durations(key: str, values: Sequence[Any]) -> bool:
@@ -62,6 +70,10 @@ def is_durations(key: str, values: Sequence[Any]) -> bool:
         and are_durations(key)
         and all(isinstance(each, int | float) and not isinstance(each, bool) and each >= 0 for each in values)
     )
+
+
+def _is_process(key: str) -> bool:
+    return key.lower() in _NUMBERED or key.lower().endswith(("_pid", "_ppid"))
 
 
 def _is_token(value: str) -> bool:

@@ -37,6 +37,7 @@ else:
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
 MASKS = Masks(START)
+MOMENT, LATER = datetime.datetime(2026, 11, 21, 8), datetime.datetime(2026, 11, 21, 9)
 NUMBERS = b"\0".join(b"%d" % (number**3 % 9973) for number in range(900))
 
 
@@ -130,6 +131,16 @@ SAME = {
         as_json(epoch_time=[1.75, 2], start_time=1795247800.5),
         "epoch_time, start_time differ",
     ),
+    "a column of pandas": (
+        as_json(mean_fit_time={"0": 0.5, "1": 0.25}, score={"0": 0.5}),
+        as_json(mean_fit_time={"0": 0.75, "1": 0.5}, score={"0": 0.5}),
+        "mean_fit_time differs",
+    ),
+    "the host": (
+        as_json(host="envbuild", host_name="envbuild", dir="runs/a_envbuild"),
+        as_json(host="envbuild-2", host_name="envbuild-2", dir="runs/a_envbuild-2"),
+        "only the container's bytes differ",
+    ),
     "json lines": (
         b'{"step": 1, "fps": 120.5}\n{"step": 2}\n',
         b'{"step": 1, "fps": 119}\n{"step": 2}\n',
@@ -188,6 +199,16 @@ SAME = {
         pickle.dumps({"acc": 0.5, "train_time": 2.5, "when": datetime.datetime(2026, 11, 21, 9)}),
         "train_time, when differ",
     ),
+    "pickles in blocks, as dbm.dumb has them": (
+        pickle.dumps({"at": MOMENT, "score": 1}).ljust(512, b"\0") + pickle.dumps({"at": MOMENT}),
+        pickle.dumps({"at": LATER, "score": 1}).ljust(512, b"\0") + pickle.dumps({"at": LATER}),
+        "at, [1].at differ",
+    ),
+    "pickles that were appended": (
+        pickle.dumps({"step_time": 1.5}) + pickle.dumps({"step_time": 2.5}),
+        pickle.dumps({"step_time": 1.25}) + pickle.dumps({"step_time": 2.25}),
+        "step_time, [1].step_time differ",
+    ),
     "monitor in base64": (
         as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.25}])).decode()),
         as_json(buffer=base64.b64encode(pickle.dumps([{"r": 9.0, "l": 9, "t": 0.75}])).decode()),
@@ -233,6 +254,10 @@ def test_equal_content_in_other_bytes(case: str) -> None:
 
 OTHER = {
     "a loss that looks like a time": (as_json(loss="12:00:01"), as_json(loss="12:00:02")),
+    "rows of a column of pandas": (as_json(fit_time={"0": 0.5}), as_json(fit_time={"1": 0.5})),
+    "a column of pandas' that is a result": (as_json(fit={"0": 0.5}), as_json(fit={"0": 0.25})),
+    "negative numbers in a column": (as_json(fit_time={"0": -0.5}), as_json(fit_time={"0": -0.25})),
+    "another host": (as_json(host="envbuild"), as_json(host="elsewhere")),
     "a loss in seconds": (b"loss 0.5 s\n", b"loss 0.6 s\n"),
     "an accuracy named rate": (as_json(rate=0.91), as_json(rate=0.92)),
     "a learning rate": (as_json(learning_rate=0.1), as_json(learning_rate=0.2)),
@@ -280,6 +305,18 @@ OTHER = {
     "a pickled list that begins with a name": (pickle.dumps(["time", 0.5]), pickle.dumps(["time", 0.25])),
     "a pickled date in data": (pickle.dumps(datetime.date(2019, 3, 1)), pickle.dumps(datetime.date(2019, 3, 2))),
     "t of no episode": (pickle.dumps({"t": 0.5, "x": 1}), pickle.dumps({"t": 0.25, "x": 1})),
+    "a second pickle": (
+        pickle.dumps({"step_time": 1.5}) + pickle.dumps({"loss": 2.5}),
+        pickle.dumps({"step_time": 1.5}) + pickle.dumps({"loss": 2.25}),
+    ),
+    "a pickle in a later block": (
+        pickle.dumps(1).ljust(512, b"\0") + pickle.dumps(2),
+        pickle.dumps(1).ljust(1024, b"\0") + pickle.dumps(2),
+    ),
+    "what fills a block": (
+        pickle.dumps(1).ljust(512, b"\0") + pickle.dumps(2),
+        pickle.dumps(1).ljust(511, b"\0") + b"\1" + pickle.dumps(2),
+    ),
     "a shared object": (pickle.dumps([(a := [1]), a]), pickle.dumps([[1], [1]])),
     "pixels": (as_png(b"\0abc"), as_png(b"\0abd")),
     "pdf": (PDF % (b"080000", b"loss 1", b"", b""), PDF % (b"080000", b"loss 2", b"", b"")),
@@ -323,6 +360,28 @@ def test_a_number_of_numpy_is_a_number() -> None:
 
     assert compared(pickled(b"elapsed", 1.5), pickled(b"elapsed", 2.5)).why == "elapsed differs"
     assert not compared(pickled(b"loss", 1.5), pickled(b"loss", 2.5)).same
+
+
+def as_array(name: str, *numbers: float, order: bytes = b"<") -> bytes:
+    """A dictionary of one array as NumPy 2 pickles it, by protocol 4."""
+    values = struct.pack(f"<{len(numbers)}d", *numbers)
+    made = b"\x8c\x16numpy._core.multiarray\x8c\x0c_reconstruct\x93\x8c\x05numpy\x8c\x07ndarray\x93K\0\x85C\x01b\x87R"
+    dtype = b"\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02f8\x89\x88\x87R(K\x03\x8c\x01%sNNNK\0K\0K\0tb" % order
+    state = b"(K\x01K%c\x85" % len(numbers) + dtype + b"\x89C%c" % len(values) + values + b"tb"
+    return b"\x80\x04}\x8c%c%s" % (len(name), name.encode()) + made + state + b"s."
+
+
+def test_arrays_of_durations_are_measurements() -> None:
+    """A search of scikit-learn keeps an array of the times of its fits; scores and negative numbers count."""
+    assert compared(as_array("mean_fit_time", 0.5, 0.25), as_array("mean_fit_time", 0.75, 0.5)).left_out
+    for one, other in (
+        (as_array("mean_test_score", 0.5), as_array("mean_test_score", 0.25)),
+        (as_array("mean_fit_time", 0.5, 0.25), as_array("mean_fit_time", 0.5)),
+        (as_array("mean_fit_time", 0.5), as_array("mean_fit_time", -0.5)),
+        (as_array("mean_fit_time", 0.5), as_array("mean_fit_time", 0.5, order=b">")),
+        (as_array("survival_time", 0.5), as_array("survival_time", 0.25)),
+    ):
+        assert not compared(one, other).same
 
 
 def test_pickles_run_nothing(tmp_path: Path) -> None:
@@ -432,6 +491,7 @@ NAMES = {
     "runs/20261121-101500_abcdefab/w.npy": "runs/⟨date⟩_⟨name⟩/w.npy",
     "outputs/2026-11-21/10-15-00/.hydra/config.yaml": "outputs/⟨date⟩/.hydra/config.yaml",
     "runs/Nov21_10-15-00_box/events": "runs/⟨date⟩_box/events",
+    "runs/Nov21_10-15-00_envbuild-2/hparams.txt": "runs/⟨date⟩_envbuild/hparams.txt",
     "runs/CartPole-v1__ppo__1__1795247763/model.zip": "runs/CartPole-v1__ppo__1__⟨date⟩/model.zip",
     "wandb/run-20261121_101500-a1b2c3d4/files/x.json": "wandb/run-⟨date⟩-⟨name⟩/files/x.json",
     "mlruns/0/1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d/metrics/loss": "mlruns/0/⟨name⟩/metrics/loss",
@@ -470,6 +530,9 @@ def test_names_match_one_to_one_or_not_at_all() -> None:
         ("train_samples_per_second", "rate"),
         ("it/s", "rate"),
         ("train_runtime", "time"),
+        ("refit_time_", "time"),
+        ("mean_fit_time", "time"),
+        ("mean_test_score", None),
         ("startTime", "time"),
         ("time", "time"),
         ("epoch_time", "time"),

@@ -25,6 +25,7 @@ MASKED = [
     ("times", "stamp 1795247763.25", "stamp 1795247790.5"),
     ("times", "1795247763123 ms since 1970", "1795247769999 ms since 1970"),
     ("times", "run 11/21/2026", "run 11/22/2026"),
+    ("times", "latest: 2026-11-21T05-16-03", "latest: 2026-11-21T05-17-44"),
     # durations
     ("times", "took 3.1 s", "took 12.55 s"),
     ("times", "took 120ms", "took 95ms"),
@@ -56,6 +57,9 @@ MASKED = [
     ("rates", "SPS: 1234", "SPS: 1301"),
     ("rates", "fps 60.1", "fps 59.8"),
     ("rates", "2.31s/it", "2.29s/it"),
+    ("rates", "77.8 ms/trial", "102.6 ms/trial"),
+    ("rates", "12.86 trials/sec", "9.75 trials/sec"),
+    ("rates", "3.5 episodes/s", "4.25 episodes/s"),
     ("rates", "|    fps              | 1234        |", "|    fps              | 999         |"),
     ("rates", "{'train_samples_per_second': 45.1, 'loss': 0.5}", "{'train_samples_per_second': 4.25, 'loss': 0.5}"),
     # memory
@@ -66,8 +70,18 @@ MASKED = [
     ("addresses", "listening on localhost:43215", "listening on localhost:40001"),
     ("names", "id 3f2b6a1e-1c2d-4000-8000-00000000000a", "id 9f2b6a1e-1c2d-4000-8000-00000000000b"),
     ("names", "writing /tmp/tmpab12cd_3/x.pt", "writing /tmp/tmpzz98yx_7/x.pt"),
+    (
+        "names",
+        "model_uuid: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d",
+        "model_uuid: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e",
+    ),
     ("names", "worker pid=12 ready", "worker pid=17 ready"),
     ("names", "[pid 123] ready", "[pid 7] ready"),
+    (
+        "names",
+        "USDT:2026-11-21 07:56:31 11548:11548 Handler.cpp:52] profiler_start",
+        "USDT:2026-11-21 07:56:41 12490:12490 Handler.cpp:52] profiler_start",
+    ),
     ("names", "[rank0]:[W1121 05:16:03.267 x.cpp:1] slow", "[rank0]:[W1122 05:17:03.2 x.cpp:1] slow"),
     (
         "names",
@@ -105,6 +119,10 @@ SEEN = [
     ("1 sample", "2 samples"),
     ("sha256 ab12", "sha256 ab13"),
     ("speed 3.2 m/s", "speed 3.3 m/s"),
+    ("2026-11-21 11:12 wins", "2026-11-21 11:13 wins"),
+    ("trials 5", "trials 6"),
+    ("weights: 1a2b3c4d1a2b3c4d1a2b3c4d1a2b3c4d", "weights: 9f2b3c4d1a2b3c4d1a2b3c4d1a2b3c4e"),
+    ("best of 12 trials/5 folds", "best of 13 trials/5 folds"),
     ("-0.0", "0.0"),
     ("nan", "inf"),
 ]
@@ -265,3 +283,58 @@ def test_names_that_a_run_drew_for_its_files_are_equal_in_their_texts() -> None:
 def test_rates_and_threads(line: str, masked: str) -> None:
     """Rates whose name ends in /s; numbers of threads, which are addresses."""
     assert Masks(0.0).mask(line).text == masked
+
+
+def torch_table(rows: Sequence[tuple[str, str]], name: str = "Self CPU %") -> bytes:
+    """A table as PyTorch's profiler prints it: as wide as its names, sorted by time."""
+    width = max(len(first) for first, _ in rows) + 2
+    ruler = "  ".join(["-" * width, *["------------"] * 5])
+    lines = [ruler, f"{'Name':>{width}}    {name}      Self CPU   CPU total %    CPU total    # of Calls", ruler]
+    lines += [
+        f"{first:>{width}}        24.28%       {spent}        24.28%       {spent}      30" for first, spent in rows
+    ]
+    return "\n".join([*lines, ruler, "Self CPU time total: 7.541ms", "", "loss 0.5", ""]).encode()
+
+
+PSTATS = b"""\
+         2002 function calls in 0.001 seconds
+
+   ncalls  tottime  percall  cumtime  percall filename:lineno(function)
+        1    0.001    0.001    0.002    0.002 train.py:3(fit)
+     2000    0.000    0.000    0.000    0.000 {method 'random' of '_random.Random' objects}
+
+loss 0.5
+"""
+
+
+def test_tables_of_profilers_are_masked_as_a_whole() -> None:
+    """Which functions were the slowest differs in every run, what is printed next to the table counts."""
+    first = torch_table([("aten::copy_", "4.279ms"), ("aten::addmm", "1.001us")])
+    other = torch_table([("Optimizer.zero_grad#SGD.zero_grad", "2.632ms"), ("aten::copy_", "1.5s")])
+    turned = b"\n".join(
+        [*(lines := PSTATS.splitlines())[:3], lines[4], lines[3].replace(b"1    0", b"1    2"), *lines[5:], b""]
+    )
+    for before, after in ((first, other), (PSTATS, turned)):
+        assert digest(before).result() == digest(after).result()
+        assert first_difference("stdout", before, after, (MASKS, MASKS), ordered=True) is None
+        found = first_difference(
+            "stdout", before, after.replace(b"loss 0.5", b"loss 0.6"), (MASKS, MASKS), ordered=True
+        )
+        assert found is not None
+        assert (found.before, found.after) == ("loss 0.5", "loss 0.6")
+        assert digest(before).result() != digest(after.replace(b"loss 0.5", b"loss 0.6")).result()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (PSTATS, PSTATS.replace(b"2002 function", b"2003 function")),
+        (PSTATS.replace(b"ncalls", b"weight"), PSTATS.replace(b"ncalls", b"weight").replace(b"0.002", b"0.003")),
+        (torch_table([("a", "1ms")], "Weight %"), torch_table([("b", "1ms")], "Weight %")),
+        (b"---  ---  ---  ---  ---  ---\n", b"---  ---  ---  ---  ---  ----\n"),
+        (PSTATS.replace(b"\n\nloss 0.5", b"\nloss 0.5"), PSTATS.replace(b"\n\nloss 0.5", b"\nloss 0.6")),
+    ],
+)
+def test_other_tables_count(before: bytes, after: bytes) -> None:
+    """Only rows of a profile below its own head are masked."""
+    assert digest(before).result() != digest(after).result()

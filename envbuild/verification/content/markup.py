@@ -1,0 +1,124 @@
+"""XML, such as JUnit's reports and PMML: elements, attributes and texts in their order. Nothing is fetched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from envbuild.record.measurements import names_result
+from envbuild.verification.content import values
+from envbuild.verification.content.canonical import NESTED, Canonical, UnreadableError, below
+
+_SUITES = frozenset(("testsuites", "testsuite", "testcase"))
+_TIMED = {"time": "time", "timestamp": "time", "hostname": "identity"}
+"""Attributes of JUnit's elements that are measurements. Elsewhere a bare ``time`` may be data."""
+_BARE = re.compile(r"[a-z]+|[A-Z][a-z]*|[A-Z]+")
+"""A name of one word, such as ``time``, decides nothing by itself: XML holds data of all kinds."""
+_SECONDS = re.compile(r"\d+(?:\.\d*)?(?:e-?\d+)?")
+_PAGES = frozenset(("svg", "html"))
+_EVENTS = 1_000_000
+
+Event = Callable[[Canonical], None]
+
+
+@dataclass
+class _Reader:
+    """Takes the events of a parser, to be counted when the document proved to be whole.
+
+    Args:
+        path: of the document.
+    """
+
+    path: str
+    root: str = ""
+    events: list[Event] = field(default_factory=list)
+    _open: list[tuple[str, str]] = field(default_factory=list)
+    _text: list[str] = field(default_factory=list)
+
+    def start(self, tag: str, attributes: list[str]) -> None:
+        self._flush()
+        local = tag.rpartition(":")[2]
+        self.root = self.root or local.lower()
+        if len(self._open) >= NESTED:
+            raise UnreadableError("nested too deep")
+        where = below(self._open[-1][0] if self._open else self.path, tag)
+        self._open.append((where, local))
+        table = dict(zip(attributes[::2], attributes[1::2], strict=True))
+        self._take(lambda out: out.add(where, f"<{tag} {len(table)}"))
+        for name, value in table.items():
+            self._take(_attribute(below(where, name), local, name, value, table.get("name", "")))
+
+    def end(self, tag: str) -> None:
+        self._flush()
+        where, _ = self._open.pop()
+        self._take(lambda out: out.add(where, ">"))
+
+    def text(self, data: str) -> None:
+        self._text.append(data)
+
+    def comment(self, data: str) -> None:
+        self._flush()
+        self._take(lambda out: values.string(out, below(self.path, "comment", " "), "", data))
+
+    def instruction(self, target: str, data: str) -> None:
+        self._flush()
+        self._take(lambda out: out.add(self.path, f"<?{target} {data}"))
+
+    def document(self, *facts: object) -> None:
+        self._take(lambda out: out.add(self.path, repr(facts)))
+
+    def refuse(self, *_: object) -> None:
+        raise UnreadableError("a document that declares entities")
+
+    def _flush(self) -> None:
+        if self._text:
+            text, (where, local) = "".join(self._text), self._open[-1]
+            self._text.clear()
+            key = "" if _BARE.fullmatch(local) and not names_result(local) else local
+            self._take(lambda out: values.string(out, where, key, text))
+
+    def _take(self, event: Event) -> None:
+        self.events.append(event)
+        if len(self.events) > _EVENTS:
+            raise UnreadableError(f"more than {_EVENTS} parts")
+
+
+def _attribute(where: str, element: str, name: str, value: str, named: str) -> Event:
+    """Return what counts an attribute; ``named``: the element's own ``name``, which a ``value`` belongs to."""
+    kind = _TIMED.get(name, "") if element in _SUITES else ""
+    if kind and name == "timestamp":
+        return lambda out: out.text(where, value)  # a date of another day counts
+    if kind and (name != "time" or _SECONDS.fullmatch(value)):
+        return lambda out: out.leave_out(where, value, kind)
+    local = name.rpartition(":")[2]
+    if names_result(local) or (local == "value" and names_result(named)):
+        return lambda out: out.add(where, value)
+    return lambda out: values.string(out, where, "" if _BARE.fullmatch(local) else local, value)
+
+
+def read_xml(out: Canonical, path: str, text: str) -> bool:
+    """Read a document; False, and nothing is counted, if it is none, or a page such as SVG and HTML."""
+    reader = _Reader(path)
+    parser = expat.ParserCreate()
+    parser.ordered_attributes = True
+    parser.buffer_text = True
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.text
+    parser.CommentHandler = reader.comment
+    parser.ProcessingInstructionHandler = reader.instruction
+    parser.XmlDeclHandler = reader.document
+    parser.StartDoctypeDeclHandler = reader.document
+    parser.EntityDeclHandler = reader.refuse
+    parser.AttlistDeclHandler = reader.refuse  # may give attributes that are not written
+    try:
+        parser.Parse(text, True)
+    except (expat.ExpatError, UnreadableError, ValueError):
+        return False
+    if reader.root in _PAGES:
+        return False
+    for event in reader.events:
+        event(out)
+    return True

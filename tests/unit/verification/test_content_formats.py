@@ -1,0 +1,277 @@
+"""Formats of tools around a training: columns, metrics, traces, profiles, reports. Results in them always count."""
+
+from __future__ import annotations
+
+import base64
+import cProfile
+import json
+import marshal
+import sqlite3
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbuild.verification.content import Difference, compare, read
+from envbuild.verification.printed import Masks
+from tests.support.formats import FEATHER, HASH_FILE, LZ4, PARQUET
+
+MASKS = Masks(1_795_247_763.0)
+"""Of a run that began on 2026-11-21 at 07:56:03 UTC."""
+
+
+def compared(one: bytes, other: bytes) -> Difference:
+    """Compare two files, which must be of a format that is opened."""
+    mine, theirs = read(one, MASKS), read(other, MASKS)
+    assert mine is not None
+    assert theirs is not None
+    return compare(mine, theirs)
+
+
+MOMENT = 1_795_248_000_000_000
+"""2026-11-21 08:00 in microseconds."""
+
+
+def altered(data: bytes, before: float | bytes, after: float | bytes) -> bytes:
+    """Put another value in all places of a file."""
+    old, new = (
+        each if isinstance(each, bytes) else struct.pack("<d" if isinstance(each, float) else "<q", each)
+        for each in (before, after)
+    )
+    assert old in data
+    return data.replace(old, new)
+
+
+def with_note(data: bytes, before: bytes, after: bytes) -> bytes:
+    """Put another note into a Parquet file, and into Arrow's schema, of which it has a copy in base64."""
+    start = data.index(b"ARROW:schema")
+    start = data.index(b"/////", start)
+    end = start
+    while data[end : end + 1].isalnum() or data[end : end + 1] in b"+/=":
+        end += 1
+    schema = base64.b64encode(base64.b64decode(data[start:end]).replace(before, after))
+    return data.replace(before, after)[:start] + schema + data.replace(before, after)[end:]
+
+
+def with_pickled(data: bytes, before: float, after: float) -> bytes:
+    """Put another number into a pickle, which has the first byte first."""
+    return altered(data, struct.pack(">d", before), struct.pack(">d", after))
+
+
+def numbered(data: bytes) -> bytes:
+    """Give a hash file of Berkeley DB's the number of another one."""
+    return data[:52] + bytes(20) + data[72:]
+
+
+def report(
+    time: str = "0.012", score: str = "0.5", date: str = "2026-11-21T08:00:00", attribute: str = "time"
+) -> bytes:
+    return (
+        f'<?xml version="1.0"?><testsuite name="folds" timestamp="{date}" hostname="box1"><testcase name="fold0" '
+        f'{attribute}="{time}"><properties><property name="score" value="{score} s"/></properties>'
+        f"<system-out>score={score}</system-out></testcase></testsuite>"
+    ).encode()
+
+
+def pmml(date: str = "2026-11-21T08:00:00Z", slope: str = "0.25", time: str = "5.5") -> bytes:
+    return (
+        f'<PMML version="4.4"><Header><Timestamp>{date}</Timestamp></Header><!-- {date} -->'
+        f'<NumericPredictor name="x" coefficient="{slope}" time="{time}"/><time>{time}</time></PMML>'
+    ).encode()
+
+
+def metrics(loss: str = "0.5", begin: str = "1795247763.25", spent: str = "0.25", label: str = "0") -> bytes:
+    return (
+        f"# HELP train_loss Last loss.\n# TYPE train_loss gauge\ntrain_loss {loss}\n"
+        f"process_start_time_seconds {begin}\n"
+        f'process_cpu_seconds_total {spent}\nepoch_seconds_sum{{epoch="{label}"}} {spent}\nepoch_seconds_count 3\n'
+    ).encode()
+
+
+def event(**changes: Any) -> dict[str, Any]:
+    return {"name": "step", "ph": "X", "ts": 5.25, "dur": 1.5, "pid": 7, "tid": 9, "args": {"loss": 0.5}} | changes
+
+
+def trace(*events: dict[str, Any]) -> bytes:
+    data = json.dumps(events)
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "trace_id": f"{len(data):X}"}).encode()
+
+
+def profile(calls: int = 3, spent: float = 0.25, name: str = "fit", *, turned: bool = False) -> bytes:
+    """As ``cProfile`` dumps it, in either order of functions, with and without references."""
+    fit, main = ("train.py", 3, name), ("train.py", 9, "<module>")
+    functions = [
+        (main, (1, 1, spent, spent, {})),
+        (fit, (calls, calls, spent, spent, {main: (calls, calls, 0.5, spent)})),
+    ]
+    return marshal.dumps(dict(functions[:: -1 if turned else 1]), 2 if turned else 4)
+
+
+def database(path: Path, value: bytes, column: str = "value") -> bytes:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"create table dict (key blob, {column} blob)")
+        connection.execute("insert into dict values (?, ?)", (b"trial", value))
+    connection.close()
+    return path.read_bytes()
+
+
+SAME = {
+    "parquet, a time": (PARQUET, altered(PARQUET, MOMENT, MOMENT + 5_000_000), "[0].created_at differs"),
+    "parquet, a duration": (PARQUET, altered(altered(PARQUET, 0.25, 0.125), 0.125, 0.375), "[0].fit_seconds differs"),
+    "parquet, a note": (PARQUET, with_note(PARQUET, b"08:00:00", b"08:00:09"), "created differs"),
+    "feather, a note": (FEATHER, altered(FEATHER, b"08:00:00", b"08:00:09"), "created differs"),
+    "lz4": (LZ4, altered(LZ4, b"7763.5", b"7769.5"), "time differs"),
+    "junit": (
+        report(),
+        report("1.5", date="2026-11-21T08:00:09"),
+        "testsuite.timestamp, testsuite.testcase.time differ",
+    ),
+    "pmml": (pmml(), pmml("2026-11-21T09:00:00Z"), "PMML.Header.Timestamp, comment differ"),
+    "prometheus": (
+        metrics(),
+        metrics(begin="1795247799.5", spent="9.5"),
+        'process_start_time_seconds, process_cpu_seconds_total, epoch_seconds_sum{epoch="0"} differ',
+    ),
+    "prometheus, when it was": (
+        b"# TYPE a gauge\na 1 1795247763000\n",
+        b"# TYPE a gauge\na 1 1795247769000\n",
+        "a timestamp differs",
+    ),
+    "trace": (
+        trace(event(), event(tid=10)),
+        trace(event(ts=6, dur=2, pid=70, tid=90), event(pid=70, tid=91)),
+        "trace_id, traceEvents[0].ts, traceEvents[0].dur and 4 more differ",
+    ),
+    "profile": (
+        profile(),
+        profile(spent=0.75, turned=True),
+        "train.py:3 fit, train.py:9 <module> differ",
+    ),
+    "berkeley db": (HASH_FILE, numbered(with_pickled(HASH_FILE, 0.25, 0.75)), "[b'fold'].elapsed differs"),
+    "berkeley db, the file's number": (HASH_FILE, numbered(HASH_FILE), "only the container's bytes differ"),
+    "a process": (b'{"writer_pid": 7}', b'{"writer_pid": 8}', "writer_pid differs"),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_measurements_make_no_difference(case: str) -> None:
+    """Times that tools note are left out, and named."""
+    one, other, why = SAME[case]
+    assert one != other
+    found = compared(one, other)
+    assert (found.same, found.why) == (True, why)
+
+
+OTHER = {
+    "parquet, a value": (PARQUET, altered(PARQUET, 1.0, 1.0000000000000002)),
+    "parquet, a time of another year": (
+        altered(PARQUET, MOMENT, MOMENT // 2),
+        altered(PARQUET, MOMENT, MOMENT // 2 + 1),
+    ),
+    "parquet, a negative duration": (altered(PARQUET, 0.25, -0.25), altered(PARQUET, 0.25, -0.5)),
+    "parquet, a note": (PARQUET, with_note(PARQUET, b"best_epoch\x18\x017", b"best_epoch\x18\x018")),
+    "parquet, the name of a column": (
+        altered(PARQUET, b"fit_seconds", b"fit_quality"),
+        altered(altered(PARQUET, b"fit_seconds", b"fit_quality"), 0.25, 0.125),
+    ),
+    "feather, a value": (FEATHER, altered(FEATHER, 1.0, 1.0000000000000002)),
+    "feather, a note": (FEATHER, altered(FEATHER, b"\x01\0\0\x007\0", b"\x01\0\0\x008\0")),
+    "lz4": (LZ4, altered(LZ4, b'"loss": 1', b'"loss": 2')),
+    "junit, what was printed": (report(), report(score="0.6")),
+    "junit, another attribute": (report(attribute="weight"), report("0.013", attribute="weight")),
+    "junit, a date in data": (report(date="2019-03-01"), report(date="2019-03-02")),
+    "xml, a value": (pmml(), pmml(slope="0.26")),
+    "xml, a time in data": (pmml(), pmml(time="6.5")),
+    "xml, a text": (b"<a>1<b/>2</a>", b"<a>1<b/>3</a>"),
+    "xml, where a text is": (b"<a>1<b/></a>", b"<a><b/>1</a>"),
+    "xml, an element": (b"<a><b/><c/></a>", b"<a><b><c/></b></a>"),
+    "xml, an entity": (b'<!DOCTYPE a [<!ENTITY e "1">]><a>&e;</a>', b'<!DOCTYPE a [<!ENTITY e "2">]><a>&e;</a>'),
+    "prometheus, a value": (metrics(), metrics(loss="0.5000000000000001")),
+    "prometheus, a time of another year": (
+        b"# TYPE a gauge\na 1 1551398400000\n",
+        b"# TYPE a gauge\na 1 1551398401000\n",
+    ),
+    "prometheus, a label": (metrics(), metrics(label="1")),
+    "prometheus, a count": (metrics(), metrics().replace(b"count 3", b"count 4")),
+    "trace, an argument": (trace(event()), trace(event(args={"loss": 0.25}))),
+    "trace, a name": (trace(event()), trace(event(name="stop"))),
+    "trace, an event": (trace(event()), trace(event(), event())),
+    "trace, whose event": (trace(event(), event(tid=10)), trace(event(), event())),
+    "dur outside of a trace": (b'[{"dur": 1}]', b'[{"dur": 2}]'),
+    "profile, calls": (profile(), profile(calls=4)),
+    "profile, a name": (profile(), profile(name="fit_all")),
+    "berkeley db, a value": (HASH_FILE, with_pickled(HASH_FILE, 0.5, 0.75)),
+    "berkeley db, a long value": (HASH_FILE, altered(HASH_FILE, b"abababab", b"abababac")),
+    "berkeley db, a key": (HASH_FILE, altered(HASH_FILE, b"\x01fold", b"\x01folk")),
+    "a number of no process": (b'{"grouppid": 7}', b'{"grouppid": 8}'),
+}
+
+
+@pytest.mark.parametrize("case", OTHER)
+def test_a_result_always_counts(case: str) -> None:
+    """One changed value, name or place of what a training computes is a difference, in every format."""
+    one, other = OTHER[case]
+    assert one != other
+    assert not compared(one, other).same
+
+
+def test_values_of_a_database_are_opened(tmp_path: Path) -> None:
+    """Python's own ``dbm.sqlite3`` keeps pickles: times in them do not count, under the name of a result they do."""
+    values = [
+        json.dumps({"score": score, "elapsed": spent}).encode() for score, spent in ((1, 2.5), (1, 3.5), (2, 2.5))
+    ]
+    first, later, other = (database(tmp_path / str(at), value) for at, value in enumerate(values))
+    assert compared(first, later).why == "dict.value.elapsed differs"
+    assert not compared(first, other).same
+    named = [database(tmp_path / f"n{at}", value, "score") for at, value in enumerate(values[:2])]
+    assert not compared(*named).same
+
+
+def test_a_real_profile_is_read(tmp_path: Path) -> None:
+    """What this Python's profiler dumps is read, whatever references it holds."""
+    found = []
+    for name in ("a", "b"):
+        profiler = cProfile.Profile()
+        profiler.runcall(sorted, range(50), key=lambda number: -number)
+        profiler.dump_stats(tmp_path / name)
+        found.append((tmp_path / name).read_bytes())
+    assert compared(*found).same
+
+
+HOSTILE = {
+    "parquet without a footer": b"PAR1" + b"\xff" * 40 + b"PAR1",
+    "parquet with a list of everything": b"PAR1\x29\xfc\xff\xff\xff\xff\x0f\x00\x08\0\0\0PAR1",
+    "parquet, a column beyond the end": PARQUET[:4] + PARQUET[300:],
+    "arrow without a schema": b"ARROW1\0\0" + b"\xff" * 40 + b"ARROW1",
+    "lz4, a match before the beginning": LZ4[:15] + b"\x04\0\0\0\x10a\xff\xff\0\0\0\0",
+    "lz4 that ends too early": LZ4[:30],
+    "lz4 of zeros": LZ4[:15] + struct.pack("<I", 700_000) + b"\x1f\0\x01\0" + b"\xff" * 699_996,
+    "a hash file that ends too early": HASH_FILE[:6000],
+    "a hash file with a value on a page that is none": altered(
+        HASH_FILE, b"\x03\0\0\0\x88\x13\0\0", b"\x01\0\0\0\x88\x13\0\0"
+    ),
+    "a profile of tuples in tuples": b"{" + b")\x01" * 100_000 + b"0",
+    "a profile with a tuple of 4 billion": b"{(\xff\xff\xff\x7f0",
+    "a profile that refers to itself": b"{\xa9\x01r\0\0\0\x000",
+    "a profile of other things": marshal.dumps({("a", 1): 2}),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_count_by_their_bytes(case: str) -> None:
+    """Damage, endless nesting and counts that are too large end no verification: the file is not opened."""
+    assert read(HOSTILE[case], MASKS) is None
+
+
+def test_entities_are_not_expanded() -> None:
+    """A document that would grow by the billion is compared as a text."""
+    laugh = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 12))
+    data = f'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY e0 "ha">{laugh}]><a>&e11;</a>'.encode()
+    assert not compared(data, data.replace(b"ha", b"ho")).same
+
+
+def test_elements_in_elements_are_a_text() -> None:
+    """A document that is nested too deep is compared by its lines."""
+    data = b"<a>" * 5000 + b"1" + b"</a>" * 5000
+    assert not compared(data, data.replace(b"1", b"2")).same
