@@ -95,7 +95,7 @@ def _opened(build: PythonBuild, archive: Path) -> Iterator[tarfile.TarFile]:
     try:
         with _uncompressed(archive) as plain, tarfile.open(fileobj=plain, mode="r:") as tar:
             yield tar
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, UnicodeError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as error:
         raise BuildError(f"{build.file}: not a readable archive: {error}", _WAY) from None
 
 
@@ -133,6 +133,8 @@ def _members(build: PythonBuild, tar: tarfile.TarFile) -> dict[str, tarfile.TarI
             if path in found:
                 raise _wrong(build, member.name, "the archive holds this name twice")
             found[path] = member
+    if (size := sum(member.size for member in found.values())) > _LIMIT:
+        raise BuildError(f"{build.file}: {size} bytes in it, expected at most {_LIMIT}", _WAY)
     for path, member in found.items():
         if target := _target(path, member):
             _check_target(build, path, member, target)
@@ -185,9 +187,10 @@ def _add(writer: LayerWriter, tar: tarfile.TarFile, path: str, member: tarfile.T
     elif member.issym():
         writer.add(Entry(path=path, kind="symlink", mode=0o777, target=member.linkname))
     else:
-        source = tar.getmember(member.linkname) if member.islnk() else member
-        stream = tar.extractfile(source)
-        if stream is None or not source.isreg():
+        names = tar.getnames() if member.islnk() else ()
+        source = tar.getmember(member.linkname) if member.linkname in names else member
+        stream = tar.extractfile(source) if source.isreg() else None
+        if stream is None:
             raise BuildError(f"{path}: a link to no file: {member.linkname!r}", _WAY)
         mode = 0o755 if source.mode & 0o111 else 0o644
         with stream:
