@@ -31,7 +31,7 @@ print(json.dumps({
     "executable": os.path.realpath(sys.executable),
     "prefixes": [sys.prefix, sys.base_prefix],
     "cached": [os.path.exists(module.__cached__) for module in (json, numpy)],
-    "extension": numpy.linalg._umath_linalg.__file__.split(".", 1)[1],
+    "extension": os.path.basename(numpy.linalg._umath_linalg.__file__).split(".", 1)[1],
     "norm": float(numpy.linalg.norm(numpy.arange(9.0).reshape(3, 3) @ numpy.eye(3))),
     "random": float(numpy.random.random()),
     "pip": os.path.exists(os.path.join(sys.base_prefix, "bin", "pip")),
@@ -77,7 +77,8 @@ def _case(request: pytest.FixtureRequest, made: Project, tmp_path_factory: pytes
     project.environ = {key: value for key, value in project.environ.items() if value}
     project.environ["ENVBUILD_PYTHON_MIRROR"] = f"file://{folder}"
     name = f"standalone{version.replace('.', '-')}"
-    project.write("spec.yaml", f"name: {name}\nos: {system}\npython: {version}\nrequirements: [numpy]\n")
+    spec = f"name: {name}\nos: {system}\npython: {version}\nrequirements: [numpy]\n"
+    project.write("spec.yaml", f"{spec}packages: [libffi8]  # for ctypes, which real builds have linked in\n")
     project.write("train.py", PROGRAM)
     project.write("lock.out", project.must("lock").out)
     project.write("build.out", project.must("build").out)
