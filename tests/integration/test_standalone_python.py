@@ -136,7 +136,7 @@ def test_the_archive_comes_from_a_mirror_by_its_digest(case: Case, tmp_path: Pat
         other_file.unlink()
         server.add(build.path, b"other bytes")
         done = other("fetch", ENVBUILD_PYTHON_MIRROR=server.url)
-        assert (done.code, build.file in done.err) == (12, True)
+        assert (done.code, build.file in done.err) == (13, True)
         assert "ENVBUILD_PYTHON_MIRROR" in done.err
 
 
