@@ -22,7 +22,7 @@ fail() {
 # shellcheck source=scripts/lib.sh
 . "${0%/*}/lib.sh"
 
-mirror=$(mirror)
+mirror=$(mirror) && mirror=${mirror%/}
 [ -n "$mirror" ] || fail "apt's configuration names no Debian mirror"
 
 if [ ! -x "$work/install/bin/python$feature" ]; then
