@@ -30,7 +30,7 @@ if [ ! -x "$work/install/bin/python$feature" ]; then
         sed -n "/^Package: python$feature\$/,/^\$/p" >"$work/stanza"
     directory=$(sed -n 's/^Directory: //p' "$work/stanza" | head -n 1)
     # In the stanza's list of SHA-256: digest, size, name.
-    line=$(sed -n '/^Checksums-Sha256:/,/^[^ ]/p' "$work/stanza" | grep '\.orig\.tar\.xz$' | head -n 1)
+    line=$(sed -n '/^Checksums-Sha256:/,/^[^ ]/p' "$work/stanza" | grep '\.orig\.tar\.xz$' | tail -n 1)
     [ -n "$line" ] || fail "$suite has no source of python$feature"
     # shellcheck disable=SC2086 # three words
     set -- $line
