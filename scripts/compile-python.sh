@@ -1,15 +1,15 @@
 #!/bin/sh
 # Compile CPython from Debian's source package and pack it in the form of a standalone build, for tests: archives of the real
 # project are not at hand everywhere. About three minutes on two cores.
-# Usage: scripts/compile-python.sh FEATURE FOLDER    such as 3.14 /tmp/pythons
+# Usage: scripts/compile-python.sh FEATURE FOLDER    such as 3.13 /tmp/pythons
 # Then: ENVBUILD_TEST_PYTHONS=FOLDER pytest tests/integration/test_standalone_python.py
 # Needs a C compiler (make compiler), zlib1g-dev and a Debian mirror in apt's configuration. ENVBUILD_SOURCE_SUITE names the
-# suite (default: sid, which has the newest Python).
+# suite (default: trixie, which has 3.13).
 set -eu
 feature=$1
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
-suite=${ENVBUILD_SOURCE_SUITE:-sid}
+suite=${ENVBUILD_SOURCE_SUITE:-trixie}
 root=$(cd "${0%/*}/.." && pwd)
 work=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/envbuild-tests/cpython-$feature
 mkdir -p "$work"
