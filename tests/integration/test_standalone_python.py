@@ -1,7 +1,7 @@
 """Pythons that the operating system does not have: locked, built and run, from archives in the form of the real ones.
 
 On every machine: Debian 12's Python 3.11 on Debian 13, which has 3.13. With ``ENVBUILD_TEST_PYTHONS=FOLDER`` also each
-archive in that folder on Debian 12: CPython compiled from source (``scripts/compile-python.sh``), which takes minutes.
+archive in that folder on Debian 12: CPython compiled from source and packed by ``tests.support.pythons``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Archives in the form of standalone builds of CPython, made of what is at hand, in a folder with a list of its own.
 
-python -m tests.support.pythons PREFIX FOLDER   packs an installed CPython: see scripts/compile-python.sh
+python -m tests.support.pythons PREFIX FOLDER   packs an installed CPython (./configure --prefix)
 
 The real archives are downloads of a foreign host. These have their form: one relocatable tree below ``python/``.
 """
