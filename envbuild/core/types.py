@@ -54,6 +54,16 @@ ImageName = Annotated[
 ]
 OptionalSha256 = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{64})?\Z", title="64 lower-case hexadecimal digits or none")]
 PythonVersion = Annotated[str, Meta(pattern=r"^3\.[0-9]{1,2}\Z", title="a feature release of Python")]
+PythonRelease = Annotated[str, Meta(pattern=r"^3\.[0-9]{1,2}\.[0-9]{1,2}\Z", title="a release such as 3.12.7")]
+# No component starts with a dot or a dash: safe below a folder, in a tar header and in a shell word.
+BuildPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9]{8}/cpython-3\.[0-9]{1,2}\.[0-9]{1,2}\+[0-9]{8}-[a-z0-9_]+(?:-[a-z0-9_]+){2,6}\.tar\.gz\Z",
+        max_length=200,
+        title="the path of a build of CPython, RELEASE/cpython-….tar.gz",
+    ),
+]
 Executable = Annotated[str, Meta(pattern=r"^(?:/[A-Za-z0-9_][A-Za-z0-9._-]*)+\Z", title="an absolute path")]
 Platform = Annotated[str, Meta(pattern=r"^[a-z0-9_]+\Z", title="a platform tag")]
 KernelRange = Annotated[

@@ -8,6 +8,8 @@ two builds at once share their work.
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +27,7 @@ from envbuild.engine.protocol import Step, StepRunner
 from envbuild.image.bytecode.compile import ENVIRONMENT
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.bytecode.layer import COMPILE_OUT, compile_command, pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.cpython.archive import pack_python, python_modules
 from envbuild.image.layer_cache import TAR, Cache, cached_layer, make_layer
 from envbuild.image.layer_contents import Objects, contents_of, note, objects_of
 from envbuild.image.oci import layout
@@ -32,11 +35,13 @@ from envbuild.image.plan.layer_order import LayerKind, LayerSpec, skipped
 from envbuild.image.plan.model import Plan, bytecode_key
 from envbuild.image.python.environment import WheelFile, pack_wheels
 from envbuild.image.runtime_layer import BYTECODE, make_runtime, runtime_key, runtime_modules
-from envbuild.image.tar.layer import Layer
-from envbuild.lockfile.model import Lock, Wheel
+from envbuild.image.tar.layer import BLOCK, Layer
+from envbuild.lockfile.model import Lock, PythonBuild, Wheel
 
 _THREADS = 3
 _INPUTS = "inputs.tar"
+_END = 2 * BLOCK
+"""Bytes of a tar's end."""
 
 Check = Callable[[Path, Sequence[Path], Objects], None]
 """Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
@@ -124,6 +129,7 @@ class _Assembly:
         self.boot = boot_id()
         self.stopped = threading.Event()
         self.phase = ExitStack()
+        self.python: list[tuple[LayerSpec, Future[None]]] = []
         cacheable = [spec for spec in plan.layers if spec.kind != "runtime"]
         found = {spec.key: cached_layer(cache, spec.key, self.boot) for spec in cacheable}
         self.blobs = {key: blob for key, blob in found.items() if blob is not None}
@@ -147,6 +153,7 @@ class _Assembly:
             return blob
 
         with self._workers(_THREADS, "unpack") as pool, self._workers(1, "compile") as compiler:
+            futures += self._start_python(pool)
             futures += self._start_wheels(pool)
             if self.interpreter is None:
                 os_layer()
@@ -183,6 +190,21 @@ class _Assembly:
             self.blobs[spec.key] = make_layer(self.cache, spec.key, self.boot, make)
             self.ready(self.plan.layers.index(spec), self.blobs[spec.key])
         return self.blobs[spec.key]
+
+    def _start_python(self, pool: ThreadPoolExecutor) -> list[Future[None]]:
+        """Begin to make the layer of a standalone Python, which the compile step waits for."""
+
+        def one(spec: LayerSpec, build: PythonBuild) -> None:
+            self._make(spec, lambda folder: self._pack_python(build, folder))
+
+        specs = [spec for spec in self.plan.layers if spec.kind == "python" and spec.build]
+        found = [pool.submit(one, spec, spec.build) for spec in specs if spec.build]
+        self.python = list(zip(specs, found, strict=True))
+        return found
+
+    def _pack_python(self, build: PythonBuild, folder: Path) -> Layer:
+        with (folder / TAR).open("wb", buffering=0) as stream, self.progress.phase("python: unpack"):
+            return pack_python(stream, build, self.cache.path(build.sha256))
 
     def _start_wheels(self, pool: ThreadPoolExecutor) -> list[Future[None]]:
         """Begin to unpack wheels, the largest first, so that no single one is left over at the end."""
@@ -242,6 +264,8 @@ class _Assembly:
         groups: dict[str, WheelFile | Mapping[str, bytes]] = {}
         for spec in self.plan.layers:
             if spec.kind == "bytecode" and spec.key not in self.blobs:
+                if spec.build and self.cache.derived("bytecode", spec.key) is None:
+                    groups[spec.key] = python_modules(spec.build, self.cache.path(spec.build.sha256))
                 for wheel, file in zip(spec.wheels, self._files(spec.wheels), strict=True):
                     groups[bytecode_key(self.plan, wheel.sha256)] = file
         groups[runtime_key(self.plan)] = runtime_modules()
@@ -258,6 +282,7 @@ class _Assembly:
             base, key = self._base(os_layer)
             with (folder / _INPUTS).open("wb", buffering=0) as stream:
                 pack_sources(stream, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
+            self._add_python(folder / _INPUTS)
             step = Step(
                 base=base,
                 base_key=key,
@@ -280,6 +305,15 @@ class _Assembly:
             if spec.kind == "bytecode":
                 self._make(spec, partial(self._pack_bytecode, spec))
 
+    def _add_python(self, inputs: Path) -> None:
+        """Put a standalone Python into a step's inputs: its layer, behind the entries that are there."""
+        for spec, made in self.python:
+            made.result()
+            with inputs.open("r+b") as stream, self.blobs[spec.key].open() as layer:
+                stream.seek(-_END, os.SEEK_END)
+                stream.truncate()
+                shutil.copyfileobj(layer, stream, 1 << 20)
+
     def _base(self, os_layer: Callable[[], FileBlob]) -> tuple[Path, str]:
         """Return the tar of a system with the interpreter, and its name for the engine."""
         if self.interpreter is None:
@@ -295,7 +329,8 @@ class _Assembly:
         return found / BYTECODE
 
     def _pack_bytecode(self, spec: LayerSpec, folder: Path) -> Layer:
-        archives = [self._bytecode(bytecode_key(self.plan, wheel.sha256)) for wheel in spec.wheels]
+        keys = [spec.key] if spec.build else [bytecode_key(self.plan, wheel.sha256) for wheel in spec.wheels]
+        archives = [self._bytecode(key) for key in keys]
         with (folder / TAR).open("wb", buffering=0) as stream:
             return pack_bytecode(stream, archives, spec.title)
 

@@ -24,6 +24,7 @@ from envbuild.core.package_data import template_dir
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError, LockError, UsageError
 from envbuild.image.bytecode import compile as compiler
+from envbuild.image.cpython.archive import pack_python, python_modules
 from envbuild.image.os import seed
 from envbuild.image.plan.layer_order import skipped
 from envbuild.image.plan.model import labels as image_labels
@@ -32,7 +33,7 @@ from envbuild.image.python import wheel
 from envbuild.image.python.environment import Made, pack_tree
 from envbuild.image.runtime import files as runtime
 from envbuild.lockfile import layout
-from envbuild.lockfile.model import Lock, lock_digest
+from envbuild.lockfile.model import Lock, PythonBuild, lock_digest
 
 _TEMPLATE = "Dockerfile.j2"
 _TOOLS = (Path(wheel.__file__), Path(compiler.__file__))
@@ -53,7 +54,8 @@ class Context:
     Attributes:
         lock: what it was rendered from.
         dockerfile: the Dockerfile.
-        files: the other files by relative path, but ``seed.tar`` and ``os/plan``, which are made from the packages.
+        files: the other files by relative path, but ``seed.tar`` and ``os/plan``, which are made from the packages,
+            and ``python.tar`` and ``python-modules.tar``, which are made from a standalone Python's archive.
     """
 
     lock: Lock
@@ -123,8 +125,21 @@ def _fill(context: Context, store_path: Callable[[str], Path], root: Path, progr
         else:
             _write(root / path, content)
     _folder(root / "wheels")
+    if build := context.lock.python.build:
+        _write_python(build, store_path(build.sha256), root)
     if context.lock.os.packages:
         _write_os(context.lock, store_path, root, progress)
+
+
+def _write_python(build: PythonBuild, archive: Path, root: Path) -> None:
+    """Write the layer of a standalone Python, and its modules once more, to be compiled."""
+    with (root / "python.tar").open("wb") as stream:
+        pack_python(stream, build, archive)
+    modules = {path: Made(data=data) for path, data in python_modules(build, archive).items()}
+    with (root / "python-modules.tar").open("wb") as stream:
+        pack_tree(stream, modules, label="the modules of Python")
+    for name in ("python.tar", "python-modules.tar"):
+        (root / name).chmod(0o644)
 
 
 def _write_os(lock: Lock, store_path: Callable[[str], Path], root: Path, progress: Progress) -> None:
@@ -239,6 +254,7 @@ def _check_replaceable(directory: Path) -> None:
 def _own_files(directory: Path) -> set[str]:
     """Return what an earlier context consists of, by its own lists of wheels and packages: nothing else may go."""
     own = {"Dockerfile", "base.tar", "modules.tar", "runtime.tar", "seed.tar", "os/plan", "os/install.sh"}
+    own |= {"python.tar", "python-modules.tar"}
     own |= {f"tools/{path.name}" for path in _TOOLS}
     for listing, folder in (("tools/SHA256SUMS", "wheels"), ("os/SHA256SUMS", "os/debs")):
         with suppress(OSError, UnicodeDecodeError):

@@ -102,11 +102,17 @@ def _debs(lock: Lock) -> _Packages:
 
 
 def _rest(lock: Lock) -> dict[str, str]:
-    facts = {LAYOUT: str(lock.layout), "OS release": lock.os.release, "Python": lock.python.version}
+    facts = {LAYOUT: str(lock.layout), "OS release": lock.os.release, "Python": _python(lock)}
     determinism = {f"determinism.{name}": str(getattr(lock.determinism, name)) for name in ("level", "seed", "threads")}
     accepted = {"missing-libraries": ", ".join(lock.missing_libraries)} if lock.missing_libraries else {}
     accepted |= {"exclude-newer": lock.exclude_newer} if lock.exclude_newer else {}
     return {**facts, **determinism, **{f"added: {name}": reason for name, reason in lock.added.items()}, **accepted}
+
+
+def _python(lock: Lock) -> str:
+    """Return the interpreter's release, and which build it is if it is a standalone one."""
+    build = lock.python.build
+    return f"{build.version} (standalone {build.release}, {build.sha256[:_DIGITS]})" if build else lock.python.version
 
 
 def _hardware(lock: Lock) -> dict[str, str]:

@@ -21,6 +21,7 @@ from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import read_regular
 from envbuild.core.types import (
     Archive,
+    BuildPath,
     DebArch,
     DebName,
     DebVersion,
@@ -38,6 +39,7 @@ from envbuild.core.types import (
     PackageVersion,
     Platform,
     PoolPath,
+    PythonRelease,
     PythonVersion,
     RelativePath,
     Release,
@@ -137,18 +139,50 @@ class PythonPackage(Value, frozen=True, kw_only=True):
     wheel: Wheel
 
 
-class Python(Value, frozen=True, kw_only=True):
+class PythonBuild(Value, frozen=True, kw_only=True):
+    """A standalone build of CPython, of the python-build-standalone project: one relocatable archive.
+
+    Attributes:
+        version: release of CPython, such as ``3.12.7``.
+        path: path of the archive below a mirror's root: release of the project, then file name.
+        size: bytes of the archive.
+    """
+
+    version: PythonRelease
+    path: BuildPath
+    size: PackageSize
+    sha256: Sha256
+
+    @property
+    def file(self) -> str:
+        """The archive's base name."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def release(self) -> str:
+        """The release of the project that made it, a date such as ``20261110``."""
+        return self.path.split("/", 1)[0]
+
+
+class Python(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The interpreter the wheels were chosen for.
 
     Attributes:
         version: feature release, such as ``3.11``.
         executable: path of the interpreter in the image.
         platform: newest platform tag it accepts, such as ``manylinux_2_36_x86_64``.
+        build: where the interpreter comes from; None: from the operating system.
     """
 
     version: PythonVersion
     executable: Executable
     platform: Platform
+    build: PythonBuild | None = None
+
+    @property
+    def release(self) -> str:
+        """The release as far as the lock names it: ``3.12.7`` of a standalone build, else ``3.11``."""
+        return self.build.version if self.build else self.version
 
 
 class Determinism(Value, frozen=True, kw_only=True):

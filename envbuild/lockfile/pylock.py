@@ -11,6 +11,9 @@ Table = dict[str, Any]
 BEFORE_THE_GUARD = frozenset({"LD_PRELOAD", "LD_AUDIT", "GCONV_PATH"})
 """Variables by which the dynamic loader or the C library runs other code in every program, the guard included."""
 
+STANDALONE_PREFIX = "/opt/python"
+"""Where a standalone build of CPython is in an image."""
+
 LIBRARY_PATH = "LD_LIBRARY_PATH"
 """Leads to other libraries than the locked ones; some base images set it for the driver's."""
 
@@ -73,7 +76,8 @@ def check_unique(table: Mapping[str, Any]) -> None:
     """Check what no single field shows.
 
     Raises:
-        ValueError: a base image without its file system's digest, two packages of one name, two files of one name,
+        ValueError: a standalone Python of another version or place, a base image without its file system's digest,
+            two packages of one name, two files of one name,
             a wheel of another version than its package, a .deb of another package than its name has, or a variable
             that contradicts the seed or runs code before the guard.
     """
@@ -83,6 +87,7 @@ def check_unique(table: Mapping[str, Any]) -> None:
             path = f"packages[{index}].wheels[0].name"
             raise ValueError(f"{path}: expected a wheel of version {version}, found {wheel!r}")
     _check_environment(table)
+    _check_python(table["python"])
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]
     if table["os"].get("image", "") and not table["os"].get("image-rootfs", ""):
         raise ValueError("tool.envbuild.os.image-rootfs: missing: a base image needs the digest of its file system")
@@ -159,6 +164,22 @@ def _check_environment(table: Mapping[str, Any]) -> None:
     seed, hash_seed = str(table["determinism"]["seed"]), environment.get("PYTHONHASHSEED")
     if hash_seed is not None and hash_seed != seed:
         raise ValueError(f"{path}.PYTHONHASHSEED: expected the seed, '{seed}', found {hash_seed!r}")
+
+
+def _check_python(python: Mapping[str, Any]) -> None:
+    """Refuse a standalone build that is not the interpreter which the rest of the lock names."""
+    build, path = python.get("build"), "tool.envbuild.python"
+    if not build:
+        return
+    version, release = build["version"], build["path"].split("/", 1)[0]
+    if not version.startswith(f"{python['version']}."):
+        raise ValueError(f"{path}.build.version: expected a release of {python['version']}, found {version!r}")
+    if not build["path"].startswith(f"{release}/cpython-{version}+{release}-"):
+        raise ValueError(
+            f"{path}.build.path: expected {release}/cpython-{version}+{release}-…, found {build['path']!r}"
+        )
+    if python["executable"] != (wanted := f"{STANDALONE_PREFIX}/bin/python{python['version']}"):
+        raise ValueError(f"{path}.executable: expected {wanted!r}, found {python['executable']!r}")
 
 
 def _distribution(wheel: str) -> str:

@@ -139,6 +139,15 @@ def _uv_files(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
             yield table
 
 
+def uv_setting(key: str, environ: Mapping[str, str] = os.environ) -> str:
+    """Return a text among uv's own settings (uv.toml, pyproject.toml); empty if none has it."""
+    found = ""
+    for table in _uv_files(environ):
+        if isinstance(value := table.get(key), str):
+            found = value
+    return found
+
+
 def _credentials(environ: Mapping[str, str], pip: Mapping[str, str]) -> dict[Origin, tuple[str, str]]:
     """User name and password by origin, from all index and find-links URLs, and uv's variables for named indexes."""
     urls = [word for key in _URL_KEYS for word in pip.get(key, "").split()]

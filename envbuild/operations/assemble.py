@@ -90,7 +90,8 @@ def assemble_image(
                 lambda text: events.report(Note(text=text)),
             ),
             ready=loading.ready if loading else (lambda index, blob: None),
-            interpreter=interpreter_of(lock, store.path),
+            # A standalone Python needs a finished system: what it is linked to may be any package's.
+            interpreter=None if lock.python.build else interpreter_of(lock, store.path),
         )
     for layer in built.layers:
         events.report(LayerReady(title=layer.title, bytes=layer.blob.size, reused=layer.reused))

@@ -19,6 +19,7 @@ from envbuild.operations.events import (
     SomeFilesFetched,
 )
 from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.standalone import standalone_sources
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _fetch(
     known: list[Mapping[str, Sequence[str]]] = [vendored_sources(lock, folder) for folder in folders]
     wanted = set() if offline else missing - {sha256 for mapping in known for sha256 in mapping}
     known.append(_deb_sources(loaded, wanted))
+    known.append(standalone_sources(lock, wanted))
 
     def items(wheels: Mapping[str, Sequence[str]], *places: Mapping[str, Sequence[str]]) -> list[Item]:
         found = lock_items(lock, *known, *places, wheels)
@@ -244,6 +246,7 @@ def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str
         apt: the machine's apt configuration; read from it if None.
     """
     from envbuild.resolve.debian.sources import SNAPSHOT_VARIABLE, origin, read_apt_config
+    from envbuild.resolve.python.build_sources import VARIABLE as PYTHON_VARIABLE
 
     ways = ["what came in is kept: try again later"]
     ways.append(
@@ -253,6 +256,8 @@ def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str
     debs = any(package.sha256 in missing for package in lock.os.packages)
     if debs and not lock.os.snapshot and not origin("debian", apt or read_apt_config()):
         ways.append(f"from a snapshot service of Debian, none of which is known: export {SNAPSHOT_VARIABLE}=ADDRESS")
+    if lock.python.build and lock.python.build.sha256 in missing:
+        ways.append(f"from a mirror or folder of standalone Pythons: export {PYTHON_VARIABLE}=ADDRESS")
     ways.append("or lock again, which moves what is gone: envbuild lock")
     return "; ".join(ways)
 

@@ -27,6 +27,7 @@ from envbuild.operations.lock_files import (
     resolution_inputs,
     stale_inputs,
 )
+from envbuild.operations.standalone import lock_python
 from envbuild.spec.model import Spec, load_spec
 from envbuild.store.objects import Store
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
     from envbuild.resolve.cuda.plan import CudaRequest
     from envbuild.resolve.libraries.wheels import WheelLibraries
     from envbuild.resolve.python.pins import PythonRequest, ResolvedPython
+
+
+_PYTHON = "python"
+"""By which ``--upgrade-package`` moves a standalone Python."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,10 +233,11 @@ def resolve(
     held = () if options.upgrade else operating_system.held_packages(spec, old, os_moved)
     resolver = _Resolver(spec=spec, options=options, events=events, store=Store(), held=held)
     base = operating_system.lock_base(spec, resolver.store, events) if spec.os.image else None
-    interpreter = base.python if base else operating_system.system_python(spec)
+    interpreter, python_notes = (base.python, ()) if base else _lock_python(resolver, old)
     plan = lock_hardware.plan_cuda(spec, path, interpreter.version)
     request = _python_request(spec, path, old, options, interpreter, plan)
-    request = replace(request, upgrade_packages=python_moved)
+    moved = (name for name in python_moved if name != _PYTHON or not interpreter.build)
+    request = replace(request, upgrade_packages=tuple(moved))
     wheels, system, added, os_notes = resolver.parts(request, base)
     if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
@@ -263,7 +269,15 @@ def resolve(
         missing_libraries=spec.missing_libraries,
         exclude_newer=spec.exclude_newer,
     )
-    notes = (*wheels.notes, *os_notes, *lock_notes.notes(spec, made), *plan.notes, *cuda_notes, *fit_notes)
+    notes = (
+        *python_notes,
+        *wheels.notes,
+        *os_notes,
+        *lock_notes.notes(spec, made),
+        *plan.notes,
+        *cuda_notes,
+        *fit_notes,
+    )
     return made, (*notes, *host.notes(made))
 
 
@@ -305,7 +319,7 @@ def _python_request(
     pylocks = [name for name in spec.requirement_files if is_pylock(name)]
 
     return PythonRequest(
-        target=Target(python=interpreter.version, platform=interpreter.platform),
+        target=Target(python=interpreter.release, platform=interpreter.platform),
         requirements=(*spec.requirements, *requirement_lines(path.parent, pylocks, path.name), *plan.requirements),
         constraints=plan.constraints,
         files=tuple(Path(name) for name in spec.requirement_files if name not in pylocks),
@@ -317,6 +331,13 @@ def _python_request(
         existing=old.packages if old else (),
         upgrade=options.upgrade,
     )
+
+
+def _lock_python(resolver: _Resolver, old: locks.Lock | None) -> tuple[locks.Python, tuple[str, ...]]:
+    """Return the interpreter; ``--upgrade-package python`` moves a standalone build."""
+    options = resolver.options
+    upgrade = options.upgrade or _PYTHON in options.upgrade_packages
+    return lock_python(resolver.spec, old, resolver.store, resolver.events, upgrade=upgrade)
 
 
 def _split_upgrades(names: Sequence[str], spec: Spec, old: locks.Lock | None) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -59,14 +59,25 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str]
 
 
-def system_python(spec: Spec) -> locks.Python:
-    """Return the interpreter of the spec's release; raises ``ResolveError`` if it has no such Python."""
+def system_python(spec: Spec) -> locks.Python | None:
+    """Return the interpreter of the spec's release; None if it does not have what the spec asks for.
+
+    A release with a third number is never the system's: its packages move with security updates.
+    """
     from envbuild.resolve.debian import releases
 
-    release = releases.find_release(spec.os.release)
-    interpreter = releases.system_python(spec.os.release, spec.python)
-    platform = f"manylinux_{release.glibc[0]}_{release.glibc[1]}_{MACHINES[spec.os.architecture]}"
-    return locks.Python(version=interpreter.version, executable=interpreter.executable, platform=platform)
+    if spec.python not in ("", releases.find_release(spec.os.release).python):
+        return None
+    interpreter = releases.system_python(spec.os.release)
+    return locks.Python(version=interpreter.version, executable=interpreter.executable, platform=platform_of(spec))
+
+
+def platform_of(spec: Spec) -> str:
+    """Return the newest platform tag that interpreters of the spec's release accept."""
+    from envbuild.resolve.debian import releases
+
+    glibc = releases.find_release(spec.os.release).glibc
+    return f"manylinux_{glibc[0]}_{glibc[1]}_{MACHINES[spec.os.architecture]}"
 
 
 def resolve_system(
@@ -79,7 +90,7 @@ def resolve_system(
     held: Sequence[locks.OsPackage] = (),
     note: Callable[[str], None] = lambda text: None,
 ) -> locks.Os:
-    """Resolve the closure of Python, what every image has, the spec's packages and those added for wheels.
+    """Resolve the closure of the Python it has, what every image has, the spec's packages and those added for wheels.
 
     Args:
         held: packages of an earlier lock, as ``held_packages`` gives them.
@@ -87,13 +98,16 @@ def resolve_system(
     """
     from envbuild.resolve.debian import closure, releases
 
-    interpreter = releases.system_python(spec.os.release, spec.python)
+    own = system_python(spec)
+    python = releases.STANDALONE_LIBRARIES
+    if own:
+        python = releases.system_python(spec.os.release).packages
     common = releases.common_packages(spec.os.release, spec.os.without)
     asked = {package.name for package in spec.packages}
     wanted = closure.OsRequest(
         release=spec.os.release,
         architecture=spec.os.architecture,
-        packages=tuple(sorted({*interpreter.packages, *common, *added, *asked})),
+        packages=tuple(sorted({*python, *common, *added, *asked})),
         snapshot=spec.os.snapshot,
         mirror=spec.os.mirror,
         versions={package.name: package.version for package in spec.packages if package.version},

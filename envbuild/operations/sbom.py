@@ -14,7 +14,9 @@ from typing import BinaryIO, cast
 
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError
+from envbuild.image.cpython.archive import licence_text
 from envbuild.image.os.deb import open_deb
+from envbuild.image.plan.layer_order import LayerSpec
 from envbuild.image.plan.model import plan
 from envbuild.image.record import ImageRecord, image_tag, read_image_record
 from envbuild.lockfile.model import Lock, OsPackage
@@ -23,7 +25,7 @@ from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.resolve.debian.relations import Group, parse_relations
 from envbuild.sbom import cyclonedx, spdx
 from envbuild.sbom.bill import bill
-from envbuild.sbom.licences import debian_licence, wheel_licence
+from envbuild.sbom.licences import debian_licence, python_licence, wheel_licence
 from envbuild.sbom.values import Document, Evidence, Image, Layer
 from envbuild.store.objects import Store
 
@@ -89,6 +91,9 @@ def read_evidence(lock: Lock, store: Store, progress: Progress | None = None) ->
     """
     wheels = [(item.wheel.sha256, item.wheel.name) for item in lock.packages if store.has(item.wheel.sha256)]
     found = {sha256: _wheel_evidence(store.path(sha256), name) for sha256, name in wheels}
+    if (build := lock.python.build) and store.has(build.sha256):
+        licence = python_licence(licence_text(build, store.path(build.sha256)))
+        found[build.sha256] = Evidence(licence=licence)
     debs = [package for package in lock.os.packages if store.has(package.sha256)]
     contents: dict[str, _Content] = {}
     documents: dict[str, str] = {}
@@ -116,12 +121,19 @@ def _image(lock: Lock, recorded: ImageRecord | None) -> Image:
         Layer(
             title=spec.title,
             digest=digest,
-            wheels=tuple(wheel.sha256 for wheel in spec.wheels) if spec.kind in ("wheel", "environment") else (),
+            wheels=_files_of(spec),
             system=spec.kind == "os",
         )
         for spec, digest in zip(planned, digests, strict=True)
     ]
     return Image(tag=image_tag(lock), layers=tuple(layers), config=recorded.config if recorded else "")
+
+
+def _files_of(spec: LayerSpec) -> tuple[str, ...]:
+    """Return the SHA-256 of the locked files that are unpacked in a layer, but for those of the operating system."""
+    if spec.kind == "python" and spec.build:
+        return (spec.build.sha256,)
+    return tuple(wheel.sha256 for wheel in spec.wheels) if spec.kind in ("wheel", "environment") else ()
 
 
 def _wheel_evidence(path: Path, name: str) -> Evidence:

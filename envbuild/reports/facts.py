@@ -244,7 +244,7 @@ def _locked(lock: Lock | None) -> dict[str, str]:
         return {}
     return {
         "OS": f"{lock.os.release} · {len(lock.os.packages)} packages",
-        "Python": f"{lock.python.version} · {len(lock.packages)} packages",
+        "Python": f"{lock.python.release} · {len(lock.packages)} packages",
         "CUDA": lock.cuda.version if lock.cuda else "",
         **lock.frameworks,
     }

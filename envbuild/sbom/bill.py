@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import quote
 
-from envbuild.lockfile.model import Lock, OsPackage, PythonPackage, lock_digest
+from envbuild.lockfile.model import Lock, OsPackage, PythonBuild, PythonPackage, lock_digest
 from envbuild.sbom import graph
 from envbuild.sbom.values import Bill, Component, Evidence, Image
 
@@ -25,7 +25,8 @@ def bill(lock: Lock, image: Image, evidence: Mapping[str, Evidence]) -> Bill:
     wheels = [
         _wheel(package, at[package.wheel.sha256], evidence.get(package.wheel.sha256)) for package in lock.packages
     ]
-    components = sorted([*_base(lock, system), *debs, *wheels], key=lambda item: item.ref)
+    python = [_python(build, at[build.sha256], evidence.get(build.sha256)) for build in (lock.python.build,) if build]
+    components = sorted([*_base(lock, system), *debs, *python, *wheels], key=lambda item: item.ref)
     needs = _needs(lock, evidence, components)
     distribution, _, release = lock.os.release.partition("-")
     return Bill(
@@ -76,6 +77,23 @@ def _wheel(package: PythonPackage, layer: int, evidence: Evidence | None) -> Com
         sha256=package.wheel.sha256,
         size=package.wheel.size,
         file=package.wheel.name,
+        layer=layer,
+        licence=evidence.licence if evidence else None,
+    )
+
+
+def _python(build: PythonBuild, layer: int, evidence: Evidence | None) -> Component:
+    """Describe a standalone Python (purl type ``generic``: CPython is in no registry)."""
+    ref = f"pkg:generic/cpython@{_encoded(build.version)}"
+    return Component(
+        kind="python",
+        ref=ref,
+        name="cpython",
+        version=build.version,
+        purl=f"{ref}?checksum=sha256:{build.sha256}&file_name={_encoded(build.file)}",
+        sha256=build.sha256,
+        size=build.size,
+        file=build.file,
         layer=layer,
         licence=evidence.licence if evidence else None,
     )

@@ -9,7 +9,7 @@ from envbuild.sbom.text import CREATED, document_bytes, document_uuid
 from envbuild.sbom.values import Bill, Component, Document, Licence
 
 MEDIA_TYPE = "application/vnd.cyclonedx+json"
-_KINDS = {"deb": "library", "wheel": "library", "base": "container"}
+_KINDS = {"deb": "library", "wheel": "library", "base": "container", "python": "application"}
 
 
 def render(bill: Bill) -> Document:

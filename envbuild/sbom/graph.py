@@ -109,6 +109,7 @@ def _applies(requirement: Requirement, environment: dict[str, Any], extras: Iter
 def _environment(lock: Lock) -> dict[str, str]:
     """Return the markers' values in the image, whatever interpreter runs envbuild."""
     full = next((_upstream(item) for item in lock.os.packages if item.name == f"python{lock.python.version}"), "")
+    full = lock.python.build.version if lock.python.build else full
     full = full if full.startswith(f"{lock.python.version}.") else f"{lock.python.version}.0"
     return {
         "implementation_name": "cpython",

@@ -70,6 +70,14 @@ def wheel_licence(metadata: bytes) -> Licence | None:
     return _named("; ".join(names), "\n".join(classifiers)) if names else None
 
 
+def python_licence(text: str) -> Licence | None:
+    """Return the licence of CPython as its own bill of materials names it, if the text that a build has is that one.
+
+    What is linked into a build (OpenSSL, SQLite …) has licences of its own, which its archive does not state.
+    """
+    return Licence(expression="PSF-2.0") if "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2" in text else None
+
+
 def debian_licence(copyright_file: str) -> Licence | None:
     """Return what a Debian copyright file declares for all files of the source, or None if it is not machine-readable.
 

@@ -13,6 +13,7 @@ MEDIA_TYPE = "application/spdx+json"
 _UNKNOWN = "NOASSERTION"
 _ROOT = "SPDXRef-Image"
 _SYSTEM = "SPDXRef-OperatingSystem"
+_PURPOSES = {"base": "CONTAINER", "python": "APPLICATION"}
 _NOT_AN_ID = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -76,8 +77,8 @@ def _layer(bill: Bill, index: int, layer: Layer) -> dict[str, Any]:
 
 def _package(item: Component) -> dict[str, Any]:
     entry = _entry(_identifier(item), item.name, item.version, "LIBRARY", item.sha256)
-    if item.kind == "base":
-        entry["primaryPackagePurpose"] = "CONTAINER"
+    if item.kind in _PURPOSES:
+        entry["primaryPackagePurpose"] = _PURPOSES[item.kind]
     if item.file:
         entry["packageFileName"] = item.file
     if item.supplier:

@@ -46,7 +46,7 @@ class Layer:
     Attributes:
         title: its line in the image's history.
         digest: SHA-256 of its uncompressed tar (the diff ID); empty as long as the image is not recorded.
-        wheels: SHA-256 of the wheels installed in it.
+        wheels: SHA-256 of the wheels installed in it, or of a standalone Python's archive.
         system: whether it is the operating system's: the Debian packages, or the base image's files.
     """
 
@@ -80,7 +80,7 @@ class Component:
         layer: index of the image's layer that holds it.
     """
 
-    kind: Literal["deb", "wheel", "base"]
+    kind: Literal["deb", "wheel", "base", "python"]
     ref: str
     name: str
     version: str

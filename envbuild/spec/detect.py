@@ -13,7 +13,7 @@ from typing import Any
 
 from envbuild.errors import UsageError
 from envbuild.spec import foreign, validators
-from envbuild.spec.keys import PYTHONS
+from envbuild.spec.keys import PYTHONS, STANDALONE
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -167,7 +167,9 @@ def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
         for release, version in PYTHONS.items():
             if version == found[1]:
                 return release, version, "from .python-version"
-        return default, PYTHONS[default], f".python-version requires {found[1]}, which neither Debian 12 nor 13 has"
+        if found[1] in STANDALONE:
+            return default, found[1], "from .python-version"
+        return default, PYTHONS[default], f".python-version requires {found[1]}, of which there is no build"
     wanted = project.get("requires-python")
     if isinstance(wanted, str):
         try:
@@ -177,8 +179,11 @@ def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
         for release, version in PYTHONS.items():
             if allowed.contains(f"{version}.0") or allowed.contains(f"{version}.99"):
                 return release, version, "allowed by pyproject.toml"
+        for version in reversed(STANDALONE):
+            if allowed.contains(f"{version}.99"):
+                return default, version, "allowed by pyproject.toml"
         why = f"pyproject.toml wants {wanted}" if wanted.isprintable() else "pyproject.toml wants another"
-        return default, PYTHONS[default], f"{why}, which neither Debian 12 nor 13 has"
+        return default, PYTHONS[default], f"{why}, of which there is no build"
     return default, PYTHONS[default], ""
 
 

@@ -13,6 +13,9 @@ from envbuild.spec.package_fields import FilePath, Folder, Requirement
 PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
 """The one Python of each release (python3 in Debian 12 and 13)."""
 
+STANDALONE = ("3.10", "3.11", "3.12", "3.13", "3.14")
+"""Feature releases that a spec may ask for where the operating system has another one."""
+
 
 COMMON: Mapping[str, str] = {
     "tzdata": "time zones, for zoneinfo and pandas",
@@ -163,24 +166,25 @@ def _system_fields() -> dict[str, Field]:
 
 
 def _python_fields() -> dict[str, Field]:
-    pythons = sorted(PYTHONS.values())
+    pythons = STANDALONE
     return {
         "python": Field(
             kind=Text(
-                expected="a Python release such as 3.11",
+                expected="a Python release such as 3.11 or 3.12.7",
                 check=validators.python,
                 rules={
                     "anyOf": [
                         {"enum": [*pythons, *map(float, pythons)]},
-                        {"type": "string", "pattern": r"^3\.[0-9]{1,2}$"},
+                        {"type": "string", "pattern": r"^3\.[0-9]{1,2}(\.[0-9]{1,2})?$"},
                     ]
                 },
                 loose=("number",),
             ),
-            doc="Feature release of Python; the operating system's own.",
+            doc="Release of Python: the operating system's own if it has that feature release, else a standalone build "
+            "of CPython, 3.10 to 3.14. With a third number always such a build.",
             default=None,
             default_doc="the operating system's own: 3.11 on debian-12, 3.13 on debian-13; what a base image has",
-            examples=("3.11",),
+            examples=("3.12", "3.12.7"),
         ),
         "requirements": Field(
             kind=ListOf(

@@ -19,7 +19,7 @@ from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.discovery import near_spec
 from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.hardware import HardwareRequirements, Requirement, hardware_requirements
-from envbuild.spec.keys import PYTHONS, ROOT
+from envbuild.spec.keys import PYTHONS, ROOT, STANDALONE
 from envbuild.spec.package_fields import File
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
 
@@ -71,7 +71,7 @@ class Spec(Value, frozen=True, kw_only=True):
         wheels: folders of wheels, relative to the spec's folder or absolute.
         inputs: data paths, relative to the spec's folder.
         env: environment variables of the image.
-        python: feature release; empty: the only one that the base image has.
+        python: feature release, or exact release; empty: the only one that the base image has.
         exclude_newer: time of upload from which on files of indexes are left out, ``20260711T000000Z``; empty: none.
         missing_libraries: shared libraries that may be missing from the image, as patterns.
         cuda: ``none``, ``auto``, or a version of one or two parts.
@@ -203,14 +203,13 @@ def _wrong(key: str, report: Report) -> bool:
 
 
 def _python_of_release(values: dict[str, Any], report: Report) -> str:
-    """Return the feature release of Python, which must be the Debian release's own."""
+    """Return the release of Python: the Debian release's own, or one that there are standalone builds of."""
     release = values.get("os", {}).get("release", "debian-12")
     own = PYTHONS[release]
     python: str = values.get("python", own)
-    if python != own:
-        other = next((name for name, version in PYTHONS.items() if version == python), "")
-        way = f"write {own}, or os: {other}" if other else f"write {own}, or leave python out"
-        report.add("python", f"{release} has Python {own}, found {quote(python)} — {way}")
+    if ".".join(python.split(".")[:2]) not in STANDALONE:
+        way = f"write {own}, which {release} has, or leave python out"
+        report.add("python", f"expected Python {STANDALONE[0]} to {STANDALONE[-1]}, found {quote(python)} — {way}")
     return python
 
 

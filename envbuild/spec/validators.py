@@ -252,11 +252,14 @@ def _empty(pairs: list[tuple[str, str]]) -> bool:
 
 
 def python(text: str) -> str:
-    """Check a feature release of Python."""
-    if not re.fullmatch(r"3\.[0-9]{1,2}", text):
-        found = re.match(r"(?:python)?(3\.[0-9]{1,2})(?![0-9])", text.lower())
+    """Check a release of Python: ``3.12``, or ``3.12.7`` for exactly that one."""
+    if found := re.fullmatch(r"(3\.[0-9]{1,2}(?:\.[0-9]{1,2})?)(?:t|\+freethreaded)", text.lower()):
+        why = "has no global interpreter lock (free-threaded): results depend on how threads interleave"
+        raise ValueError(f"{quote(text)} {why} — write {found[1]}")
+    if not re.fullmatch(r"3\.[0-9]{1,2}(?:\.[0-9]{1,2})?", text):
+        found = re.match(r"(?:c?python-?)?(3\.[0-9]{1,2})(?![0-9])", text.lower())
         eg = f"write {found[1]}" if found else "e.g. 3.11"
-        raise ValueError(f"{quote(text)} is not a feature release of Python — {eg}")
+        raise ValueError(f"{quote(text)} is not a release of Python — {eg}")
     return text
 
 

@@ -65,6 +65,8 @@ def lock_items(lock: Lock, *sources: Mapping[str, Sequence[str]]) -> tuple[Item,
     files = [(package.file, package.size, package.sha256) for package in lock.os.packages]
     if lock.os.image:
         files.append((BASE_IMAGE, lock.os.image_size, lock.os.image_rootfs))
+    if build := lock.python.build:
+        files.append((build.file, build.size, build.sha256))
     files += [(package.wheel.name, package.wheel.size, package.wheel.sha256) for package in lock.packages]
     return tuple(
         Item(

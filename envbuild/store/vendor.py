@@ -4,6 +4,7 @@
 <directory>/wheels/<file>        where the lock's PEP 751 part expects the wheels: `pip install -r` and
                                  `uv pip sync` work on the folder as it is
 <directory>/debs/<file>
+<directory>/python/<file>        a standalone Python
 <directory>/base.tar             the file system of a base image, instead of debs
 """
 
@@ -67,6 +68,8 @@ def _files(lock: Lock) -> Iterator[tuple[str, int, str]]:
     places: dict[str, str] = {}
     wanted = [(f"debs/{package.file}", package.size, package.sha256) for package in lock.os.packages]
     wanted += [("base.tar", lock.os.image_size, lock.os.image_rootfs)] if lock.os.image else []
+    if build := lock.python.build:
+        wanted.append((f"python/{build.file}", build.size, build.sha256))
     wanted += [(f"wheels/{item.wheel.name}", item.wheel.size, item.wheel.sha256) for item in lock.packages]
     for place, size, sha256 in wanted:
         if places.setdefault(place, sha256) != sha256:

@@ -30,6 +30,7 @@ from tests.support.base import GLIBC, base_tar
 from tests.support.elf import make_elf
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
+from tests.support.pythons import tiny_archive
 from tests.support.records import record
 from tests.support.records import verdict as made_verdict
 from tests.support.traces import make_trace
@@ -163,6 +164,12 @@ def rootfs() -> list[bytes]:
         "lib/x86_64-linux-gnu/libc.so.6": GLIBC,
     }
     return [base_tar(files, {"usr/bin/python3": "python3.11"})]
+
+
+def python_build() -> list[bytes]:
+    """Archives of standalone Pythons, uncompressed."""
+    with tempfile.TemporaryDirectory() as folder:
+        return [gzip.decompress(tiny_archive(Path(folder, "a"), **{"bin/python3": "python3.12"}).read_bytes())]
 
 
 def wheel() -> list[bytes]:

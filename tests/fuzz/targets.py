@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gzip
 import importlib
 import importlib.util
 import io
@@ -23,6 +24,7 @@ import urllib3
 
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, LockError, RegistryError, SpecError
 from envbuild.host import file as host_file
+from envbuild.image.cpython.archive import pack_python
 from envbuild.image.os.base import read_facts
 from envbuild.image.os.deb import open_deb, parse_control
 from envbuild.image.python.inflate import Reader
@@ -65,6 +67,7 @@ from envbuild.verification.printed import Masks
 from tests.fuzz import seeds
 from tests.support.archives import keyring
 from tests.support.debs import ar_bytes
+from tests.support.locks import small_lock, standalone_lock
 from tests.support.records import record
 from tests.support.wheels import wheel_bytes
 
@@ -150,6 +153,14 @@ class _Limited:
         if self._output.tell() > _LARGEST:
             raise BuildError("enough")
         return self._output.write(data)
+
+
+def _python_build(data: bytes) -> None:
+    """Make the layer of a standalone Python, whose archive is this tar, compressed."""
+    archive = _file(gzip.compress(data, compresslevel=0, mtime=0))
+    lock = standalone_lock(small_lock(), archive)
+    assert lock.python.build is not None
+    pack_python(io.BytesIO(), lock.python.build, archive)
 
 
 def _wheel(data: bytes) -> None:
@@ -385,6 +396,7 @@ TARGETS: dict[str, Target] = {
     ),
     "deb-data": Target(run=_deb_data, allowed=(BuildError,), seeds=seeds.data_tar),
     "base-image": Target(run=lambda data: read_facts(_file(data)), allowed=(BuildError,), seeds=seeds.rootfs),
+    "python-build": Target(run=_python_build, allowed=(BuildError,), seeds=seeds.python_build),
     "wheel": Target(run=_wheel, allowed=(WheelError,), seeds=seeds.wheel),
     "wheel-record": Target(run=_wheel_record, allowed=(WheelError,), seeds=seeds.wheel_record),
     "entry-points": Target(run=_entry_points, allowed=(WheelError,), seeds=seeds.entry_points),

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
-from envbuild.core.digest import sha256_bytes
+import msgspec
+
+from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.errors import LockError
-from envbuild.lockfile.model import Determinism, Hardware, Lock, Os, OsPackage, Python, PythonPackage, Wheel, loads
+from envbuild.lockfile.model import (
+    Determinism,
+    Hardware,
+    Lock,
+    Os,
+    OsPackage,
+    Python,
+    PythonBuild,
+    PythonPackage,
+    Wheel,
+    loads,
+)
+from tests.support.pythons import RELEASE, file_name
 
 
 def small_lock(
@@ -25,6 +40,15 @@ def small_lock(
         determinism=Determinism(level="ops", seed=0, threads=2),
         environment={"LANG": "C.UTF-8"},
     )
+
+
+def standalone_lock(lock: Lock, archive: Path, version: str = "3.12.7") -> Lock:
+    """Return a lock whose Python is a standalone build: this archive."""
+    feature, path = version.rpartition(".")[0], f"{RELEASE}/{file_name(version)}"
+    build = PythonBuild(version=version, path=path, size=archive.stat().st_size, sha256=sha256_file(archive))
+    executable = f"/opt/python/bin/python{feature}"
+    python = Python(version=feature, executable=executable, platform=lock.python.platform, build=build)
+    return msgspec.structs.replace(lock, python=python)
 
 
 def sealed(text: str) -> str:

@@ -38,12 +38,13 @@ RULES: dict[str, str] = {
     "image.tar": "core errors lockfile",
     "image.os": "core engine errors image.tar lockfile",
     "image.python": "core errors image.tar lockfile",
+    "image.cpython": "core errors image.tar lockfile",
     "image.bytecode": "core errors image.os image.python image.tar lockfile",
     "image.runtime": "core errors lockfile runtime",
     "image.plan": "core errors image.bytecode image.os image.runtime image.tar lockfile",
     "image.oci": "core engine errors image.plan image.tar lockfile",
-    "image": "core engine errors lockfile image.bytecode image.oci image.os image.plan image.python image.runtime "
-    "image.tar",
+    "image": "core engine errors lockfile image.bytecode image.cpython image.oci image.os image.plan image.python "
+    "image.runtime image.tar",
     "resolve.debian": "core errors lockfile net",
     "resolve.python": "core errors lockfile net",
     "resolve.cuda": "core errors lockfile",

@@ -40,6 +40,9 @@ def lock_lines(result: LockResult) -> Iterator[Line]:
     """Yield the lines of ``lock``: what was locked, where it was written, and what changed."""
     lock = result.lock
     yield _system(lock.os)
+    if build := lock.python.build:
+        size = human_bytes(build.size)
+        yield Line("python", (f"{build.version:<18}", f"{'standalone':<12}", f"{size:<8}", f"build {build.release}"))
     if lock.packages:
         size = human_bytes(sum(package.wheel.size for package in lock.packages))
         wheels = plural(len(lock.packages), "wheel")

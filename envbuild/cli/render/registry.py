@@ -128,5 +128,5 @@ def _contents(lock: locks.Lock) -> str:
     system = lock.os.image or lock.os.release
     named = sorted(lock.frameworks.items(), key=lambda item: (not item[0].startswith(_MAIN), item[0]))
     frameworks = [f"{name} {version}" for name, version in named][:_SHOWN]
-    parts = [system, f"Python {lock.python.version}", plural(len(lock.packages), "wheel"), *frameworks]
+    parts = [system, f"Python {lock.python.release}", plural(len(lock.packages), "wheel"), *frameworks]
     return ", ".join(parts)

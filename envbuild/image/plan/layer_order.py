@@ -16,11 +16,12 @@ from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.image.bytecode.interpreter import is_of_interpreter
 from envbuild.image.os import rootfs
 from envbuild.lockfile import layout
-from envbuild.lockfile.model import Lock, PythonPackage, Wheel, lock_digest
+from envbuild.lockfile.model import Lock, PythonBuild, PythonPackage, Wheel, lock_digest
 
-LayerKind = Literal["os", "wheel", "bytecode", "environment", "runtime"]
+LayerKind = Literal["os", "python", "wheel", "bytecode", "environment", "runtime"]
 
 _OS_CODE = ("os", "tar")
+_PYTHON_CODE = ("cpython", "tar")
 _WHEEL_CODE = ("python", "tar")
 _BYTECODE_CODE = ("bytecode", "python", "tar")
 """Folders of this package whose modules decide the bytes of each kind of layer."""
@@ -38,12 +39,14 @@ class LayerSpec:
         title: for people, also the image's history line.
         key: SHA-256 of everything its bytes depend on; the cache's key.
         wheels: the wheels of a ``wheel``, ``bytecode`` or ``environment`` layer, lowest precedence first.
+        build: the standalone Python of a ``python`` layer, or of the ``bytecode`` layer of its modules.
     """
 
     kind: LayerKind
     title: str
     key: str
     wheels: tuple[Wheel, ...] = ()
+    build: PythonBuild | None = None
 
 
 def layers(lock: Lock) -> tuple[LayerSpec, ...]:
@@ -52,7 +55,9 @@ def layers(lock: Lock) -> tuple[LayerSpec, ...]:
 
 
 def interpreter(lock: Lock) -> str:
-    """Return the SHA-256 of what makes the interpreter: its Debian packages, or the base image's file system."""
+    """Return the SHA-256 of what makes the interpreter: an archive, Debian packages, or a base image's file system."""
+    if build := lock.python.build:
+        return sha256_json({"build": build.sha256, "code": _code(_PYTHON_CODE), "executable": lock.python.executable})
     packages = sorted(item.sha256 for item in lock.os.packages if is_of_interpreter(item.name))
     return sha256_json({"packages": packages, "rootfs": lock.os.image_rootfs, "executable": lock.python.executable})
 
@@ -72,7 +77,7 @@ def _layers_1(lock: Lock) -> tuple[LayerSpec, ...]:
     """Layout 1: the OS, large wheels by size, their bytecode, the environment with the small ones, theirs, runtime."""
     large = sorted((item for item in lock.packages if _is_large(item)), key=lambda item: (-item.wheel.size, item.name))
     small = sorted((item for item in lock.packages if not _is_large(item)), key=lambda item: item.name)
-    found = [_os(lock), *(_wheel(lock, item) for item in large)]
+    found = [*_system(lock), *(_wheel(lock, item) for item in large)]
     if large:
         found.append(_bytecode(lock, large, "large wheels"))
     return (*found, *_top(lock, small))
@@ -86,7 +91,7 @@ def _layers_2(lock: Lock) -> tuple[LayerSpec, ...]:
     framework, and is a tenth of its size. A base image is at the bottom: it may hold anything, and wheels must win.
     """
     packages = sorted(lock.packages, key=lambda item: item.name)
-    below, above = ([_os(lock)], []) if lock.os.image else ([], [_os(lock)])
+    below, above = (_system(lock), []) if lock.os.image else ([], _system(lock))
     for power in sorted({_power(item) for item in packages}, reverse=True):
         members = [item for item in packages if _power(item) == power]
         size = f"{layout.SIZE_CLASS**power >> 20} MiB"
@@ -117,6 +122,21 @@ def _top(lock: Lock, small: Sequence[PythonPackage]) -> tuple[LayerSpec, ...]:
     bytecode = [_bytecode(lock, small, "small wheels")] if small else []
     runtime = LayerSpec(kind="runtime", title="guard and lock", key=lock_digest(lock))
     return (_environment(lock, small), *bytecode, runtime)
+
+
+def _system(lock: Lock) -> list[LayerSpec]:
+    """Return the OS, and above it a standalone Python with its bytecode, if the lock has one."""
+    build = lock.python.build
+    if build is None:
+        return [_os(lock)]
+    name = f"Python {build.version} ({build.release})"
+    key = _key("python", lock, code=_code(_PYTHON_CODE), build=build.sha256)
+    made = _key("bytecode", lock, code=bytecode_code(lock.layout), interpreter=interpreter(lock), build=build.sha256)
+    return [
+        _os(lock),
+        LayerSpec(kind="python", title=name, key=key, build=build),
+        LayerSpec(kind="bytecode", title=f"bytecode of {name}", key=made, build=build),
+    ]
 
 
 def _os(lock: Lock) -> LayerSpec:

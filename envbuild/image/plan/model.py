@@ -100,7 +100,8 @@ def plan(lock: Lock) -> Plan:
 
 def labels(lock: Lock) -> dict[str, str]:
     """Return what an image states of itself; the names beginning with org. are the OCI annotation specification's."""
-    python = next((item.version for item in lock.os.packages if item.name == f"python{lock.python.version}"), "")
+    own = f"python{lock.python.version}" if lock.python.build is None else ""
+    python = next((item.version for item in lock.os.packages if item.name == own), "")
     frameworks = {f"envbuild.framework.{name}": version for name, version in lock.frameworks.items()}
     texts = {
         "org.opencontainers.image.created": CREATED,
@@ -111,7 +112,7 @@ def labels(lock: Lock) -> dict[str, str]:
         "envbuild.kernel": lock.hardware.kernel or "any",
         "envbuild.cpu": lock.hardware.cpu,
         "envbuild.cuda": lock.cuda.version if lock.cuda else "none",
-        "envbuild.python": python or lock.python.version,
+        "envbuild.python": python or lock.python.release,
         **frameworks,
         **_base_labels(lock),
     }

@@ -47,6 +47,9 @@ class SystemPython:
     executable: str
 
 
+STANDALONE_LIBRARIES: tuple[str, ...] = ("libexpat1", "zlib1g")
+"""What Debian's Python brings and wheels may assume (``data/libraries.toml``), for images with another Python."""
+
 ARCHIVES = ("debian", "debian-security")
 
 COMMON: Mapping[str, str] = {"tzdata": "time zones", "ca-certificates": "certificates for TLS"}
@@ -97,7 +100,7 @@ def common_packages(release: str, without: Iterable[str] = ()) -> dict[str, str]
     }
 
 
-def system_python(release: str, version: str = "") -> SystemPython:
+def system_python(release: str) -> SystemPython:
     """Return the packages and path of a release's own Python.
 
     ``pythonX.Y`` depends on ``pythonX.Y-minimal`` and ``libpythonX.Y-stdlib``, which together are the whole
@@ -106,17 +109,9 @@ def system_python(release: str, version: str = "") -> SystemPython:
 
     Args:
         release: such as ``debian-12``.
-        version: feature release the spec asks for, such as ``3.11``; empty for what the release has.
 
     Raises:
-        ResolveError: unknown release, or a Python that the release does not have.
+        ResolveError: unknown release.
     """
-    known = find_release(release)
-    wanted = version or known.python
-    if wanted != known.python:
-        others = [other.name for other in RELEASES.values() if other.python == wanted]
-        raise ResolveError(
-            f"python: {release} has Python {known.python} only, found {wanted!r}",
-            f"write python: {known.python!r} in the spec" + (f", or os: {either(others)}" if others else ""),
-        )
-    return SystemPython(version=wanted, packages=(f"python{wanted}",), executable=f"/usr/bin/python{wanted}")
+    version = find_release(release).python
+    return SystemPython(version=version, packages=(f"python{version}",), executable=f"/usr/bin/python{version}")

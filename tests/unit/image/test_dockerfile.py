@@ -16,7 +16,8 @@ from envbuild.image.dockerfile import Stored, render, write_context
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Hardware, Lock, Os
 from tests.support.debs import deb_bytes, deb_control
-from tests.support.locks import small_lock
+from tests.support.locks import small_lock, standalone_lock
+from tests.support.pythons import tiny_archive
 from tests.support.wheels import wheel_bytes
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "Dockerfile"
@@ -207,3 +208,20 @@ def test_wheels_are_installed_in_the_order_of_the_plan() -> None:
     sized = msgspec.structs.replace(first, wheel=msgspec.structs.replace(first.wheel, size=layout.LARGE_WHEEL))
     text = render(msgspec.structs.replace(found, packages=(found.packages[0], sized))).dockerfile.decode()
     assert text.index("zz-1.0-py3-none-any.whl") < text.index("aa-1.0-py3-none-any.whl")
+
+
+def test_a_standalone_python_is_in_the_context(tmp_path: Path) -> None:
+    """The context holds what the image holds of it, and its modules once more, to be compiled."""
+    archive = tiny_archive(tmp_path / "a.tar.gz")
+    made = standalone_lock(lock(), archive)
+    text = render(made).dockerfile.decode()
+    assert "\nADD python.tar /\n" in text
+    assert 'RUN ["/opt/python/bin/python3.12", ' in text
+    store = store_of(tmp_path, DPKG, *WHEELS.values(), archive.read_bytes())
+    write_context(render(made), store, tmp_path / "context")
+    write_context(render(made), store, tmp_path / "context")  # an earlier context is known by its files
+    with tarfile.open(tmp_path / "context" / "python.tar") as tar:
+        assert "opt/python/bin/python3.12" in tar.getnames()
+    with tarfile.open(tmp_path / "context" / "python-modules.tar") as tar:
+        assert [name for name in tar.getnames() if name.endswith(".py")] == ["opt/python/lib/python3.12/os.py"]
+    assert b"ADD python" not in render(lock()).dockerfile

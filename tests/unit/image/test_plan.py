@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,8 @@ from envbuild.image.plan.model import CREATED, Plan, plan
 from envbuild.image.runtime.files import entrypoint
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Hardware, Lock, Os, OsPackage, PythonPackage, Wheel, lock_digest
-from tests.support.locks import small_lock
+from tests.support.locks import small_lock, standalone_lock
+from tests.support.pythons import RELEASE, tiny_archive
 
 
 def package(name: str, size: int, sha256: str = "") -> PythonPackage:
@@ -237,3 +239,21 @@ def test_arm64_is_plannable() -> None:
         "architecture": "arm64",
         "variant": "v8",
     }
+
+
+@pytest.mark.parametrize(("version", "system"), [(1, 0), (2, 3)])
+def test_a_standalone_python_is_a_layer_of_its_own(tmp_path: Path, version: int, system: int) -> None:
+    """It is above the OS with the bytecode of its modules; another archive changes both, and the bytecode of wheels."""
+    one = standalone_lock(lock(layout=version), tiny_archive(tmp_path / "a"))
+    two = standalone_lock(lock(layout=version), tiny_archive(tmp_path / "b", **{"lib/python3.12/new.py": b""}))
+    layers = plan(one).layers
+    assert [(layer.kind, layer.title) for layer in layers[system : system + 3]] == [
+        ("os", "debian-12, 2 packages"),
+        ("python", f"Python 3.12.7 ({RELEASE})"),
+        ("bytecode", f"bytecode of Python 3.12.7 ({RELEASE})"),
+    ]
+    other = {layer.title: layer for layer in plan(two).layers}
+    same = [layer.kind for layer in layers if other[layer.title].key == layer.key]
+    assert sorted(set(same)) == ["environment", "os", "wheel"]
+    assert plan(one).labels["envbuild.python"] == "3.12.7"
+    assert entrypoint(one)[0] == "/opt/python/bin/python3.12"

@@ -28,7 +28,8 @@ from envbuild.sbom.values import Bill, Evidence, Image, Layer
 from envbuild.store.objects import Store
 from tests.support.debs import Member, make_deb
 from tests.support.image_records import image_record
-from tests.support.locks import small_lock
+from tests.support.locks import small_lock, standalone_lock
+from tests.support.pythons import tiny_archive
 from tests.support.wheels import wheel_bytes
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -317,3 +318,25 @@ def test_metadata_without_end_is_refused(tmp_path: Path) -> None:
     store.add_bytes(data)
     with pytest.raises(IntegrityError, match=r"its METADATA has more than 16777216 bytes$"):
         read_evidence(small_lock({"bomb-1.0-py3-none-any.whl": data}), store)
+
+
+@pytest.mark.parametrize("kind", ["cyclonedx", "spdx"])
+def test_a_standalone_python_is_listed_with_its_licence(tmp_path: Path, kind: str) -> None:
+    """The archive is a component in its own layer; what it does not state is not guessed."""
+    archive = tiny_archive(tmp_path / "a.tar.gz")
+    lock, store = standalone_lock(small_lock(), archive), Store(tmp_path / "store")
+    assert lock.python.build is not None
+    before = json.loads(sbom_document(lock, None, kind, store).data)
+    store.add_file(archive, lock.python.build.sha256)
+    after = json.loads(sbom_document(lock, None, kind, store).data)
+    for document, licensed in ((before, False), (after, True)):
+        (found,) = (item for item in document["components" if kind == "cyclonedx" else "packages"] if _is_python(item))
+        text = json.dumps(found)
+        assert ("PSF-2.0" in text) is licensed
+        assert lock.python.build.sha256 in text
+        assert f"pkg:generic/cpython@3.12.7?checksum=sha256:{lock.python.build.sha256}" in text
+        assert kind == "spdx" or "Python 3.12.7" in text  # the layer's title
+
+
+def _is_python(item: dict[str, Any]) -> bool:
+    return bool(item["name"] == "cpython")

@@ -279,7 +279,7 @@ def test_requires_python_is_respected(tmp_path: Path) -> None:
     files = ["pylock.toml", "pyproject.toml", "a"]
     assert [problem.message for problem in python_conflicts(tmp_path, files, "3.11")] == [
         "pylock.toml requires Python >=3.12, but this is 3.11 — write os: debian-13",
-        "pyproject.toml requires Python <3.11, but this is 3.11",
+        "pyproject.toml requires Python <3.11, but this is 3.11 — write python: 3.10",
     ]
     assert [problem.path for problem in python_conflicts(tmp_path, files, "3.13")] == ["python"]
 

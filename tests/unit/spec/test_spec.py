@@ -98,7 +98,7 @@ def test_all_problems_are_reported_at_once() -> None:
     assert problems(
         "name: My Model\n"
         "pyton: 3.11\n"
-        "python: 3.10\n"
+        "python: 3.9\n"
         "hardware: {kernel: '>>5'}\n"
         "packages:\n"
         "  - git\n"
@@ -110,7 +110,7 @@ def test_all_problems_are_reported_at_once() -> None:
     ) == [
         '1 name: "My Model" is not a name: lower-case letters, digits, - and _, at most 64 — e.g. my-model',
         "2 pyton: unknown key — perhaps you meant python",
-        '3 python: debian-12 has Python 3.11, found "3.10" — write 3.11, or leave python out',
+        '3 python: expected Python 3.10 to 3.14, found "3.9" — write 3.11, which debian-12 has, or leave python out',
         '4 hardware.kernel: ">>5" is not a version range — e.g. ">=5.15,<7"',
         '7 packages[1]: "Git" is not a Debian package name — e.g. git',
         '9 determinism.seed: expected a whole number from 0 to 4,294,967,295, found "042"'
@@ -137,10 +137,19 @@ def test_all_problems_are_reported_at_once() -> None:
             "packages: [git=$(id)]",
             '2 packages[0]: "git=$(id)" has no Debian version after = — e.g. git=1:2.39.5-0+deb12u2',
         ),
-        ("python: 3.13", '2 python: debian-12 has Python 3.11, found "3.13" — write 3.11, or os: debian-13'),
-        ("python: 3.11.4", '2 python: "3.11.4" is not a feature release of Python — write 3.11'),
-        ("python: python3", '2 python: "python3" is not a feature release of Python — e.g. 3.11'),
-        ("python: [3.11]", "2 python: expected a Python release such as 3.11, found a list"),
+        ("python: cpython-3.12", '2 python: "cpython-3.12" is not a release of Python — write 3.12'),
+        ("python: python3", '2 python: "python3" is not a release of Python — e.g. 3.11'),
+        (
+            "python: 3.13t",
+            '2 python: "3.13t" has no global interpreter lock (free-threaded): results depend on how threads interleave'
+            " — write 3.13",
+        ),
+        (
+            "python: 3.14.2+freethreaded",
+            '2 python: "3.14.2+freethreaded" has no global interpreter lock (free-threaded): results depend on how '
+            "threads interleave — write 3.14.2",
+        ),
+        ("python: [3.11]", "2 python: expected a Python release such as 3.11 or 3.12.7, found a list"),
         (
             "requirements: [tensorflow=2.21]",
             '2 requirements[0]: "tensorflow=2.21" is not a requirement — write tensorflow==2.21',

@@ -124,14 +124,15 @@ def test_pyproject_gives_name_python_and_requirements(tmp_path: Path) -> None:
     [
         ("3.13.1\n", "debian-13", "3.13", "from .python-version"),
         ("3.11", "debian-12", "3.11", "from .python-version"),
-        ("3.12\n", "debian-12", "3.11", ".python-version requires 3.12, which neither Debian 12 nor 13 has"),
+        ("3.12\n", "debian-12", "3.12", "from .python-version"),
+        ("3.9\n", "debian-12", "3.11", ".python-version requires 3.9, of which there is no build"),
         ("pypy3.10\n", "debian-12", "3.11", ""),
     ],
 )
 def test_python_version_chooses_the_release(
     tmp_path: Path, version: str, release: str, python: str, comment: str
 ) -> None:
-    """The release is the one whose Python the project uses; if none has it, that is reported."""
+    """The release is the one whose Python the project uses; if none has it, a standalone build is taken."""
     (tmp_path / ".python-version").write_text(version)
     spec = guessed(tmp_path)
     assert (spec.os.release, spec.python) == (release, python)

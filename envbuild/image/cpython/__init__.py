@@ -1,0 +1,1 @@
+"""A standalone build of CPython as a layer."""
