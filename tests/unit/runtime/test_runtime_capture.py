@@ -57,7 +57,7 @@ def names(tree: Tree, entries: list[dict[str, Any]]) -> list[str]:
 
 def test_defaults_and_given_values(tree: Tree) -> None:
     """Every value is there with its source; one that was typed is, even if it equals the default."""
-    done = run(tree, TRAIN + "print(parser.parse_args().lr)", "--epochs=3", "--lr", "0.5", "--hub-token", "abc")
+    done = run(tree, TRAIN + "print(parser.parse_args().lr)", "--epochs=3", "--lr", "0.5", "--hub-token", "xyzzy")
     assert done.stdout == "0.5\n"
     (record,) = tree.records()
     assert values(record) == {
@@ -71,7 +71,7 @@ def test_defaults_and_given_values(tree: Tree) -> None:
     assert record["parameters"][0]["parser"] == "argparse"
     assert record["arguments"][1:] == ["train.py", "--epochs=3", "--lr", "0.5", "--hub-token", "***"]
     assert record["warnings"] == []
-    assert not [path for path in tree.run.iterdir() if "abc" in path.read_text()]
+    assert not [path for path in tree.run.iterdir() if "xyzzy" in path.read_text()]
 
 
 def test_a_default_that_changed_shows_in_two_records(tree: Tree) -> None:
