@@ -1,4 +1,4 @@
-"""What ``program_process.py`` is told: a container's request, image and GPUs as paths, numbers and variables."""
+"""What ``program_process.py`` receives: a container's request, image and GPUs as paths, numbers and variables."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def copy(
     started: Callable[[], None],
 ) -> None:
     """Pass output on until the program's processes have ended."""
-    told = False
+    announced = False
     with selectors.DefaultSelector() as selector:
         selector.register(channel, selectors.EVENT_READ)
         for reader in readers:
@@ -166,8 +166,8 @@ def copy(
                         selector.unregister(channel)
                     elif answers.terminal >= 0 and answers.terminal not in {*selector.get_map()}:
                         selector.register(answers.terminal, selectors.EVENT_READ)
-                    if answers.started and not told:
-                        told = True
+                    if answers.started and not announced:
+                        announced = True
                         started()
                     continue
                 data = _read(key.fd)

@@ -65,9 +65,19 @@ def is_trace(table: Any) -> bool:
     return isinstance(events, list) and bool(events) and all(is_event(each) for each in events)
 
 
+_PHASES = frozenset("BEXiICnbeSTpFstfPNODMVvRcaj(),")
+"""Letters of an event's phase (``ph``). Source: "Trace Event Format", section "Event Descriptions"."""
+
+
 def is_event(value: Any) -> bool:
-    """Whether a JSON value is one of a trace's events."""
-    return isinstance(value, dict) and isinstance(value.get("ph"), str) and "name" in value
+    """Whether a JSON value is one of a trace's events: samples of water have a ``ph`` too."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("ph"), str)
+        and value["ph"] in _PHASES
+        and "name" in value
+        and ("ts" in value or value["ph"] == "M")
+    )
 
 
 _DEPTH = 8

@@ -199,6 +199,8 @@ OTHER = {
     "trace, an event": (trace(event()), trace(event(), event())),
     "trace, whose event": (trace(event(), event(tid=10)), trace(event(), event())),
     "dur outside of a trace": (b'[{"dur": 1}]', b'[{"dur": 2}]'),
+    "samples of water": (trace(event(ph="7.2")), trace(event(ph="7.2", dur=2))),
+    "samples, numbered": (trace(event(ph=["X"])), trace(event(ph=["X"], dur=2))),
     "profile, calls": (profile(), profile(calls=4)),
     "profile, a name": (profile(), profile(name="fit_all")),
     "berkeley db, a value": (HASH_FILE, with_pickled(HASH_FILE, 0.5, 0.75)),
