@@ -151,12 +151,13 @@ Moment = Callable[["re.Match[str]"], "float | None"]
 
 
 def _date(found: re.Match[str]) -> float | None:
-    """Return the noon of a date."""
+    """Return the noon of a date; without a year it is this year's."""
     parts = found.groupdict()
+    year = parts["year"] if "year" in parts else datetime.now(timezone.utc).year
     month = parts["month"].lower()
     try:
         number = _MONTHS.index(month[:3]) + 1 if month[:1].isalpha() else int(month)
-        return datetime(int(parts["year"]), number, int(parts["day"]), 12, tzinfo=timezone.utc).timestamp()
+        return datetime(int(year), number, int(parts["day"]), 12, tzinfo=timezone.utc).timestamp()
     except ValueError:
         return None
 
@@ -222,6 +223,14 @@ _TABLE = (
         " ".join(_MONTHS),
         rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?\s+)?(?P<month>{'|'.join(_MONTHS)})[a-z]*\s+(?P<day>\d\d?),?\s+"
         rf"(?:{_CLOCK}\s+)?(?:UTC\s+)?(?P<year>20\d\d)\b",
+        _date,
+    ),
+    # As TensorBoard's writers, and Transformers' ``logging_dir``, name folders.
+    _rule(
+        "times",
+        "date",
+        " ".join(_MONTHS),
+        rf"(?<![a-z])(?P<month>{'|'.join(_MONTHS)})(?P<day>\d\d)_\d\d-\d\d-\d\d(?!\d)",
         _date,
     ),
     _rule("times", "date", "1", r"(?<![\d.])(?P<whole>\d{10}(?:\d{3}|\d{6}|\d{9})?)(?:\.\d+)?(?![\d.]*\d)", _epoch),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, timezone
 
 import pytest
 
@@ -231,6 +232,19 @@ def test_each_run_has_its_own_time() -> None:
     one, other = b"on 2026-11-21\n", b"on 2027-03-01\n"
     assert first_difference("stdout", one, other, (MASKS, later), ordered=True) is None
     assert first_difference("stdout", one, other, (MASKS, MASKS), ordered=True) is not None
+
+
+def test_a_folder_as_tensorboard_names_it_has_no_year() -> None:
+    """Its date counts as this year's: of about now it is a time of the run, half a year away it is a name."""
+    now = datetime.now(timezone.utc)
+    far = now.replace(month=(now.month + 5) % 12 + 1, day=1)
+    masks = Masks(now.timestamp())
+    one, other = (f"logs in runs/{now:%b%d}_{clock}_box" for clock in ("08-00-00", "09-30-59"))
+    assert one != other
+    assert masks.mask(one) == masks.mask(other)
+    assert masks.mask(one).kinds == {"times"}
+    assert masks.mask(f"runs/{far:%b%d}_08-00-00_box").text == f"runs/{far:%b%d}_08-00-00_box"
+    assert masks.mask(f"Nov{now:%d%d}_08-00-00").kinds == frozenset()
 
 
 @pytest.mark.parametrize(
