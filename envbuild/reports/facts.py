@@ -90,17 +90,17 @@ def command(record: Record) -> str:
 def _table(
     title: str, runs: Sequence[Run], facts: Mapping[str, Callable[[Record], str]], code: set[str] | None = None
 ) -> Table:
-    rows = (_row(label, [_of(run, tell) for run in runs], label in (code or ())) for label, tell in facts.items())
+    rows = (_row(label, [_of(run, fact) for run in runs], label in (code or ())) for label, fact in facts.items())
     return Table(title=title, rows=tuple(row for row in rows if row))
 
 
-def _of(run: Run, tell: Callable[[Record], str]) -> str:
+def _of(run: Run, fact: Callable[[Record], str]) -> str:
     """Return a fact of a run; of a job what its ranks have in common, else each value with its ranks."""
-    values = dict.fromkeys(tell(record) for record in run.ranks)
-    if len(values) < 2 or tell in (result, _started, _took):
-        return tell(run.record)
+    values = dict.fromkeys(fact(record) for record in run.ranks)
+    if len(values) < 2 or fact in (result, _started, _took):
+        return fact(run.record)
     job = JobRecord(ranks=run.ranks)
-    by = {value: [rank for rank, record in job.by_rank.items() if tell(record) == value] for value in values}
+    by = {value: [rank for rank, record in job.by_rank.items() if fact(record) == value] for value in values}
     return "; ".join(f"{value or ABSENT} ({ranks_text(job, ranks)})" for value, ranks in by.items())
 
 
@@ -180,8 +180,8 @@ def _gpus(record: Record) -> str:
     return ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names))
 
 
-def _host(tell: Callable[[Any], str]) -> Callable[[Record], str]:
-    return lambda record: tell(record.host) if record.host else ""
+def _host(fact: Callable[[Any], str]) -> Callable[[Record], str]:
+    return lambda record: fact(record.host) if record.host else ""
 
 
 def _started(record: Record) -> str:

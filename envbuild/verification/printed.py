@@ -306,7 +306,7 @@ _REPORTS = (
     # ``pstats``: ``print_stats()``
     (
         re.compile(r"\s*ncalls\s+tottime\s+percall\s+cumtime\s+percall\s+filename:lineno\(function\)"),
-        re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} \S.*"),
+        re.compile(rf"\s*\d+(?:/\d+)?(?:\s+{_TIMED}){{4}} (?:\S.*:\d+\(.*\)|\{{.*\}})"),
     ),
 )
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
@@ -322,13 +322,19 @@ class _Reports:
     def __init__(self, masks: Masks) -> None:
         self._masks = masks
         self._rows: re.Pattern[str] | None = None
+        self._within = False
         self._held: str | None = None
 
     def take(self, row: str) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
         if self._rows is not None and self._rows.fullmatch(row) is not None:
             yield self._masked(row, report=True)
+            ruler = not row.strip("- ")
+            if ruler and self._within:  # the last line of the table: what looks like a row behind it is none
+                self._rows = None
+            self._within = not ruler
             return
+        self._within = False
         self._rows = next((rows for head, rows in _REPORTS if head.fullmatch(row) is not None), None)
         held, self._held = self._held, None
         if held is not None:

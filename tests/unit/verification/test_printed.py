@@ -321,6 +321,14 @@ loss 0.5
 """
 
 
+ENDED = torch_table([("a", "1ms")]).partition(b"Self CPU time")[0] + b"\nloss 0.5\n"
+
+
+def behind(table: bytes, line: bytes) -> bytes:
+    """Print a line of the program's own right behind a table."""
+    return table.replace(b"\n\nloss 0.5", b"\n" + line + b"\n\nloss 0.5")
+
+
 def test_tables_of_profilers_are_masked_as_a_whole() -> None:
     """Which functions were the slowest differs in every run, what is printed next to the table counts."""
     first = torch_table([("aten::copy_", "4.279ms"), ("aten::addmm", "1.001us")])
@@ -346,6 +354,11 @@ def test_tables_of_profilers_are_masked_as_a_whole() -> None:
         (PSTATS.replace(b"ncalls", b"weight"), PSTATS.replace(b"ncalls", b"weight").replace(b"0.002", b"0.003")),
         (torch_table([("a", "1ms")], "Weight %"), torch_table([("b", "1ms")], "Weight %")),
         (b"---  ---  ---  ---  ---  ---\n", b"---  ---  ---  ---  ---  ----\n"),
+        (behind(ENDED, b"accuracy  91.00%  12ms epoch 1"), behind(ENDED, b"accuracy  92.00%  12ms epoch 1")),
+        (
+            behind(PSTATS, b"   12    0.912    0.333    0.100    0.200 net-a"),
+            behind(PSTATS, b"   12    0.913    0.333    0.100    0.200 net-a"),
+        ),
         (PSTATS.replace(b"\n\nloss 0.5", b"\nloss 0.5"), PSTATS.replace(b"\n\nloss 0.5", b"\nloss 0.6")),
     ],
 )
