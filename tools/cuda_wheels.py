@@ -8,7 +8,6 @@ that this machine's uv or pip is configured with; no address is kept.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,11 +18,11 @@ import msgspec
 import tomli_w
 
 from envbuild.core import package_data
-from envbuild.core.fs import atomic_write
 from envbuild.errors import EnvbuildError
 from envbuild.net.http import HttpError
 from envbuild.resolve.cuda.table import Derived, Release, Toolkit, numbers, span
 from envbuild.resolve.python.index_pages import File, Index
+from tools.tables import refresh
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -190,19 +189,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if the file would change")
     options = parser.parse_args(arguments)
     path = package_data.data_path(FILE)
-    before = path.read_bytes() if path.exists() else b""
     try:
         after = render(derive(Index(os.environ, "cuda-toolkit")))
     except (EnvbuildError, HttpError) as error:
         sys.stderr.write(f"{error}\n")
         return 12
-    lines = difflib.unified_diff(
-        before.decode().splitlines(), after.decode().splitlines(), "before", "after", "", "", 2, ""
-    )
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    if before != after and not options.check:
-        atomic_write(path, after)
-    return int(before != after and options.check)
+    return refresh(path, after, check=options.check)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ only what follows the mirror's root.
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import re
 import subprocess
@@ -23,11 +22,11 @@ import tomli_w
 
 from envbuild.core import package_data, types
 from envbuild.core.digest import SHA256
-from envbuild.core.fs import atomic_write
 from envbuild.errors import EnvbuildError
 from envbuild.resolve.python import builds
 from envbuild.resolve.python.uv import find_uv
 from envbuild.spec.keys import STANDALONE
+from tools.tables import refresh
 
 MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _STABLE = re.compile(r"3\.[0-9]+\.[0-9]+")
@@ -107,20 +106,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--digests", type=Path, help="uv's download-metadata.json")
     options = parser.parse_args(arguments)
     path = package_data.data_path(builds.FILE)
-    before = path.read_bytes() if path.exists() else b""
     try:
         fresh = digests_in(json.loads(options.digests.read_bytes())) if options.digests else {}
         after = render(rows(listed(), {**_known(), **fresh}), _sources())
     except (EnvbuildError, OSError, ValueError, subprocess.CalledProcessError) as error:
         sys.stderr.write(f"{error}\n")
         return 12
-    lines = difflib.unified_diff(
-        before.decode().splitlines(), after.decode().splitlines(), "before", "after", "", "", 2, ""
-    )
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
-    if before != after and not options.check:
-        atomic_write(path, after)
-    return int(before != after and options.check)
+    return refresh(path, after, check=options.check)
 
 
 if __name__ == "__main__":

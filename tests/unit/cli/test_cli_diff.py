@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +24,7 @@ from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 from tests.support.records import A, B, other_results, parameters, process, record, sha
 
-
-@pytest.fixture(autouse=True)
-def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A project to stand in, and a clock two hours ahead of UTC; no git next to it is asked."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TZ", "TST-2")
-    monkeypatch.setattr("envbuild.operations.run_context.file_at", lambda project, commit, path: None)
-    monkeypatch.setattr("envbuild.operations.run_context.changed_between", lambda project, a, b: ())
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
+pytestmark = pytest.mark.usefixtures("standing_in_a_project")
 
 HEAD = "A         01JC000000  2026-01-02 05:04:05  python train.py\nB         01JD000000  2026-01-02 05:04:05  {}\n"
 ALL = "data, parameters, command, script, modules, configs, git, seeds, switches, environment, options, lock, image"

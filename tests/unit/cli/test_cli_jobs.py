@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +16,7 @@ from tests.support.pages import Page
 from tests.support.records import other_results, parameters, record
 from tests.support.traces import make_trace
 
-
-@pytest.fixture(autouse=True)
-def _project(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """A project to stand in, and a clock two hours ahead of UTC; no git next to it is asked."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TZ", "TST-2")
-    monkeypatch.setattr("envbuild.operations.run_context.file_at", lambda project, commit, path: None)
-    monkeypatch.setattr("envbuild.operations.run_context.changed_between", lambda project, a, b: ())
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("standing_in_a_project")
 
 
 def saved(*jobs: JobRecord) -> None:
