@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envbuild.cluster import kubernetes
+from envbuild.cluster.kubernetes import Kind as Kind
 from envbuild.cluster.kubernetes import Pods as Pods
+from envbuild.cluster.kubernetes_claims import Device
 from envbuild.errors import UsageError
+from envbuild.lockfile.hardware import GpuDevice, Hardware
 from envbuild.lockfile.model import Lock
 from envbuild.operations.load_lock import load_lock
 from envbuild.registry.reference import parse_reference
@@ -56,11 +59,23 @@ def _needs(lock: Lock) -> kubernetes.Needs:
         return kubernetes.Needs(architecture=architecture, cpus=lock.determinism.threads)
     models = {device.model for device in gpu.devices}
     slices = {device.mig for device in gpu.devices if device.mig not in ("", "none")}
-    exact = lock.hardware.policy_of("gpu.model") == "exact" and len(models) == 1
+    exact = lock.hardware.policy_of("gpu.model") == "exact"
     return kubernetes.Needs(
         architecture=architecture,
         cpus=lock.determinism.threads,
         gpus=gpu.count,
         mig=slices.pop() if len(slices) == 1 else "",
-        model=models.pop() if exact else "",
+        model=models.pop() if exact and len(models) == 1 else "",
+        devices=tuple(_device(device, gpu.driver, lock.hardware) for device in gpu.devices),
+    )
+
+
+def _device(device: GpuDevice, driver: str, hardware: Hardware) -> Device:
+    """Return what a ResourceClaim states of one kind of GPU: what the guard would refuse, not what it only warns of."""
+    return Device(
+        count=device.count,
+        model=device.model if hardware.policy_of("gpu.model") == "exact" else "",
+        mig=device.mig if device.mig != "none" and hardware.policy_of("gpu.mig") == "exact" else "",
+        capability=(device.compute_capability, hardware.policy_of("gpu.compute-capability")),
+        driver=(driver, hardware.policy_of("gpu.driver")),
     )

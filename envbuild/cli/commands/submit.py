@@ -49,18 +49,28 @@ class Platform(str, Enum):
     KUBERNETES = "kubernetes"
 
 
+class JobKind(str, Enum):
+    """What runs the pods."""
+
+    JOB = "job"
+    JOBSET = "jobset"
+    TRAINJOB = "trainjob"
+
+
 @app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
 def manifest(
     platform: Annotated[Platform, typer.Argument(help="Whose manifest.")],
     image: Annotated[str, typer.Option("--image", metavar="REF@sha256:…", help="The pushed image, by its digest.")],
     command: Program = None,
     lock: LockOption = None,
-    name: Annotated[str, typer.Option("--name", help="Name of the Job; the lock's by default.")] = "",
+    kind: Annotated[JobKind, typer.Option("--kind", help="A Job, a JobSet, or Kubeflow's TrainJob.")] = JobKind.JOB,
+    name: Annotated[str, typer.Option("--name", help="Name of the job; the lock's by default.")] = "",
     ranks: Annotated[int, typer.Option("--ranks", help="How many pods that work together.")] = 1,
     claim: Annotated[str, typer.Option("--claim", help="PersistentVolumeClaim that holds the project.")] = "",
     namespace: Annotated[str, typer.Option("--namespace", help="Namespace of all objects.")] = "",
     memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Of each pod, such as 16Gi.")] = "",
     shared_memory: Annotated[str, typer.Option("--shared-memory", metavar="SIZE", help="Size of /dev/shm.")] = "1Gi",
+    dra: Annotated[bool, typer.Option("--dra", help="Ask for GPUs by ResourceClaims (Kubernetes 1.34).")] = False,
 ) -> None:
     """Print a job for Kubernetes that runs a script in the locked image.
 
@@ -72,6 +82,6 @@ def manifest(
 
     pods = Pods(
         name=name, image=image, ranks=ranks, claim=claim, namespace=namespace, memory=memory,
-        shared_memory=shared_memory,
+        shared_memory=shared_memory, kind=kind.value, claims=dra,
     )  # fmt: skip
     print(kubernetes_manifest(command or (), pods, lock), end="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import msgspec
 import pytest
 import yaml
 
-from envbuild.cluster.kubernetes import Needs, Pods, manifest, named
+from envbuild.cluster.kubernetes import Kind, Needs, Pods, manifest, named
+from envbuild.core.types import Policy
 from envbuild.errors import UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice, Hardware
@@ -31,17 +33,22 @@ def written(folder: Path, pods: Pods, hardware: Hardware = NO_GPU) -> str:
     return kubernetes_manifest(COMMAND, pods, path)
 
 
-@pytest.mark.parametrize("name", ["job", "ranks"])
+RANKS = Pods(name="big", image=IMAGE, ranks=4, claim="data", namespace="ml", memory="64Gi", shared_memory="8Gi")
+MANIFESTS = {
+    "job": Pods(name="", image=IMAGE),
+    "ranks": RANKS,
+    "claims": replace(RANKS, claims=True),
+    "jobset": replace(RANKS, kind="jobset"),
+    "trainjob": replace(RANKS, kind="trainjob", claims=True),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
 def test_the_manifest_is_as_recorded(name: str, tmp_path: Path) -> None:
-    """A Job, and an Indexed Job with its Service; to change them: ``ENVBUILD_GOLDEN=write``."""
-    gpu = Gpu(driver="580.159.04", devices=(GpuDevice(model="NVIDIA H200", mig="none", count=2),))
-    pods = {
-        "job": Pods(name="", image=IMAGE),
-        "ranks": Pods(
-            name="big", image=IMAGE, ranks=4, claim="data", namespace="ml", memory="64Gi", shared_memory="8Gi"
-        ),
-    }[name]
-    found = written(tmp_path, pods, Hardware(gpu=gpu) if name == "ranks" else NO_GPU)
+    """Job, Indexed Job with its Service, JobSet, TrainJob, claims of GPUs; ``ENVBUILD_GOLDEN=write`` changes them."""
+    device = GpuDevice(model="NVIDIA H200", compute_capability="9.0", mig="none", count=2)
+    gpu = Gpu(driver="580.159.04", devices=(device,))
+    found = written(tmp_path, MANIFESTS[name], NO_GPU if name == "job" else Hardware(gpu=gpu))
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("ENVBUILD_GOLDEN") == "write":
         path.write_text(found)
@@ -82,11 +89,75 @@ def test_gpus_come_from_the_lock() -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "condition"),
+    [
+        ("exact", ".compareTo(semver('580.9.4')) == 0"),
+        ("at least", ".compareTo(semver('580.9.4')) >= 0"),
+        ("same branch", ".major() == 580"),
+        ("exact, warn", ""),
+        ("any", ""),
+    ],
+)
+def test_a_claim_states_what_the_guard_would_refuse(policy: Policy, condition: str, tmp_path: Path) -> None:
+    """A driver's version in three numbers without leading zeros, as the policy means it; not what only warns."""
+    gpu = Gpu(driver="580.09.04", devices=(GpuDevice(mig="3g.40gb", count=3),))
+    hardware = Hardware(gpu=gpu, policy={"gpu.driver": policy})
+    claim, *_, job = yaml.safe_load_all(written(tmp_path, Pods(name="a", image=IMAGE, claims=True), hardware))
+    (request,) = claim["spec"]["spec"]["devices"]["requests"]
+    assert (request["exactly"]["deviceClassName"], request["exactly"]["count"]) == ("mig.nvidia.com", 3)
+    device = "device.attributes['gpu.nvidia.com']"
+    expected = [f"{device}.profile == '3g.40gb'", *([f"{device}.driverVersion{condition}"] if condition else [])]
+    assert [each["cel"]["expression"] for each in request["exactly"]["selectors"]] == [" && ".join(expected)]
+    pod = job["spec"]["template"]["spec"]
+    assert pod["resourceClaims"][0]["resourceClaimTemplateName"] == claim["metadata"]["name"]
+    (container,) = pod["containers"]
+    assert container["resources"]["claims"] == [{"name": pod["resourceClaims"][0]["name"]}]
+    assert not [name for name in container["resources"]["limits"] if "nvidia" in name], "or it would get them twice"
+
+
+def test_gpus_of_two_kinds_are_two_requests(tmp_path: Path) -> None:
+    """Each with its own number and model."""
+    devices = (GpuDevice(model="NVIDIA L4", count=1), GpuDevice(model="NVIDIA H200", count=2))
+    hardware = Hardware(gpu=Gpu(devices=devices))
+    claim, _ = yaml.safe_load_all(written(tmp_path, Pods(name="a", image=IMAGE, claims=True), hardware))
+    requests = claim["spec"]["spec"]["devices"]["requests"]
+    assert [(each["name"], each["exactly"]["count"]) for each in requests] == [("gpu-0", 1), ("gpu-1", 2)]
+    assert "'NVIDIA H200'" in requests[1]["exactly"]["selectors"][0]["cel"]["expression"]
+
+
+def test_a_model_does_not_get_out_of_its_selector(tmp_path: Path) -> None:
+    """A quote in a model's name is an error, and so is a claim of a lock without GPUs."""
+    hardware = Hardware(gpu=Gpu(devices=(GpuDevice(model="x' || true || '"),)))
+    with pytest.raises(UsageError, match=r"gpu\.model"):
+        written(tmp_path, Pods(name="a", image=IMAGE, claims=True), hardware)
+    with pytest.raises(UsageError, match="--dra"):
+        written(tmp_path, Pods(name="a", image=IMAGE, claims=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "first"), [("job", "a-0.a"), ("jobset", "a-train-0-0.a"), ("trainjob", "a-node-0-0.a")]
+)
+def test_ranks_find_the_first_one(kind: Kind, first: str, tmp_path: Path) -> None:
+    """Its address is the name that the kind's controller gives it; the failure policy names the container there is."""
+    text = written(tmp_path, Pods(name="a", image=IMAGE, ranks=2, kind=kind))
+    *_, job = (value for value in yaml.safe_load_all(text) if value["kind"] in ("Job", "JobSet", "TrainingRuntime"))
+    spec = job["spec"]["template"]["spec"] if kind == "trainjob" else job["spec"]
+    if kind != "job":
+        (one,) = spec["replicatedJobs"]
+        spec = one["template"]["spec"]
+        assert "subdomain" not in spec["template"]["spec"], "the set's controller gives it"
+    (container,) = spec["template"]["spec"]["containers"]
+    assert {each["name"]: each.get("value") for each in container["env"]}["MASTER_ADDR"] == first
+    assert spec["podFailurePolicy"]["rules"][0]["onExitCodes"]["containerName"] == container["name"]
+
+
+@pytest.mark.parametrize(
     ("option", "fields"),
     [
         ("--name", {"name": "A"}),
         ("--name", {"name": "a\n"}),
         ("--name", {"name": "a" * 53}),
+        ("--name", {"name": "a" * 45, "kind": "jobset"}),
         ("--namespace", {"namespace": "-a"}),
         ("--claim", {"claim": "a b"}),
         ("--memory", {"memory": "8 GB"}),
