@@ -21,6 +21,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _NAMES = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,-]{0,254}")
 _CONSTRAINT = re.compile(r"[A-Za-z0-9\[(][A-Za-z0-9_.&|()\[\]*:,=-]{0,254}")
 _GPU_TYPE = _NAME
+_RANGE = r"[0-9]{1,7}(?:-[0-9]{1,7}(?::[0-9]{1,7})?)?"
+_ARRAY = re.compile(rf"(?=.{{1,255}}\Z){_RANGE}(?:,{_RANGE})*(?:%[0-9]{{1,6}})?")
+ARRAY_TASK = "SLURM_ARRAY_TASK_ID"
 _MOST_NODES, _MOST_TASKS = 65_536, 4_096
 
 
@@ -35,6 +38,9 @@ class Job:
         constraint: features of nodes, such as ``h200&ib``.
         account: who pays.
         gpu_type: type of GPU in the cluster's own words, such as ``h200``.
+        array: numbers of the tasks of a job array, such as ``0-9`` or ``1,3-7%2`` (two at once).
+        requeue: let Slurm start the job again after a failed node or preemption.
+        tcp: ranks meet over TCP, since the nodes share no folder.
     """
 
     nodes: int = 1
@@ -44,6 +50,9 @@ class Job:
     constraint: str = ""
     account: str = ""
     gpu_type: str = ""
+    array: str = ""
+    requeue: bool = False
+    tcp: bool = False
 
 
 def check(job: Job) -> Job:
@@ -54,6 +63,7 @@ def check(job: Job) -> Job:
         ("--constraint", job.constraint, _CONSTRAINT, "features of nodes such as h200&ib"),
         ("--account", job.account, _NAME, "the name of an account"),
         ("--gpu-type", job.gpu_type, _GPU_TYPE, "a type of GPU as the cluster names it, such as h200"),
+        ("--array", job.array, _ARRAY, "numbers such as 0-9 or 1,3-7%2"),
     )
     for option, text, pattern, expected in texts:
         if text and not pattern.fullmatch(text):
@@ -110,6 +120,7 @@ def script(
             folder=folder,
             cpus=cpus,
             words=list(words),
+            tcp=job.tcp,
         )
         .rstrip("\n")
         + "\n"
@@ -117,7 +128,7 @@ def script(
 
 
 def _directives(job: Job, name: str, cpus: int, gpus: int, output: str) -> Iterator[tuple[str, str]]:
-    """Yield names and values of the options."""
+    """Yield names and values of the options; without a value: empty."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"the lock's name {name!r} is no name for a job", "use letters, digits, dots and dashes")
     yield "job-name", name
@@ -131,3 +142,8 @@ def _directives(job: Job, name: str, cpus: int, gpus: int, output: str) -> Itera
     for option in ("time", "partition", "constraint", "account"):
         if value := getattr(job, option):
             yield option, value
+    if job.array:
+        yield "array", job.array
+    if job.requeue:
+        yield "open-mode", "append"  # or the output of the first start would be lost
+    yield ("requeue" if job.requeue else "no-requeue"), ""

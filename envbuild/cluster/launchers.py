@@ -21,7 +21,7 @@ from envbuild.core.foreign_json import parse_json
 from envbuild.errors import UsageError
 
 TENSORFLOW = "TF_CONFIG"
-_DIGITS = 7
+_DIGITS, _MOST_RESTARTS = 7, 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +33,7 @@ class Launcher:
         rank, world: both must be set, or the launcher has not started this process.
         local, local_world, node: may be absent; empty if the launcher has no such variable.
         job: those that together name the job, the same in all ranks.
+        restarts: how often the job was started before.
         passed: further ones that programs read, handed to the container as they are.
     """
 
@@ -43,6 +44,7 @@ class Launcher:
     local_world: str = ""
     node: str = ""
     job: tuple[str, ...] = ()
+    restarts: str = ""
     passed: tuple[str, ...] = ()
 
 
@@ -71,6 +73,7 @@ LAUNCHERS = (
         local_world="LOCAL_WORLD_SIZE",
         node="GROUP_RANK",
         job=("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"),
+        restarts="TORCHELASTIC_RESTART_COUNT",
         passed=(
             "GROUP_WORLD_SIZE",
             "ROLE_RANK",
@@ -133,6 +136,7 @@ LAUNCHERS = (
         local="SLURM_LOCALID",
         node="SLURM_NODEID",
         job=("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"),
+        restarts="SLURM_RESTART_COUNT",
         passed=_SLURM,
     ),
     # The names that jax.distributed's users and operators of Kubernetes have agreed on; JAX itself reads the address.
@@ -209,6 +213,7 @@ def _numbered(launcher: Launcher, environment: Mapping[str, str], host: str) -> 
         host=nodes[node] if node is not None and node < len(nodes) else host,
         nodes=nodes,
         job="/".join(environment.get(name, "") for name in launcher.job).strip("/"),
+        restarts=_optional(environment, launcher.restarts, _MOST_RESTARTS) or 0,
     )
 
 

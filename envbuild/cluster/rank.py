@@ -23,6 +23,8 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         host: name of this machine.
         nodes: names of the machines of the job, in the launcher's order; empty if it does not name them.
         job: the launcher's name for the job or step; empty if it has none.
+        restarts: how often the launcher had started the job before (Slurm's requeues, torchrun's restarts): such a run
+            may go on from files that an earlier one left.
         start: 128 random bits that the records of all ranks of one start share; empty if they were not compared.
         hosts: of a start whose ranks were compared: the machine of each rank, in their order.
         allowed: facts that differ between the machines and were allowed.
@@ -39,6 +41,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     host: str = ""
     nodes: tuple[str, ...] = ()
     job: str = ""
+    restarts: int = 0
     start: str = ""
     hosts: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()

@@ -79,6 +79,10 @@ def _ranks(a: Record, b: Record) -> Iterator[Finding]:
     )
     if one != other:
         yield changed("options", "rank", one, other, 98, why="each has its seed and its share of the work")
+    before, after = (each.rank.restarts if each.rank else 0 for each in (a, b))
+    if before != after:
+        why = "a job that was started again may have gone on from what it left"
+        yield changed("options", "started again", f"{before} times", f"{after} times", 60, why=why)
 
 
 def _options(a: Record, b: Record) -> Iterator[Finding]:

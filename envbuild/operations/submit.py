@@ -53,7 +53,7 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
         raise UsageError("submit: there is no program", "envbuild submit --nodes 2 train.py")
     loaded = load_lock(lock, option=True)
     path = loaded.path.resolve()
-    output = _output(path.parent)
+    output = _output(path.parent, array=bool(job.array))
     gpu = loaded.lock.hardware.gpu
     text = batch.script(
         job,
@@ -64,12 +64,12 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
         cpus=loaded.lock.determinism.threads,
         gpus=gpu.count if gpu else 0,
         output=output,
-        words=["--lock", str(path), *command],
+        words=["--lock", str(path), *(("-e", batch.ARRAY_TASK) if job.array else ()), *command],
     )
     return Submission(script=text, output=output, job="" if dry_run else _sbatch(text))
 
 
-def _output(project: Path) -> str:
+def _output(project: Path, *, array: bool) -> str:
     """Return where the job writes, relative to this folder: not among the project's files, where it would be a result.
 
     Empty if that cannot be written as a word of Slurm's.
@@ -77,7 +77,7 @@ def _output(project: Path) -> str:
     with suppress(OSError), folder_below(project, STATE_FOLDER, JOBS, make=True):
         pass
     name = os.path.relpath(project / STATE_FOLDER / JOBS)
-    return f"{name}/%j.out" if _PLAIN.fullmatch(name) else ""
+    return f"{name}/{'%A_%a' if array else '%j'}.out" if _PLAIN.fullmatch(name) else ""
 
 
 def _sbatch(text: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,6 +24,10 @@ def submit(
     constraint: Annotated[str, typer.Option("--constraint", help="Features of nodes, such as h200.")] = "",
     account: Annotated[str, typer.Option("--account", help="Who pays.")] = "",
     gpu_type: Annotated[str, typer.Option("--gpu-type", help="Type of GPU in the cluster's words, such as h200.")] = "",
+    array: Annotated[str, typer.Option("--array", metavar="NUMBERS", help="Job array, such as 0-9 or 1,3-7%2.")] = "",
+    requeue: Annotated[bool, typer.Option("--requeue", help="Slurm may start the job again.")] = False,
+    tcp: Annotated[bool, typer.Option("--tcp", help="The nodes share no folder: ranks meet over TCP.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", "-W", help="Show its output; end with its exit code.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script, submit nothing.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -33,14 +39,37 @@ def submit(
 
     job = Job(
         nodes=nodes, tasks=tasks, time=time, partition=partition, constraint=constraint, account=account,
-        gpu_type=gpu_type,
+        gpu_type=gpu_type, array=array, requeue=requeue, tcp=tcp,
     )  # fmt: skip
     found = operation(command or (), job, lock, dry_run=dry_run)
     if dry_run:
         print(found.script, end="")
         return
-    output = (found.output or "slurm-%j.out").replace("%j", found.job)
-    Console(quiet=quiet).line("job", found.job, f"its output: {output}")
+    console = Console(quiet=quiet)
+    output = found.output or ("slurm-%A_%a.out" if array else "slurm-%j.out")
+    output = output.replace("%j", found.job).replace("%A", found.job)
+    console.line("job", found.job, f"its output: {output}".replace("%a", "TASK"))
+    if wait:
+        _follow(console, found.job, None if array else output)
+
+
+def _follow(console: Console, job: str, output: str | None) -> None:
+    """Show a job's output until it ends; leave with its exit code."""
+    from envbuild.operations.follow_job import follow
+
+    stream = sys.stdout.buffer
+
+    def show(chunk: bytes) -> None:
+        stream.write(chunk)
+        stream.flush()
+
+    try:
+        ended = follow(job, Path(output) if output else None, show)
+    except KeyboardInterrupt:
+        console.line("job", job, f"goes on; to end it: scancel {job}")
+        raise
+    console.line("ended", job, ", ".join(ended.states).lower(), f"exit {ended.code}")
+    raise typer.Exit(ended.code)
 
 
 class Platform(str, Enum):

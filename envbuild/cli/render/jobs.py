@@ -10,7 +10,7 @@ from typing import Any
 
 from envbuild.cli.render import records
 from envbuild.cli.render.records import SHORT, command, local, result, took
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.record.jobs import JobRecord, host_of, rank_of, ranks_text, same_bits
 from envbuild.record.model import Record
 
@@ -55,7 +55,8 @@ def lines(job: JobRecord, earlier: JobRecord | None = None) -> Iterator[Line]:
     if first.rank is not None:
         allowed = f"allowed: {plain(', '.join(first.rank.allowed))}" if first.rank.allowed else ""
         name = f", job {plain(first.rank.job)}" if first.rank.job else ""
-        yield "ranks", f"{job.world} by {first.rank.launcher}{name}", "machines compared", allowed
+        again = f"started again, {plural(first.rank.restarts, 'time')} before" if first.rank.restarts else ""
+        yield "ranks", f"{job.world} by {first.rank.launcher}{name}", again, "machines compared", allowed
     yield from _ranks(job)
     yield from _shared(job)
     other, differing = same_bits([job, earlier] if earlier else [job], job)

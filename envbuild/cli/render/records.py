@@ -100,6 +100,7 @@ def _rank(rank: Rank) -> Iterator[str]:
     """Yield the place of a run among the ranks of its job."""
     yield f"{rank.rank} of {rank.world}"
     yield f"by {rank.launcher}" + (f", job {plain(rank.job)}" if rank.job else "")
+    yield f"started again, {plural(rank.restarts, 'time')} before" if rank.restarts else ""
     yield f"on {plain(rank.host)}" + (
         f", number {rank.local} of {rank.local_world} there" if rank.local is not None and rank.local_world else ""
     )

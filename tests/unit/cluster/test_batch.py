@@ -21,6 +21,9 @@ FULL = Job(
     constraint="h200&ib",
     account="team.a",
     gpu_type="h200",
+    array="0-9%2",
+    requeue=True,
+    tcp=True,
 )
 SMALL = Job()
 WORDS = ("--lock", "/home/a b/pylock.x.toml", "train.py", "--name", 'it\'s; $(id) `id` "x" #SBATCH', "*")
@@ -56,8 +59,21 @@ def test_what_is_not_asked_for_is_left_to_slurm() -> None:
         "#SBATCH --nodes=1",
         "#SBATCH --ntasks-per-node=1",
         "#SBATCH --cpus-per-task=2",
+        "#SBATCH --no-requeue",
     ]
     assert "#SBATCH --gpus-per-task=2" in made(gpus=2)
+
+
+@pytest.mark.parametrize("numbers", ["0", "0-9", "1,3,5-7%2", "0-100:10", "2,4-8:2%16"])
+def test_an_array_is_asked_for(numbers: str) -> None:
+    """In Slurm's own writing."""
+    assert f"#SBATCH --array={numbers}" in made(Job(array=numbers)).splitlines()
+
+
+def test_a_job_is_started_again_only_if_asked_for() -> None:
+    """Whatever the cluster's default: a run that goes on from a checkpoint is another run."""
+    assert "#SBATCH --requeue" in made(Job(requeue=True)).splitlines()
+    assert "#SBATCH --no-requeue" in made().splitlines()
 
 
 def test_arguments_arrive_as_they_were_typed() -> None:
@@ -79,6 +95,10 @@ def test_arguments_arrive_as_they_were_typed() -> None:
         ("--constraint", {"constraint": "$(id)"}),
         ("--account", {"account": "a;b"}),
         ("--gpu-type", {"gpu_type": "h200:8"}),
+        ("--array", {"array": "1 --uid=0"}),
+        ("--array", {"array": "1\n"}),
+        ("--array", {"array": "0-"}),
+        ("--array", {"array": ",".join(["1"] * 200)}),
         ("--nodes", {"nodes": 0}),
         ("--tasks-per-node", {"tasks": 5000}),
     ],

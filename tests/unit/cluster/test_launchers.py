@@ -193,6 +193,22 @@ def test_the_order_is_that_of_the_hook() -> None:
     assert numbered == [name for name in lineage.RANKS if name in numbered]
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (SLURM, 0),
+        (SLURM | {"SLURM_RESTART_COUNT": "2"}, 2),
+        (TORCHRUN | {"TORCHELASTIC_RESTART_COUNT": "1"}, 1),
+        (OPENMPI, 0),
+    ],
+)
+def test_a_job_knows_how_often_it_was_started(variables: dict[str, str], expected: int) -> None:
+    """Slurm's requeues and torchrun's restarts are a number of the rank, so that records state them."""
+    found = find_rank(variables, "here")
+    assert found is not None
+    assert found.restarts == expected
+
+
 def test_ranks_of_one_job_share_a_key() -> None:
     """All ranks find the same folder, ranks of another step or world another one."""
     one, other = (find_rank(SLURM | {"SLURM_PROCID": rank}, "here") for rank in "03")

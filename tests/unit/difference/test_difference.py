@@ -496,6 +496,15 @@ def test_another_number_of_ranks_is_a_cause() -> None:
     assert compare(record(), record(B, rank=Rank(launcher="Slurm", rank=0, world=1))).causes == ()
 
 
+def test_a_job_that_was_started_again_is_a_cause() -> None:
+    """It may have gone on from a checkpoint, so it comes before what is merely another setting."""
+    once = Rank(launcher="Slurm", rank=0, world=1, job="1/0")
+    again = msgspec.structs.replace(once, job="2/0/1", restarts=1)
+    why = "(a job that was started again may have gone on from what it left)"
+    assert sentences(record(rank=once), record(B, rank=again)) == [f"started again: 0 times → 1 times {why}"]
+    assert compare(record(rank=again), record(B, rank=again)).causes == ()
+
+
 def test_two_verifications_and_their_cpus_are_alike() -> None:
     """Runs side by side have CPUs of their own; as many are the same."""
     options = record().options

@@ -1,0 +1,139 @@
+"""``submit`` with a real Slurm: the job's output, its exit code, arrays, requeues, ranks without a shared folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.cli import Project, finish
+from tests.support.slurm import slurm
+
+pytestmark = [pytest.mark.engine, pytest.mark.network]
+
+RANK = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
+TASK = "import os\nopen('task-' + os.environ['SLURM_ARRAY_TASK_ID'], 'w').close()\n"
+AGAIN = """\
+import os, time
+if os.path.exists("started"):
+    print("went on")
+else:
+    open("started", "w").close()
+    time.sleep(600)
+"""
+
+
+@pytest.fixture(name="cluster", scope="module")
+def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Variables with which Slurm's commands find the cluster."""
+    with slurm(tmp_path_factory.mktemp("cluster") / "slurm") as environ:
+        yield environ
+
+
+def until(what: Callable[[], Any]) -> Any:
+    """Wait until something is true; returns it."""
+    deadline = time.monotonic() + 300
+    while not (found := what()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+def records(project: Project) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = project.must("runs", "--json").json
+    return found
+
+
+@pytest.mark.parametrize("over", ["folder", "tcp"])
+def test_a_job_is_followed_to_its_end(project: Project, cluster: dict[str, str], over: str) -> None:
+    """What its ranks print is shown, wherever they meet; their records share a start. No secret is in the script."""
+    project.write("t.py", RANK)
+    way = ("--tcp",) if over == "tcp" else ()
+    done = project("submit", "--wait", "--tasks-per-node", "2", *way, "t.py", **cluster)
+    assert done.code == 0, done
+    printed = [line for line in done.out.splitlines() if line.startswith("rank ")]
+    assert sorted(printed) == ["rank 0 of 2", "rank 1 of 2"]
+    assert re.search(r"^ended +\d+ +completed +exit 0$", done.err + done.out, re.M), done
+    found = records(project)[:2]
+    assert [record["rank"]["launcher"] for record in found] == ["Slurm", "Slurm"]
+    assert found[0]["rank"]["start"] == found[1]["rank"]["start"] != ""
+    assert (project.folder / ".envbuild/ranks").exists() == (over == "folder")
+    script = project.must("submit", "--dry-run", *way, "t.py").out
+    assert ("/dev/urandom" in script) == (over == "tcp")
+    assert not re.search(r"[0-9a-f]{32}(?![0-9a-f])", script.partition("set -eu")[2]), "a secret"
+
+
+def test_its_exit_code_is_the_programs(project: Project, cluster: dict[str, str]) -> None:
+    """And what it wrote to standard error is shown too; without --wait nothing is waited for."""
+    project.write("t.py", "import sys\nsys.exit('it failed for a reason')\n")
+    done = project("submit", "--wait", "t.py", **cluster)
+    assert (done.code, "it failed for a reason" in done.out) == (1, True), done
+    assert re.search(r"^ended +\d+ +failed +exit 1$", done.err + done.out, re.M), done
+    assert project("submit", "t.py", **cluster).code == 0
+
+
+def test_an_array_runs_each_task_and_records_its_number(project: Project, cluster: dict[str, str]) -> None:
+    """The number reaches the program and its record; each task writes a file of its own."""
+    project.write("t.py", TASK)
+    done = project("submit", "--wait", "--array", "3,5", "t.py", **cluster)
+    assert done.code == 0, done
+    assert {path.name for path in project.folder.glob("task-*")} == {"task-3", "task-5"}
+    assert len(list((project.folder / ".envbuild/jobs").glob("*_[35].out"))) == 2
+    text = json.dumps(records(project))
+    assert set(re.findall(r"SLURM_ARRAY_TASK_ID\W+(\d)", text)) == {"3", "5"}
+
+
+def test_a_job_that_is_started_again_says_so(project: Project, cluster: dict[str, str]) -> None:
+    """A requeued job goes on; its record has the number of starts before, and is compared with no run of one start."""
+    project.write("t.py", AGAIN)
+    process = project.start("submit", "--wait", "--requeue", "t.py", **cluster)
+    until((project.folder / "started").exists)
+    job = until(lambda: _jobs(cluster))[0]
+    _control(cluster, "requeue", job)
+    until(lambda: "JobState=PENDING" in _control(cluster, "show", "job", job, "--oneliner"))
+    until(lambda: _started(cluster, job))
+    done = finish(process)
+    assert (done.code, "went on" in done.out) == (0, True), done
+    newest = records(project)[0]
+    assert newest["rank"]["restarts"] == 1
+    assert "started again, 1 time before" in project.must("show", newest["id"]).out
+
+
+def test_a_cancelled_job_ends_the_wait(project: Project, cluster: dict[str, str]) -> None:
+    """With the exit code of SIGTERM, and Slurm's word for it."""
+    project.write("t.py", "import time\nopen('started', 'w').close()\ntime.sleep(600)\n")
+    process = project.start("submit", "--wait", "t.py", **cluster)
+    until((project.folder / "started").exists)
+    subprocess.run(["scancel", until(lambda: _jobs(cluster))[0]], env=_environ(cluster), check=True)
+    done = finish(process)
+    assert done.code == 143, done
+    assert re.search(r"^ended +\d+ +cancelled +exit 143$", done.err + done.out, re.M), done
+
+
+def _environ(cluster: dict[str, str]) -> dict[str, str]:
+    return {**os.environ, **cluster}
+
+
+def _control(cluster: dict[str, str], *words: str) -> str:
+    done = subprocess.run(["scontrol", *words], env=_environ(cluster), capture_output=True, text=True, check=False)
+    return done.stdout
+
+
+def _jobs(cluster: dict[str, str]) -> list[str]:
+    """The jobs that run."""
+    done = subprocess.run(
+        ["squeue", "-h", "-t", "running", "-o", "%i"], env=_environ(cluster), capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def _started(cluster: dict[str, str], job: str) -> bool:
+    """Ask Slurm not to wait two minutes before it starts a job again; whether it has."""
+    _control(cluster, "update", f"JobId={job}", "StartTime=now")
+    return job in _jobs(cluster)

@@ -1,0 +1,77 @@
+"""How a job of Slurm ended, read from what scontrol prints (lines as 22.05 prints them)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from envbuild.operations import follow_job
+from envbuild.operations.follow_job import Ended, follow
+
+LINE = (
+    "JobId={number} JobName=digits UserId=u(1000) GroupId=u(1000) MCS_label=N/A Priority=1 Account=(null) QOS=(null) "
+    "JobState={state} Reason=None Dependency=(null) Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode={code} "
+    "RunTime=00:00:02 TimeLimit=UNLIMITED Command=(null) WorkDir=/tmp/JobState=FAILED ExitCode=9:9 x\n"
+)
+
+
+def line(state: str, code: str = "0:0", number: int = 7) -> str:
+    return LINE.format(state=state, code=code, number=number)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (line("RUNNING"), None),
+        (line("COMPLETING"), None),
+        (line("A_STATE_OF_THE_FUTURE"), None),
+        ("", None),
+        (line("COMPLETED"), Ended(states=("COMPLETED",), code=0)),
+        (line("FAILED", "78:0"), Ended(states=("FAILED",), code=78)),
+        (line("CANCELLED", "0:15"), Ended(states=("CANCELLED",), code=143)),
+        (line("OUT_OF_MEMORY", "0:9"), Ended(states=("OUT_OF_MEMORY",), code=137)),
+        (line("TIMEOUT"), Ended(states=("TIMEOUT",), code=143)),
+        (line("NODE_FAIL"), Ended(states=("NODE_FAIL",), code=143)),
+        (line("COMPLETED", number=8) + line("PENDING"), None),
+        (line("COMPLETED", number=8) + line("FAILED", "3:0"), Ended(states=("COMPLETED", "FAILED"), code=3)),
+    ],
+)
+def test_the_end_of_a_job(answer: str, expected: Ended | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A code as shells have it; never 0 unless all tasks completed; no word of a folder's name is taken for a state."""
+    answers = iter([answer, line("CANCELLED", "1:0")])
+    monkeypatch.setattr(follow_job, "_answer", lambda job: next(answers))
+    found = follow("7", None, lambda chunk: None)
+    assert found == (expected or Ended(states=("CANCELLED",), code=1))
+
+
+def test_all_that_a_job_wrote_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Also what it wrote between the last look and its end; a file that comes late is waited for."""
+    output, shown = tmp_path / "7.out", bytearray()
+    steps = iter([("RUNNING", b""), ("RUNNING", b"first\n"), ("COMPLETED", b"last\n" * 50_000)])
+
+    def answer(job: str) -> str:
+        state, text = next(steps)
+        if text:
+            with output.open("ab") as stream:
+                stream.write(text)
+        return line(state)
+
+    monkeypatch.setattr(follow_job, "_answer", answer)
+    assert follow("7", output, shown.extend).code == 0
+    assert bytes(shown) == b"first\n" + b"last\n" * 50_000
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_only_a_regular_file_is_read(kind: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A link or a pipe in the place of the output is not opened, and does not hang."""
+    output, shown = tmp_path / "7.out", bytearray()
+    (tmp_path / "secret").write_text("secret")
+    if kind == "link":
+        output.symlink_to("secret")
+    else:
+        os.mkfifo(output)
+    monkeypatch.setattr(follow_job, "_answer", lambda job: line("COMPLETED"))
+    assert follow("7", output, shown.extend).code == 0
+    assert shown == b""
