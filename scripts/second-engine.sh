@@ -94,7 +94,8 @@ stop() {
         kill "$pid"
         ended "$pid" "the second engine"
     fi
-    ! mountpoint -q "$data" || umount "$data"
+    # Lazily: another process may be reading the file systems of this machine just now.
+    ! mountpoint -q "$data" || umount --lazy "$data"
     rm -rf "$data" "$run"
 }
 
