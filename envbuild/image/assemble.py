@@ -11,12 +11,13 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from envbuild import __version__
 from envbuild.core.blob import FileBlob
@@ -28,7 +29,7 @@ from envbuild.image.bytecode.compile import ENVIRONMENT
 from envbuild.image.bytecode.interpreter import Interpreter
 from envbuild.image.bytecode.layer import COMPILE_OUT, compile_command, pack_bytecode, pack_sources, unpack_bytecode
 from envbuild.image.cpython.archive import pack_python, python_modules
-from envbuild.image.layer_cache import TAR, Cache, cached_layer, make_layer
+from envbuild.image.layer_cache import TAR, Cache, Layers, LayerTrees, Target
 from envbuild.image.layer_contents import Objects, contents_of, note, objects_of
 from envbuild.image.oci import layout
 from envbuild.image.plan.layer_order import LayerKind, LayerSpec, skipped
@@ -43,8 +44,12 @@ _INPUTS = "inputs.tar"
 _END = 2 * BLOCK
 """Bytes of a tar's end."""
 
-Check = Callable[[Path, Sequence[Path], Objects], None]
-"""Called with the OS layer's tar, all wheels, their objects; raises ``BuildError`` if a shared library is missing."""
+Check = Callable[[Iterable[str], Sequence[Path], Objects], None]
+"""Called with the OS layer's paths that are no folders, all wheels, their objects; raises ``BuildError`` if a shared
+library is missing."""
+
+BuildOs = Callable[[Path, BinaryIO | None], Layer]
+"""Writes the OS layer's tar to the stream, or to the path if there is none; temporary files are next to the path."""
 
 Ready = Callable[[int, FileBlob], None]
 """Called with each layer's number (0 is the bottom) and file as soon as it is there, from any thread: first those of
@@ -82,11 +87,13 @@ def assemble(
     *,
     cache: Cache,
     runner: StepRunner,
-    build_os: Callable[[Path], Layer],
+    build_os: BuildOs,
     progress: Progress,
     check: Check | None = None,
     ready: Ready = lambda index, blob: None,
     interpreter: Interpreter | None = None,
+    trees: LayerTrees | None = None,
+    unpacked: bool = False,
 ) -> Built:
     """Make the image.
 
@@ -94,18 +101,20 @@ def assemble(
         plan: what to make; ``lock`` is what it was made from.
         cache: the store; holds every wheel of the lock.
         runner: runs the compile step.
-        build_os: writes the OS layer's tar to a path.
+        build_os: makes the OS layer.
         progress: receives phases.
         check: see ``Check``; called once for each combination of OS layer and wheels, next to the compilation.
         ready: see ``Ready``.
         interpreter: what modules are compiled in, next to the OS layer; None for the OS layer itself, when it is made.
+        trees, unpacked: as for ``Layers``; where ``unpacked``, layers of the image may have a tree and no file.
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
         IntegrityError: a wheel is missing from the store or damaged there.
         EngineError: the engine is not reachable or refused.
     """
-    return _Assembly(plan, cache, runner, progress, ready, interpreter).run(lock, build_os, check)
+    layers = Layers(cache, boot_id(), trees, unpacked=unpacked)
+    return _Assembly(plan, cache, layers, runner, progress, ready, interpreter).run(lock, build_os, check)
 
 
 class _Assembly:
@@ -115,6 +124,7 @@ class _Assembly:
         self,
         plan: Plan,
         cache: Cache,
+        layers: Layers,
         runner: StepRunner,
         progress: Progress,
         ready: Ready,
@@ -126,12 +136,12 @@ class _Assembly:
         self.runner = runner
         self.progress = progress
         self.interpreter = interpreter
-        self.boot = boot_id()
+        self.layers = layers
         self.stopped = threading.Event()
         self.phase = ExitStack()
         self.python: list[tuple[LayerSpec, Future[None]]] = []
         cacheable = [spec for spec in plan.layers if spec.kind != "runtime"]
-        found = {spec.key: cached_layer(cache, spec.key, self.boot) for spec in cacheable}
+        found = {spec.key: layers.find(spec.key) for spec in cacheable}
         self.blobs = {key: blob for key, blob in found.items() if blob is not None}
         self.reused = frozenset(self.blobs)
         for index, spec in enumerate(plan.layers):
@@ -139,7 +149,7 @@ class _Assembly:
                 ready(index, self.blobs[spec.key])
         self.groups = self._missing_bytecode()
 
-    def run(self, lock: Lock, build_os: Callable[[Path], Layer], check: Check | None) -> Built:
+    def run(self, lock: Lock, build_os: BuildOs, check: Check | None) -> Built:
         """Make all layers and put them together."""
 
         checks: list[Future[None]] = []
@@ -147,7 +157,7 @@ class _Assembly:
         system = next(spec for spec in self.plan.layers if spec.kind == "os")
 
         def os_layer() -> FileBlob:
-            blob = self._make(system, lambda folder: build_os(folder / TAR))
+            blob = self._make(system, lambda target: build_os(target.folder / TAR, target.stream()))
             if check is not None and not checks:
                 checks.append(pool.submit(self._check, check, blob, futures, lock))
             return blob
@@ -163,7 +173,7 @@ class _Assembly:
             for future in (*futures, *checks):
                 future.result()
         replaced = contents_of(self._wheel_layers()).replaced
-        top = self.blobs[self.plan.layers[-1].key] = make_runtime(self.plan, lock, self.cache, self.boot)
+        top = self.blobs[self.plan.layers[-1].key] = make_runtime(self.plan, lock, self.cache, self.layers)
         self.ready(len(self.plan.layers) - 1, top)
         blobs = [self.blobs[spec.key] for spec in self.plan.layers]
         layers = tuple(
@@ -185,9 +195,9 @@ class _Assembly:
             pool.shutdown(wait=True, cancel_futures=True)
             self.phase.close()
 
-    def _make(self, spec: LayerSpec, make: Callable[[Path], Layer]) -> FileBlob:
+    def _make(self, spec: LayerSpec, pack: Callable[[Target], Layer]) -> FileBlob:
         if spec.key not in self.blobs:
-            self.blobs[spec.key] = make_layer(self.cache, spec.key, self.boot, make)
+            self.blobs[spec.key] = self.layers.make(spec.key, pack)
             self.ready(self.plan.layers.index(spec), self.blobs[spec.key])
         return self.blobs[spec.key]
 
@@ -195,15 +205,15 @@ class _Assembly:
         """Begin to make the layer of a standalone Python, which the compile step waits for."""
 
         def one(spec: LayerSpec, build: PythonBuild) -> None:
-            self._make(spec, lambda folder: self._pack_python(build, folder))
+            self._make(spec, lambda target: self._pack_python(build, target))
 
         specs = [spec for spec in self.plan.layers if spec.kind == "python" and spec.build]
         found = [pool.submit(one, spec, spec.build) for spec in specs if spec.build]
         self.python = list(zip(specs, found, strict=True))
         return found
 
-    def _pack_python(self, build: PythonBuild, folder: Path) -> Layer:
-        with (folder / TAR).open("wb", buffering=0) as stream, self.progress.phase("python: unpack"):
+    def _pack_python(self, build: PythonBuild, target: Target) -> Layer:
+        with target.open() as stream, self.progress.phase("python: unpack"):
             return pack_python(stream, build, self.cache.path(build.sha256))
 
     def _start_wheels(self, pool: ThreadPoolExecutor) -> list[Future[None]]:
@@ -218,25 +228,25 @@ class _Assembly:
         left = list(specs)
 
         def one(spec: LayerSpec) -> None:
-            self._make(spec, lambda folder: self._pack_wheels(spec, folder, advance))
+            self._make(spec, lambda target: self._pack_wheels(spec, target, advance))
             left.remove(spec)
             if not left:
                 self.phase.close()
 
         return [pool.submit(one, spec) for spec in specs]
 
-    def _pack_wheels(self, spec: LayerSpec, folder: Path, advance: Advance) -> Layer:
+    def _pack_wheels(self, spec: LayerSpec, target: Target, advance: Advance) -> Layer:
         def tick(amount: int) -> None:
             if self.stopped.is_set():
                 raise _StoppedError
             advance(amount)
 
         executable = self.plan.executable if spec.kind == "environment" else ""
-        with (folder / TAR).open("wb", buffering=0) as stream:
+        with target.open() as stream:
             layer, contents = pack_wheels(
                 stream, self._files(spec.wheels), self.plan.python, executable=executable, advance=tick
             )
-        note(folder, contents)
+        note(target.folder, contents)
         return layer
 
     def _files(self, wheels: Sequence[Wheel]) -> list[WheelFile]:
@@ -257,7 +267,11 @@ class _Assembly:
         paths = [self.cache.path(sha256) for sha256 in wheels]
         for future in unpacked:  # begun before this task, so that its thread is none that they wait for
             future.result()
-        self.cache.derive("checks", key, lambda folder: check(os_layer.path, paths, objects_of(self._wheel_layers())))
+
+        def passed(folder: Path) -> None:
+            check(self.layers.file_names(os_layer), paths, objects_of(self._wheel_layers(), self.layers.unpacked))
+
+        self.cache.derive("checks", key, passed)
 
     def _missing_bytecode(self) -> dict[str, WheelFile | Mapping[str, bytes]]:
         """What must be compiled, by cache key: wheels of layers to be made, and the runtime's modules."""
@@ -309,7 +323,7 @@ class _Assembly:
         """Put a standalone Python into a step's inputs: its layer, behind the entries that are there."""
         for spec, made in self.python:
             made.result()
-            with inputs.open("r+b") as stream, self.blobs[spec.key].open() as layer:
+            with inputs.open("r+b") as stream, self.layers.tar(self.blobs[spec.key]).open("rb") as layer:
                 stream.seek(-_END, os.SEEK_END)
                 stream.truncate()
                 shutil.copyfileobj(layer, stream, 1 << 20)
@@ -318,7 +332,7 @@ class _Assembly:
         """Return the tar of a system with the interpreter, and its name for the engine."""
         if self.interpreter is None:
             blob = os_layer()
-            return blob.path, f"layer-{blob.digest}"
+            return self.layers.tar(blob), f"layer-{blob.digest}"
         write = self.interpreter.write
         folder = self.cache.derive("interpreters", self.interpreter.key, lambda folder: write(folder / TAR))
         return folder / TAR, f"python-{self.interpreter.key}"
@@ -328,10 +342,10 @@ class _Assembly:
         assert found is not None  # noqa: S101 - compiled just now, or before
         return found / BYTECODE
 
-    def _pack_bytecode(self, spec: LayerSpec, folder: Path) -> Layer:
+    def _pack_bytecode(self, spec: LayerSpec, target: Target) -> Layer:
         keys = [spec.key] if spec.build else [bytecode_key(self.plan, wheel.sha256) for wheel in spec.wheels]
         archives = [self._bytecode(key) for key in keys]
-        with (folder / TAR).open("wb", buffering=0) as stream:
+        with target.open() as stream:
             return pack_bytecode(stream, archives, spec.title)
 
 

@@ -100,7 +100,8 @@ class Loading:
             return self._outcome
         if isinstance(self._outcome, EngineError):
             for blob in image.layers:
-                layout.check(blob)
+                if blob.path.exists():  # else it is a tree, which no engine but the local one takes
+                    layout.check(blob)
         assert self._outcome is not None  # noqa: S101 - the thread has ended
         raise self._outcome
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from envbuild.image.python.environment import Contents, WheelFile, opened
 _NAME = "contents.json"
 _ELF = b"\x7fELF"
 
-Objects = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
-"""By SHA-256 of a wheel: the tar that holds it unpacked, and offset and size there of each of its ELF objects."""
+Objects = Mapping[str, Mapping[str, tuple[Path, int, int]]]
+"""By SHA-256 of a wheel and member: the file that holds an ELF object unpacked, with offset and size there."""
 
 
 def note(folder: Path, contents: Contents) -> None:
@@ -53,7 +53,7 @@ def derived_contents(tar: Path, wheels: Sequence[WheelFile], python: str) -> Con
             if entry.isreg() and member:
                 stream.seek(entry.offset_data)
                 if stream.read(len(_ELF)) == _ELF:
-                    contents.objects[owner][member] = (entry.offset_data, entry.size)
+                    contents.objects[owner][member] = (entry.offset_data, entry.size, entry.name)
     return contents
 
 
@@ -73,12 +73,21 @@ def contents_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Contents:
     return whole
 
 
-def objects_of(layers: Iterable[tuple[LayerSpec, FileBlob]]) -> Objects:
-    """Return where the ELF objects of the wheels of several layers are."""
-    found = {}
+def objects_of(layers: Iterable[tuple[LayerSpec, FileBlob]], unpacked: Callable[[FileBlob], Path | None]) -> Objects:
+    """Return where the ELF objects of the wheels of several layers are.
+
+    Args:
+        unpacked: returns the folder with a layer's files; None if it is a tar.
+    """
+    found: dict[str, dict[str, tuple[Path, int, int]]] = {}
     for spec, blob in layers:
-        table = _read(blob).get("objects", {})
-        found.update({wheel.sha256: (blob.path, table[wheel.name]) for wheel in spec.wheels if wheel.name in table})
+        table, folder = _read(blob).get("objects", {}), unpacked(blob)
+        for wheel in spec.wheels:
+            if wheel.name in table:
+                found[wheel.sha256] = {
+                    member: (blob.path, offset, size) if folder is None else (folder / path, 0, size)
+                    for member, (offset, size, path) in table[wheel.name].items()
+                }
     return found
 
 

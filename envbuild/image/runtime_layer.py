@@ -7,7 +7,7 @@ from pathlib import Path
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.image.bytecode.layer import read_archive
-from envbuild.image.layer_cache import TAR, Cache, make_layer
+from envbuild.image.layer_cache import Cache, Layers, Target
 from envbuild.image.plan.model import Plan, bytecode_key
 from envbuild.image.python.environment import Made, pack_tree
 from envbuild.image.runtime import files as runtime
@@ -19,11 +19,11 @@ BYTECODE = "bytecode.tar"
 """What a kept group's folder holds."""
 
 
-def make_runtime(plan: Plan, lock: Lock, cache: Cache, boot: str) -> FileBlob:
+def make_runtime(plan: Plan, lock: Lock, cache: Cache, layers: Layers) -> FileBlob:
     """Make the topmost layer; the bytecode of its modules must be there.
 
     Args:
-        boot: as for ``make_layer``.
+        layers: takes it.
     """
     kept = cache.derived("bytecode", runtime_key(plan))
     assert kept is not None  # noqa: S101 - compiled just now, or before
@@ -34,11 +34,11 @@ def make_runtime(plan: Plan, lock: Lock, cache: Cache, boot: str) -> FileBlob:
     listing = {path: [sha256_bytes(file.data), file.mode] for path, file in files.items()}
     key = sha256_json({"kind": "runtime", "layout": layout.VERSION, "files": listing})
 
-    def make(folder: Path) -> Layer:
-        with (folder / TAR).open("wb") as stream:
+    def pack(target: Target) -> Layer:
+        with target.open() as stream:
             return pack_tree(stream, files, [layout.WORKSPACE.lstrip("/")], "the runtime layer")
 
-    return make_layer(cache, key, boot, make)
+    return layers.make(key, pack)
 
 
 def runtime_key(plan: Plan) -> str:

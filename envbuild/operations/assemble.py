@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.lockfile.model import Lock
-from envbuild.operations.engines import step_runner
+from envbuild.operations.engines import is_local, layer_trees, step_runner
 from envbuild.operations.events import Events, FileReplaced, LayerReady, Note
 from envbuild.operations.fetch import ensure_files, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock
@@ -58,7 +58,8 @@ def assemble_image(
 
     Args:
         engine: runs build steps; None: the one that ``step_runner`` finds.
-        loading: sends layers to an engine as they become ready.
+        loading: sends layers to an engine as they become ready; for the local engine new layers are made as trees,
+            and the files of layers are there only where somebody has wanted them before.
         anew: make it from its files alone, in this store, and reuse no layer.
 
     Raises:
@@ -81,7 +82,7 @@ def assemble_image(
             lock,
             cache=loading.watching(store) if loading else store,
             runner=steps,
-            build_os=lambda output: build_os_layer(lock.os, store.path, steps, output, events),
+            build_os=lambda output, stream: build_os_layer(lock.os, store.path, steps, output, events, stream),
             progress=events,
             check=closure.checker(
                 lock,
@@ -92,6 +93,8 @@ def assemble_image(
             ready=loading.ready if loading else (lambda index, blob: None),
             # A standalone Python needs a finished system: what it is linked to may be any package's.
             interpreter=None if lock.python.build else interpreter_of(lock, store.path),
+            trees=None if anew else layer_trees(store),
+            unpacked=loading is not None and is_local(engine),
         )
     for layer in built.layers:
         events.report(LayerReady(title=layer.title, bytes=layer.blob.size, reused=layer.reused))

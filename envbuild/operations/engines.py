@@ -13,6 +13,7 @@ from envbuild.store.objects import Store
 if TYPE_CHECKING:
     from envbuild.engine.docker.adapter import DockerEngine
     from envbuild.engine.local.engine import LocalEngine
+    from envbuild.engine.local.trees import Trees
     from envbuild.engine.protocol import Engine, StepRunner
 
 Kind = Literal["auto", "local", "docker", "podman"]
@@ -75,6 +76,21 @@ def local_engine(store: Store | None = None) -> LocalEngine:
     from envbuild.engine.local.engine import LocalEngine
 
     return LocalEngine(store or Store(), boot_id())
+
+
+def layer_trees(store: Store) -> Trees:
+    """Return a store's layers that are unpacked for the local engine."""
+    from envbuild.core.fs import boot_id
+    from envbuild.engine.local.engine import trees_of
+
+    return trees_of(store, boot_id())
+
+
+def is_local(engine: Engine | None) -> bool:
+    """Whether an engine takes layers as trees."""
+    from envbuild.engine.local.engine import LocalEngine
+
+    return isinstance(engine, LocalEngine)
 
 
 def step_runner(engine: Engine | None, store: Store) -> StepRunner:

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from envbuild.core.progress import Silent
 from envbuild.core.text import plural
 from envbuild.errors import BuildError
+from envbuild.operations.engines import layer_trees
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
+    from envbuild.core.blob import FileBlob
     from envbuild.engine.protocol import Step
     from envbuild.image.assemble import Built
+    from envbuild.image.layer_cache import Layers
     from envbuild.image.plan.model import Plan
     from envbuild.image.tar.layer import Layer
 
@@ -78,45 +81,60 @@ def weigh_image(path: Path | None) -> ImageWeight:
         LockError: there is no lock, it is invalid, or it is stale.
         BuildError: some layers are not in the store.
     """
+    from envbuild.core.fs import boot_id
+    from envbuild.image.layer_cache import Layers
     from envbuild.image.oci.count import count_files
     from envbuild.image.plan.model import plan
 
     loaded, store = load_lock(path), Store()
     planned = plan(loaded.lock)
-    built = _from_store(loaded, planned, store)
+    layers = Layers(store, boot_id(), layer_trees(store), unpacked=True)
+    built = _from_store(loaded, planned, store, layers)
     sharing = _sharing(loaded, store)
-    layers = tuple(
+    weights = tuple(
         LayerWeight(
             kind=made.kind,
             title=made.title,
             digest=made.blob.digest,
             bytes=made.blob.size,
-            files=count_files(made.blob.path),
+            files=count_files(made.blob.path) if layers.unpacked(made.blob) is None else _count(layers, made.blob),
             shared_with=tuple(sharing.get(spec.key, ())),
         )
         for spec, made in zip(planned.layers, built.layers, strict=True)
     )
     return ImageWeight(
-        loaded=loaded, config=built.image.config_digest, manifest=built.image.manifest_digest, layers=layers
+        loaded=loaded, config=built.image.config_digest, manifest=built.image.manifest_digest, layers=weights
     )
 
 
-def _from_store(loaded: LoadedLock, planned: Plan, store: Store) -> Built:
+def _count(layers: Layers, blob: FileBlob) -> int:
+    """Return how many entries of a layer that is a tree are no folders."""
+    return sum(1 for _ in layers.file_names(blob))
+
+
+def _from_store(loaded: LoadedLock, planned: Plan, store: Store, layers: Layers) -> Built:
     """Put the image together from kept layers; only the topmost, a few files, is written if need be."""
-    from envbuild.core.fs import boot_id
     from envbuild.image.assemble import assemble
-    from envbuild.image.layer_cache import cached_layer
     from envbuild.image.runtime_layer import runtime_key
 
     name = loaded.path.name
     specs = [spec for spec in planned.layers if spec.kind != "runtime"]
-    missing = [spec.title for spec in specs if cached_layer(store, spec.key, boot_id()) is None]
+    missing = [spec.title for spec in specs if layers.find(spec.key) is None]
     if missing or store.derived("bytecode", runtime_key(planned)) is None:
         what = "".join(f"\n  {title}" for title in missing or [planned.layers[-1].title])
         count = f"{len(missing) or 1} of {plural(len(planned.layers), 'layer')}"
         raise BuildError(f"the store {store.root} lacks {count} of {name}{what}", f"make them: envbuild build {name}")
     steps = _NoSteps()
-    return assemble(planned, loaded.lock, cache=store, runner=steps, build_os=steps.build, progress=Silent())
+    return assemble(
+        planned,
+        loaded.lock,
+        cache=store,
+        runner=steps,
+        build_os=steps.build,
+        progress=Silent(),
+        trees=layer_trees(store),
+        unpacked=True,
+    )
 
 
 def _sharing(loaded: LoadedLock, store: Store) -> dict[str, list[str]]:
@@ -143,6 +161,6 @@ class _NoSteps:
         """Refuse."""
         raise AssertionError(f"{step.base_key} is not needed")
 
-    def build(self, output: Path) -> Layer:
+    def build(self, output: Path, stream: BinaryIO | None) -> Layer:
         """Refuse."""
         raise AssertionError(f"{output} is not needed")

@@ -7,6 +7,7 @@ nothing of an image that is not the lock's is ever in the engine, let alone run.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -232,7 +233,7 @@ def _bring(repository: Repository, remote: RemoteImage, record: ImageRecord, eng
 
     store = Store()
     skip = _held(engine, [layer.diff_id for layer in remote.layers])
-    kept = {} if len(skip) == len(remote.layers) else _kept(store)
+    kept = _kept(store, {layer.diff_id for layer in remote.layers} - set(skip))
     wanted = [layer for layer in remote.layers if layer.diff_id not in skip and layer.diff_id not in kept]
     needed = [layer.blob for layer in wanted if not (layer.compressed and store.has(layer.diff_id))]
     came = pull_blobs(repository, needed, store, events)
@@ -273,17 +274,18 @@ def _held(engine: Engine, diff_ids: list[str]) -> set[str]:
     return set(diff_ids[:longest])
 
 
-def _kept(store: Store) -> dict[str, Path]:
-    """Return the layers that builds have left in the store, by digest."""
+def _kept(store: Store, wanted: set[str]) -> dict[str, Path]:
+    """Return the tars of those wanted layers that builds have left in the store, by digest; of trees they are made."""
+    from envbuild.core.fs import boot_id
+    from envbuild.image.layer_cache import Layers
+    from envbuild.operations.engines import layer_trees
+
     found: dict[str, Path] = {}
-    for file in store.cache_dir("layers").glob("*/layer.json"):
-        try:
-            table = parse_json(file.read_bytes())
-            tar = file.with_name("layer.tar")
-            if tar.stat().st_size == table["size"]:
-                found[str(table["diff_id"])] = tar
-        except (OSError, ValueError, KeyError):
-            continue
+    layers = Layers(store, boot_id(), layer_trees(store))
+    for file in store.cache_dir("layers").glob("*/layer.json") if wanted else ():
+        with suppress(OSError, ValueError, KeyError):
+            if parse_json(file.read_bytes())["diff_id"] in wanted and (blob := layers.find(file.parent.name)):
+                found[blob.digest] = blob.path
     return found
 
 

@@ -94,7 +94,7 @@ def verify_store(events: Events, *, offline: bool = False, store: Store | None =
     Raises:
         IntegrityError: something cannot be read or, damaged, not be removed.
     """
-    from envbuild.engine.local.trees import is_sound as tree_is_sound
+    from envbuild.engine.local.tree_files import is_sound as tree_is_sound
     from envbuild.image.layer_cache import is_sound
     from envbuild.store.fsck import check, checkable
 

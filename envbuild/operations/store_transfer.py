@@ -326,18 +326,22 @@ def _pull_layers(
     configuration lists the layers' digests, and its own digest is recorded next to the lock. What a build notes of a
     layer's content is derived from the layer and the lock's wheels.
     """
+    from envbuild.core.fs import boot_id
+    from envbuild.image.layer_cache import Layers
     from envbuild.image.plan.model import plan
     from envbuild.image.runtime_layer import adopt_runtime, runtime_key
+    from envbuild.operations.engines import layer_trees
 
     planned = plan(loaded.lock)
     vouched = _vouched(remote, artifact, loaded, planned, events)
     if artifact is None or not vouched:
         return 0
     specs = {spec.key: spec for spec in planned.layers}
+    layers = Layers(store, boot_id(), layer_trees(store), unpacked=True)
     wanted = {
         key: digest
         for key, digest in vouched.items()
-        if store.derived("layers", key) is None and all(store.has(wheel.sha256) for wheel in specs[key].wheels)
+        if layers.find(key) is None and all(store.has(wheel.sha256) for wheel in specs[key].wheels)
     }
     top = planned.layers[-1].key
     if top in wanted and store.derived("bytecode", runtime_key(planned)) is not None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
 
-from envbuild.image.layer_cache import KIND, cached_layer, is_sound
+from envbuild.image.layer_cache import KIND, Layers, is_sound
 from envbuild.store import leases
 from envbuild.store.fsck import check
 from envbuild.store.inventory import inventory
@@ -311,7 +311,7 @@ def _taken(store: Store, kind: str, key: str) -> Path | None:
     """Ask as a build does; the machine has been started anew."""
     if kind != KIND:
         return store.derived(kind, key)
-    layer = cached_layer(store, key, _ANOTHER)
+    layer = Layers(store, _ANOTHER).find(key)
     return layer.path.parent if layer is not None else None
 
 

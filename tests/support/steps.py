@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -51,8 +51,8 @@ class LocalSteps:
         yield cast(BinaryIO, buffer)
 
 
-def write_os_layer(path: Path) -> Layer:
-    """Write a stand-in for the OS layer: one folder."""
-    with path.open("wb") as stream, LayerWriter(stream) as writer:
+def write_os_layer(path: Path, stream: BinaryIO | None = None) -> Layer:
+    """Write a stand-in for the OS layer to a stream, or to a path: one folder."""
+    with nullcontext(stream) if stream else path.open("wb") as output, LayerWriter(output) as writer:
         writer.add(Entry(path="etc", kind="dir", mode=0o755))
     return writer.layer()

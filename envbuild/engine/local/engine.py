@@ -50,8 +50,7 @@ class LocalEngine:
 
     def __init__(self, place: Place, boot: str) -> None:
         self._place, self._boot = place, boot
-        trees = Trees(self._private("trees"), lambda diff_id: place.use("trees", diff_id), boot)
-        self._images = Images(place.cache_dir("images"), trees)
+        self._images = Images(place.cache_dir("images"), trees_of(place, boot))
 
     def reason_against(self) -> tuple[str, str] | None:
         """Return why programs cannot run here, and what to do about it; None if they can."""
@@ -133,20 +132,26 @@ class LocalEngine:
         return {"name": "local", "version": __version__, "storage": "overlay", "api": "1"}
 
     def _scratch(self) -> Path:
-        return self._private("runs")
-
-    def _private(self, kind: str) -> Path:
-        """Return a folder that nobody else may pass: it holds set-uid programs, of images and of programs that run."""
-        folder = self._place.cache_dir(kind)
-        with suppress(OSError):  # another user's store, which can be used and not changed
-            if stat.S_IMODE(folder.stat().st_mode) & 0o077:
-                folder.chmod(0o700)
-        return folder
+        return _private(self._place, "runs")
 
     def _steps(self) -> NamespaceSteps:
         from envbuild.engine.local.namespaces import NamespaceSteps
 
         return NamespaceSteps(self._place.cache_dir("steps"))
+
+
+def trees_of(place: Place, boot: str) -> Trees:
+    """Return the trees of a store; arguments as for ``LocalEngine``."""
+    return Trees(_private(place, "trees"), lambda diff_id: place.use("trees", diff_id), boot)
+
+
+def _private(place: Place, kind: str) -> Path:
+    """Return a folder that nobody else may pass: it holds set-uid programs, of images and of programs that run."""
+    folder = place.cache_dir(kind)
+    with suppress(OSError):  # another user's store, which can be used and not changed
+        if stat.S_IMODE(folder.stat().st_mode) & 0o077:
+            folder.chmod(0o700)
+    return folder
 
 
 def _no_base(reference: str) -> EngineError:

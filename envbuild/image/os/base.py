@@ -61,13 +61,14 @@ def read_facts(layer: Path) -> Facts:
         raise BuildError(f"the base image: {layer} is no readable tar: {error}", "run it again") from None
 
 
-def base_layer(os: Os, store_path: Callable[[str], Path], output: Path) -> Layer:
+def base_layer(os: Os, store_path: Callable[[str], Path], output: Path, stream: BinaryIO | None = None) -> Layer:
     """Take the OS layer from the store; its bytes are read and compared.
 
     Args:
         os: the locked operating system, over a base image.
         store_path: path of a file by its SHA-256.
         output: where the layer goes: another name of the store's file where the file system has such, else a copy.
+        stream: takes the layer's bytes instead.
 
     Raises:
         IntegrityError: the file is missing or does not match the lock.
@@ -84,6 +85,10 @@ def base_layer(os: Os, store_path: Callable[[str], Path], output: Path) -> Layer
             f"the file system of {os.image}: {source} is damaged: expected sha256 {os.image_rootfs}, found {found}",
             f"remove it and build again: rm -f {shlex.quote(str(source))}",
         )
+    if stream is not None:
+        with source.open("rb", buffering=0) as content:
+            shutil.copyfileobj(content, stream, 1 << 20)
+        return Layer(diff_id=found, size=source.stat().st_size)
     try:
         system.link(source, output)
     except OSError:

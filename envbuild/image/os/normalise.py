@@ -72,7 +72,9 @@ def add_constants(tree: Tree) -> None:
         tree.add(Entry(path=path, kind="symlink", mode=0o777, target=target))
 
 
-def normalise(stream: BinaryIO, output: Path, label: str = "root file system", reserved: str = "") -> Layer:
+def normalise(
+    stream: BinaryIO, output: Path, label: str = "root file system", reserved: str = "", into: BinaryIO | None = None
+) -> Layer:
     """Turn a file system's tar into a layer file; the output is whole or absent.
 
     Args:
@@ -80,6 +82,7 @@ def normalise(stream: BinaryIO, output: Path, label: str = "root file system", r
         output: the layer, an uncompressed tar.
         label: what it is, for error messages.
         reserved: a path relative to the root that belongs to other layers.
+        into: takes the layer instead of ``output``, next to which temporary files are.
 
     Raises:
         BuildError: the stream is no sound tar, or holds names that cannot be in a layer, or something at ``reserved``.
@@ -97,6 +100,8 @@ def normalise(stream: BinaryIO, output: Path, label: str = "root file system", r
         while stream.read(1 << 20):  # engines want their stream read to the end
             pass
         add_constants(tree)
+        if into is not None:
+            return tree.write(into)
         with atomic_file(output, sync=False) as result:
             return tree.write(result)
 

@@ -47,7 +47,12 @@ def os_key(os: Os) -> str:
 
 
 def build_os_layer(
-    os: Os, store_path: Callable[[str], Path], runner: StepRunner, output: Path, progress: Progress
+    os: Os,
+    store_path: Callable[[str], Path],
+    runner: StepRunner,
+    output: Path,
+    progress: Progress,
+    stream: BinaryIO | None = None,
 ) -> Layer:
     """Build the OS layer from what is in the store, packages or a base image; the output is whole or absent.
 
@@ -57,6 +62,7 @@ def build_os_layer(
         runner: runs the one step in a container without network.
         output: where the uncompressed tar goes; temporary files are next to it.
         progress: receives how many packages are read.
+        stream: takes the tar instead of ``output``.
 
     Raises:
         IntegrityError: a package file is missing or does not match the lock.
@@ -64,7 +70,7 @@ def build_os_layer(
         EngineError: no container engine.
     """
     if os.image:
-        return base_layer(os, store_path, output)
+        return base_layer(os, store_path, output, stream)
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".os-", dir=output.parent) as folder:
         work = Path(folder)
@@ -78,8 +84,8 @@ def build_os_layer(
             command=("/bin/sh", f"/{WORK}/install.sh"),
             environment={},
         )
-        with progress.phase("os: configure"), _naming_the_package(), runner.run_step(step) as stream:
-            return normalise(stream, output, "the OS layer", layout.ENV_PREFIX.strip("/"))
+        with progress.phase("os: configure"), _naming_the_package(), runner.run_step(step) as system:
+            return normalise(system, output, "the OS layer", layout.ENV_PREFIX.strip("/"), into=stream)
 
 
 def image_layer_from_export(stream: BinaryIO, output: Path) -> Layer:

@@ -52,12 +52,12 @@ class Contents:
     Attributes:
         files: digest and wheel name by path relative to ``/``.
         replaced: paths that several wheels install with different content: names of loser and winner.
-        objects: ELF objects of one layer by wheel name and member: where they are in its tar, offset and size.
+        objects: ELF objects of one layer by wheel name and member: offset and size in its tar, and path.
     """
 
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
     replaced: dict[str, tuple[str, str]] = field(default_factory=dict)
-    objects: dict[str, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    objects: dict[str, dict[str, tuple[int, int, str]]] = field(default_factory=dict)
 
     def add(self, other: Contents) -> None:
         """Put another layer's contents on top."""
@@ -169,7 +169,7 @@ def add_tree(
     prefix: str = "",
     folders: Iterable[str] = (),
     advance: Advance = lambda amount: None,
-    objects: Mapping[str, dict[str, tuple[int, int]]] = {},
+    objects: Mapping[str, dict[str, tuple[int, int, str]]] = {},
 ) -> None:
     """Add files, the folders above them and further folders, below ``prefix``, in order; notes ELF ``objects``."""
     every = {*tree, *folders, *(folder for path in (*tree, *folders) for folder in parents(path))}
@@ -187,7 +187,7 @@ def add_tree(
             head = _add_wheel_file(writer, prefix, content, advance)
             if head == _ELF and content[1].member is not None and content[0].wheel.name in objects:
                 size = content[1].size
-                place = (writer.size - size - -size % BLOCK, size)
+                place = (writer.size - size - -size % BLOCK, size, prefix + path)
                 objects[content[0].wheel.name][content[1].member.filename] = place
         else:
             tar, member = content

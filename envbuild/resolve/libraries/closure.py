@@ -49,8 +49,8 @@ _LIBRARY = re.compile(
 _MOST_SHOWN = 6
 """Libraries named in a note."""
 
-Unpacked = Mapping[str, tuple[Path, Mapping[str, tuple[int, int]]]]
-"""By SHA-256 of a wheel: the file that holds it unpacked, and offset and size there of each ELF object."""
+Unpacked = Mapping[str, Mapping[str, tuple[Path, int, int]]]
+"""By SHA-256 of a wheel and member: the file that holds an ELF object unpacked, with offset and size there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -323,8 +323,8 @@ def checker(
     cache_dir: Path,
     find_package: Callable[[str], Sequence[str]] | None = None,
     note: Callable[[str], None] = lambda text: None,
-) -> Callable[[Path, Sequence[Path], Unpacked], None]:
-    """Return the check of a lock's image: called with the OS layer's tar, the wheels, and where they are unpacked.
+) -> Callable[[Iterable[str], Sequence[Path], Unpacked], None]:
+    """Return the check of a lock's image: called with the OS layer's files, the wheels, and where they are unpacked.
 
     It raises ``BuildError`` if importing a wheel needs a library that neither wheels nor OS layer have.
 
@@ -335,9 +335,8 @@ def checker(
     """
     names = {package.wheel.sha256: package.wheel.name for package in lock.packages}
 
-    def check(os_layer: Path, wheels: Sequence[Path], unpacked: Unpacked) -> None:
-        with tarfile.open(os_layer) as archive:
-            there = sonames_in(entry.name for entry in archive if not entry.isdir())
+    def check(os_files: Iterable[str], wheels: Sequence[Path], unpacked: Unpacked) -> None:
+        there = sonames_in(os_files)
         scanned, paths = [], {}
         for path in wheels:
             digest = f"{path.parent.name}{path.name}"
@@ -345,7 +344,7 @@ def checker(
             name = names.get(digest, path.name)
             paths[name] = path
             if digest in unpacked:
-                scanned.append(scan_unpacked(*unpacked[digest], digest, cache_dir, name))
+                scanned.append(scan_unpacked(unpacked[digest], digest, cache_dir, name))
             else:
                 scanned.append(scan_wheel(path, digest, cache_dir, name))
         found = _lacks(scanned, there, lock.os.architecture)

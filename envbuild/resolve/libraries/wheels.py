@@ -102,13 +102,12 @@ def scan_wheel(path: Path, sha256: str, cache_dir: Path, name: str = "") -> Whee
 
 
 def scan_unpacked(
-    path: Path, places: Mapping[str, tuple[int, int]], sha256: str, cache_dir: Path, name: str
+    places: Mapping[str, tuple[Path, int, int]], sha256: str, cache_dir: Path, name: str
 ) -> WheelLibraries:
-    """Do what ``scan_wheel`` does, with objects that are unpacked in another file.
+    """Do what ``scan_wheel`` does, with objects that are unpacked in other files.
 
     Args:
-        path: that file.
-        places: offset and size of each ELF object, by its path in the wheel.
+        places: file, offset and size of each ELF object, by its path in the wheel.
         sha256: the wheel's digest.
         cache_dir: as for ``scan_wheel``.
         name: the wheel's file name.
@@ -116,10 +115,9 @@ def scan_unpacked(
     if (found := known_libraries(sha256, cache_dir)) is not None:
         return found
     objects = []
-    with path.open("rb", buffering=0) as stream:
-        for file, (offset, size) in sorted(places.items()):
-            with suppress(NotElfError):
-                objects.append(_object(file, cast(BinaryIO, _Part(stream, offset, size))))
+    for file, (path, offset, size) in sorted(places.items()):
+        with path.open("rb", buffering=0) as stream, suppress(NotElfError):
+            objects.append(_object(file, cast(BinaryIO, _Part(stream, offset, size))))
     return _keep(WheelLibraries(wheel=name, objects=tuple(objects)), sha256, cache_dir)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envbuild.core.digest import sha256_file
-from envbuild.engine.local import trees
+from envbuild.engine.local import tree_files, trees
 from envbuild.engine.local.engine import LocalEngine
 from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.trees import Trees
@@ -67,8 +67,8 @@ def test_a_layer_becomes_a_folder_and_comes_back(made: tuple[Trees, str, Path], 
     with tarfile.open(tar) as archive:
         assert (tree.path / "bin/tool").stat().st_mtime == archive.getmember("bin/tool").mtime
     folder = tmp_path / "trees" / digest
-    assert b"".join(trees.tar_of(folder)) == tar.read_bytes()
-    assert trees.is_sound(folder)
+    assert b"".join(tree_files.tar_of(folder)) == tar.read_bytes()
+    assert tree_files.is_sound(folder)
     assert store.find(digest) == tree
     assert store.make(digest, Path("/nothing"), quiet) == tree
 
@@ -85,7 +85,7 @@ def test_damage_is_found(made: tuple[Trees, str, Path], tmp_path: Path, harm: st
         trees.remove(folder / "tree/etc")
     else:
         (folder / "tree" / harm).write_bytes(b"HELLO")
-    assert not trees.is_sound(folder)
+    assert not tree_files.is_sound(folder)
 
 
 def test_another_run_of_the_machine_unpacks_again(made: tuple[Trees, str, Path], tmp_path: Path) -> None:

@@ -7,14 +7,17 @@ import os
 import tarfile
 import threading
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
 
+from envbuild.core.digest import sha256_file
+from envbuild.core.fs import boot_id
 from envbuild.core.progress import Silent
+from envbuild.engine.local.trees import Trees
 from envbuild.errors import BuildError, EngineError
 from envbuild.image import assemble as module
 from envbuild.image import runtime_layer as runtime_layer_module
@@ -30,6 +33,7 @@ from tests.support.steps import LocalSteps, write_os_layer
 from tests.support.wheels import Member, wheel_bytes
 
 BIG = {"big/__init__.py": "x = 1\n", "big/data.bin": bytes(range(256)) * (layout.LARGE_WHEEL // 256 + 1)}
+ELF = b"\x7fELF"
 TOOL = {"console_scripts": {"tool": "tool:main"}}
 WHEELS = {
     "big-1.0-py3-none-any.whl": wheel_bytes("big", files=BIG, compression=zipfile.ZIP_STORED),
@@ -75,7 +79,7 @@ def test_what_was_made_is_reused(tmp_path: Path) -> None:
     assert len(steps.steps) == 1
     assert not any(layer.reused for layer in first.layers)
 
-    def never(path: Path) -> Layer:
+    def never(path: Path, stream: BinaryIO | None) -> Layer:
         raise AssertionError(path)
 
     second, steps = build(tmp_path, build_os=never)
@@ -131,22 +135,28 @@ def test_conflicts_across_layers_are_reported(tmp_path: Path) -> None:
 
 def test_the_check_is_asked_once(tmp_path: Path) -> None:
     """It sees the OS layer, all wheels and where they are unpacked; once passed it is not asked again."""
-    seen: list[tuple[bool, int]] = []
+    seen: list[tuple[list[str], int]] = []
 
-    def check(os_layer: Path, wheels: Sequence[Path], objects: Objects) -> None:
+    def check(os_files: Iterable[str], wheels: Sequence[Path], objects: Objects) -> None:
         assert {f"{path.parent.name}{path.name}" for path in wheels} == set(objects)
-        assert all(tar.is_file() for tar, _ in objects.values())
-        seen.append((os_layer.exists(), len([path for path in wheels if path.exists()])))
+        places = [place for each in objects.values() for place in each.values()]
+        assert all(path.read_bytes()[offset : offset + 4] == ELF for path, offset, _ in places)
+        assert ["lib.so"] in [[*each] for each in objects.values()]
+        seen.append((list(os_files), len([path for path in wheels if path.exists()])))
 
-    build(tmp_path, check=check)
-    build(tmp_path, check=check)
-    assert seen == [(True, 3)]
+    wheels = {**WHEELS, "elf-1.0-py3-none-any.whl": wheel_bytes("elf", files={"lib.so": ELF + bytes(90)})}
+    build(tmp_path, wheels, check=check)
+    build(tmp_path, wheels, check=check)
+    assert seen == [([], 4)]
+    trees = Trees(tmp_path / "trees", lambda diff_id: None, boot_id())
+    build(tmp_path / "fresh", wheels, check=check, trees=trees, unpacked=True)
+    assert seen == [([], 4)] * 2
 
 
 def test_a_failed_check_fails_again(tmp_path: Path) -> None:
     """What a check refused is refused by the next build too, though the layers are kept."""
 
-    def check(os_layer: Path, wheels: Sequence[Path], objects: Objects) -> None:
+    def check(os_files: Iterable[str], wheels: Sequence[Path], objects: Objects) -> None:
         raise BuildError("libfoo is missing")
 
     for _ in range(2):
@@ -167,7 +177,7 @@ def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
             assert step.unwanted.wait(60)
             raise BuildError("ended")
 
-    def fails(path: Path) -> Layer:
+    def fails(path: Path, stream: BinaryIO | None) -> Layer:
         assert begun.wait(60)
         raise EngineError("no engine")
 
@@ -181,7 +191,7 @@ def _hostile() -> dict[str, bytes]:
     return {**WHEELS, "bad-1.0-py3-none-any.whl": wheel_bytes("bad", members=[Member(name="../x")])}
 
 
-def _engineless(path: Path) -> Layer:
+def _engineless(path: Path, stream: BinaryIO | None) -> Layer:
     raise EngineError("no engine")
 
 
@@ -204,7 +214,52 @@ def test_faults_end_the_build(
     assert build(tmp_path)[0].image.config == build(tmp_path / "fresh")[0].image.config
 
 
-def test_two_builds_at_once(tmp_path: Path) -> None:
+@pytest.fixture(name="trees")
+def _trees(tmp_path: Path) -> Trees:
+    return Trees(tmp_path / "store/derived/trees", lambda diff_id: None, boot_id())
+
+
+def test_trees_alone_are_the_same_image(tmp_path: Path, trees: Trees) -> None:
+    """A build for the local engine writes no tar; who wants one has the same bytes made of the trees."""
+    interpreter = Interpreter(key="a" * 64, write=Path.touch)
+    built, _ = build(tmp_path, trees=trees, unpacked=True, interpreter=interpreter)
+    assert list((tmp_path / "store/derived/layers").rglob("*.tar*")) == []
+    assert all(trees.find(blob.digest) for blob in built.image.layers)
+    again, steps = build(tmp_path, trees=trees, unpacked=True)
+    assert again.image == built.image
+    assert all(layer.reused for layer in again.layers[:-1])
+    tars, _ = build(tmp_path, trees=trees)
+    assert steps.steps == []
+    assert all(layer.reused for layer in tars.layers[:-1])
+    assert [(sha256_file(blob.path), blob.path.stat().st_size) for blob in tars.image.layers] == [
+        (blob.digest, blob.size) for blob in built.image.layers
+    ]
+    assert build(tmp_path / "other")[0].image.config == built.image.config
+
+
+def test_a_damaged_tree_is_made_again(tmp_path: Path, trees: Trees) -> None:
+    """A tar that a tree does not give any more is not given to anybody: the layer is made again."""
+    built, _ = build(tmp_path, trees=trees, unpacked=True)
+    wheel = trees.path(built.image.layers[0].digest) / "opt/env/lib/python3.11/site-packages/big/data.bin"
+    wheel.write_bytes(bytes(wheel.stat().st_size))
+    tars, _ = build(tmp_path, trees=trees)
+    assert [layer.title for layer in tars.layers if not layer.reused] == ["big 1.0", "guard and lock"]
+    assert [sha256_file(blob.path) for blob in tars.image.layers] == [blob.digest for blob in built.image.layers]
+
+
+def test_after_a_restart_trees_are_read(tmp_path: Path, trees: Trees) -> None:
+    """A power cut may have damaged what was not synced: what is sound is used again, what is not is made again."""
+    built, _ = build(tmp_path, trees=trees, unpacked=True)
+    later = Trees(tmp_path / "store/derived/trees", lambda diff_id: None, "another run of the machine")
+    (later.path(built.image.layers[0].digest) / "opt/env/lib/python3.11/site-packages/big/data.bin").unlink()
+    again, _ = build(tmp_path, trees=later, unpacked=True)
+    assert again.image == built.image
+    assert [layer.title for layer in again.layers if not layer.reused] == ["big 1.0", "guard and lock"]
+    assert all(later.find(blob.digest) for blob in built.image.layers)
+
+
+@pytest.mark.parametrize("unpacked", [False, True])
+def test_two_builds_at_once(tmp_path: Path, trees: Trees, unpacked: bool) -> None:
     """Builds that share a store do not disturb each other, and end with one image."""
     results: list[Built] = []
     errors: list[BaseException] = []
@@ -212,7 +267,7 @@ def test_two_builds_at_once(tmp_path: Path) -> None:
     def one(number: int) -> None:
         try:
             steps = LocalSteps(tmp_path / f"steps{number}")
-            results.append(build(tmp_path, runner=steps)[0])
+            results.append(build(tmp_path, runner=steps, trees=trees, unpacked=unpacked)[0])
         except BaseException as error:
             errors.append(error)
 

@@ -10,7 +10,7 @@ import pytest
 
 from envbuild.core.fs import boot_id
 from envbuild.errors import BuildError
-from envbuild.image.layer_cache import TAR, cached_layer, make_layer
+from envbuild.image.layer_cache import TAR, Layers, make_layer
 from envbuild.image.tar.layer import Layer
 from envbuild.store.marker import TAG
 from envbuild.store.objects import Store
@@ -32,10 +32,10 @@ def forbidden(folder: Path) -> Layer:
 def test_a_layer_is_made_once(tmp_path: Path) -> None:
     """The second build gets the first one's file."""
     store = Store(tmp_path)
-    assert cached_layer(store, KEY, "boot") is None
+    assert Layers(store, "boot").find(KEY) is None
     made = make_layer(store, KEY, "boot", make)
     assert make_layer(store, KEY, "boot", forbidden) == made
-    assert cached_layer(store, KEY, "boot") == made
+    assert Layers(store, "boot").find(KEY) == made
     assert made.path.stat().st_size == made.size
     assert made.path.stat().st_mode & 0o222 == 0
 
@@ -44,11 +44,11 @@ def test_a_damaged_layer_is_found_after_a_restart(tmp_path: Path) -> None:
     """Layers are not synced, so a power cut may leave one of the right size and wrong bytes."""
     store = Store(tmp_path)
     made = make_layer(store, KEY, "before", make)
-    assert cached_layer(store, KEY, "after") == made
+    assert Layers(store, "after").find(KEY) == made
     made.path.chmod(0o644)
     made.path.write_bytes(bytes(made.size))
-    assert cached_layer(store, KEY, "after") is not None
-    assert cached_layer(store, KEY, "later") is None
+    assert Layers(store, "after").find(KEY) is not None
+    assert Layers(store, "later").find(KEY) is None
     assert make_layer(store, KEY, "later", make) == made
 
 
@@ -57,7 +57,7 @@ def test_a_cut_layer_is_made_again(tmp_path: Path) -> None:
     store = Store(tmp_path)
     made = make_layer(store, KEY, "boot", make)
     os.truncate(made.path, 512)
-    assert cached_layer(store, KEY, "boot") is None
+    assert Layers(store, "boot").find(KEY) is None
     assert make_layer(store, KEY, "boot", make) == made
 
 
@@ -72,7 +72,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         make_layer(store, KEY, "boot", full)
     assert caught.value.message == f"the store {tmp_path} has no space left"
-    assert cached_layer(store, KEY, "boot") is None
+    assert Layers(store, "boot").find(KEY) is None
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.parent.name != "leases"]
     assert left == [tmp_path / TAG]
 

@@ -12,6 +12,7 @@ from packaging.utils import canonicalize_name
 
 from envbuild.core.digest import sha256_file
 from envbuild.errors import BuildError, IntegrityError
+from envbuild.image.layer_cache import names_in
 from envbuild.image.python.environment import WheelFile, pack_wheels
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.resolve.debian.releases import RELEASES
@@ -195,12 +196,18 @@ def test_objects_of_a_layer_are_read_where_they_lie(tmp_path: Path) -> None:
     wheel = WheelFile(name=path.name, path=path)
     with (tmp_path / "layer.tar").open("wb", buffering=0) as stream:
         _, contents = pack_wheels(stream, [wheel], "3.11", advance=lambda amount: None)
-    places = contents.objects[path.name]
-    assert set(places) == set(files)
+    noted = contents.objects[path.name]
+    assert set(noted) == set(files)
+    tar = tmp_path / "layer.tar"
+    places = {file: (tar, offset, size) for file, (offset, size, _) in noted.items()}
+    with tarfile.open(tar) as archive:
+        archive.extractall(tmp_path / "tree", filter="data")
+    unpacked = {file: (tmp_path / "tree" / name, 0, size) for file, (_, size, name) in noted.items()}
     args = (sha256_file(path), tmp_path / "cache", path.name)
-    found = closure.scan_unpacked(tmp_path / "layer.tar", places, *args)
-    (tmp_path / "layer.tar").unlink()
-    assert closure.scan_unpacked(tmp_path / "layer.tar", places, *args) == found
+    found = closure.scan_unpacked(places, *args)
+    assert closure.scan_unpacked(unpacked, args[0], tmp_path / "again", path.name) == found
+    tar.unlink()
+    assert closure.scan_unpacked(places, *args) == found
     assert closure.scan_wheel(path, args[0], tmp_path / "other", path.name) == found
     assert [item.file for item in found.objects] == ["needy/a.so", "needy/large.so"]
 
@@ -221,7 +228,7 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
     lock = _replaced(small_lock(), package)
     layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
     with pytest.raises(BuildError) as caught:
-        closure.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(layer, [path], {})
+        closure.checker(lock, tmp_path / "cache", lambda soname: ["libown9"])(names_in(layer), [path], {})
     assert caught.value.message == (
         "2 shared libraries are missing from the image\n"
         f"  {path.name}: needy/a.so needs libGL.so.1, which libgl1 ships\n"
@@ -232,7 +239,7 @@ def test_the_check_of_an_image_names_everything(tmp_path: Path) -> None:
         "if your program does without them:  missing-libraries: [libGL.so.1, libown.so.9]"
     )
     layer = _tar(tmp_path / "os.tar", [f"usr/lib/{name}" for name in ("libc.so.6", "libGL.so.1", "libown.so.9")])
-    closure.checker(lock, tmp_path / "cache")(layer, [path], {})
+    closure.checker(lock, tmp_path / "cache")(names_in(layer), [path], {})
 
 
 _ABI = ".cpython-311-x86_64-linux-gnu.so"
@@ -250,7 +257,7 @@ def _check(tmp_path: Path, files: Mapping[str, bytes | str], accept: tuple[str, 
     layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
     notes: list[str] = []
     try:
-        closure.checker(lock, tmp_path / "cache", None, notes.append)(layer, [path], {})
+        closure.checker(lock, tmp_path / "cache", None, notes.append)(names_in(layer), [path], {})
     except BuildError as error:
         return notes, " ".join(line.split(" needs ")[1].split(",")[0] for line in error.message.splitlines()[1:])
     return notes, ""

@@ -1,0 +1,413 @@
+"""A layer's tar as a folder and back: made in one pass over its bytes, and read again byte for byte.
+
+Only what envbuild's own writer makes is read (``envbuild/image/tar/layer.py``): ustar, and PAX headers where ustar is
+too small. Every folder above an entry is one that was made here, in a tree that nobody else sees yet, so that no link
+in a layer can lead out of it.
+"""
+
+# One system call for each of sixty thousand files counts here, so paths are strings:
+# ruff: noqa: PTH101, PTH102, PTH115, PTH211
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from envbuild.errors import BuildError
+
+TREE, HEADERS = "tree", "headers"
+_BLOCK = 512
+_PIECE = 1 << 22
+_LARGEST_HEADER = 1 << 24
+_XATTR = "SCHILY.xattr."
+_WRITABLE = 0o002
+_FILE, _LINK, _SYMLINK, _FIFO, _FOLDER, _PAX = b"0", b"1", b"2", b"6", b"5", b"x"
+_KINDS = {_FILE: stat.S_IFREG, _SYMLINK: stat.S_IFLNK, _FIFO: stat.S_IFIFO, _FOLDER: stat.S_IFDIR}
+
+
+@dataclass(kw_only=True, slots=True)
+class _Entry:
+    """An entry of a tar."""
+
+    path: str
+    kind: bytes
+    mode: int
+    user: int
+    group: int
+    size: int
+    mtime: int
+    target: str
+    attributes: tuple[tuple[str, bytes], ...] = ()
+
+
+class TreeWriter:
+    """Makes the files of a layer from the bytes of its tar, which come in pieces of any size.
+
+    As root files get their owners; everybody else owns all of it.
+
+    Args:
+        folder: receives the files in ``tree`` and, compressed, what the tar has besides their content in ``headers``.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = str(folder / TREE)
+        os.mkdir(self._folder, 0o755)
+        self._headers = open(folder / HEADERS, "wb")  # noqa: SIM115 - closed by close
+        self._compressor = zlib.compressobj(1)
+        self._owners = os.geteuid() == 0
+        self._folders = {""}
+        self._late: list[tuple[str, int, int]] = []
+        self._writable: list[str] = []
+        self._head = bytearray()
+        self._wanted = _BLOCK
+        self._pax: Mapping[bytes, bytes] = {}
+        self._file: tuple[int, _Entry] | None = None
+        self._left = self._padding = 0
+        self._ended = False
+
+    def write(self, piece: bytes | bytearray | memoryview) -> int:
+        """Take the next bytes; returns how many they are.
+
+        Raises:
+            BuildError: they are no layer's.
+            OSError: the disk is full, or a file cannot be made.
+        """
+        data = memoryview(piece)
+        place = 0
+        try:
+            while place < len(data):
+                place += self._take(data[place:])
+        except ValueError as error:  # a number that is none, a name with a zero byte
+            raise BuildError(f"a layer has a header that is damaged: {error}") from error
+        return len(data)
+
+    def finish(self) -> list[str]:
+        """Give folders their modes and times; returns those that everybody may write to, absolute in the image.
+
+        Raises:
+            BuildError: the tar has not come to its end.
+            OSError: as ``write`` does.
+        """
+        if not self._ended:
+            raise BuildError(f"a layer ends in the middle of {'a file' if self._left else 'an entry'}")
+        self._headers.write(self._compressor.flush())
+        self.close()
+        for path, mode, mtime in reversed(self._late):
+            os.chmod(path, mode)
+            os.utime(path, (mtime, mtime))
+        return self._writable
+
+    def close(self) -> None:
+        """Close what is open; what was made stays."""
+        self._headers.close()
+        if self._file is not None:
+            os.close(self._file[0])
+            self._file = None
+
+    def _take(self, data: memoryview) -> int:
+        """Take some of the next bytes, one at least; returns how many."""
+        if self._left:
+            return self._take_content(data)
+        if self._padding:
+            count = min(self._padding, len(data))
+            self._padding -= count
+            return count
+        if self._ended:
+            self._note(data)
+            return len(data)
+        count = min(self._wanted - len(self._head), len(data))
+        self._head += data[:count]
+        if len(self._head) == self._wanted:
+            self._take_header(bytes(self._head))
+        return count
+
+    def _take_content(self, data: memoryview) -> int:
+        assert self._file is not None  # noqa: S101 - it has bytes left
+        count = os.write(self._file[0], data[: self._left])
+        self._left -= count
+        if not self._left:
+            self._end_file()
+        return count
+
+    def _take_header(self, head: bytes) -> None:
+        """Take a header of one block, or an extended one with its records."""
+        if len(head) == _BLOCK:
+            if head[0] == 0:
+                self._ended = True
+            elif (size := _checked_size(head)) and head[156:157] == _PAX:
+                self._wanted = _BLOCK + -(-size // _BLOCK) * _BLOCK
+                return
+        self._note(head)
+        self._head.clear()
+        self._wanted = _BLOCK
+        if len(head) > _BLOCK:
+            self._pax = dict(_records(head[_BLOCK : _BLOCK + _octal(head[124:136])]))
+        elif not self._ended:
+            entry, self._pax = _entry(head, self._pax), {}
+            if entry.path:
+                self._make(entry)
+            elif entry.size:
+                raise BuildError("a layer holds a file without a name")
+
+    def _note(self, data: bytes | memoryview) -> None:
+        self._headers.write(self._compressor.compress(data))
+
+    def _make(self, entry: _Entry) -> None:
+        above, _, name = entry.path.rpartition("/")
+        if above not in self._folders or name in ("", ".", "..") or "\0" in entry.path:
+            raise BuildError(f"a layer holds {entry.path!r}, whose folder it does not hold")
+        path = f"{self._folder}/{entry.path}"
+        if entry.kind == _FILE:
+            self._begin_file(entry, path)
+        elif entry.kind == _FOLDER:
+            self._make_folder(entry, path)
+        elif entry.kind == _SYMLINK:
+            os.symlink(entry.target, path)
+            self._own(path, entry)
+            os.utime(path, (entry.mtime, entry.mtime), follow_symlinks=False)
+        elif entry.kind == _LINK:
+            above, _, name = entry.target.rpartition("/")
+            if above not in self._folders or name in ("", ".", ".."):
+                raise BuildError(f"a layer holds a hard link to {entry.target!r}, which it does not hold")
+            os.link(f"{self._folder}/{entry.target}", path, follow_symlinks=False)
+        else:
+            os.mkfifo(path, entry.mode)
+            self._own(path, entry)
+            os.chmod(path, entry.mode)
+            os.utime(path, (entry.mtime, entry.mtime))
+
+    def _make_folder(self, entry: _Entry, path: str) -> None:
+        if entry.path in self._folders:
+            raise BuildError(f"a layer holds {entry.path!r} twice")
+        os.mkdir(path, 0o700)
+        self._own(path, entry)
+        self._folders.add(entry.path)
+        self._late.append((path, _mode_here(entry, owners=self._owners), entry.mtime))
+        if entry.mode & _WRITABLE:
+            self._writable.append(f"/{entry.path}")
+
+    def _begin_file(self, entry: _Entry, path: str) -> None:
+        number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self._file = number, entry
+        self._left, self._padding = entry.size, -entry.size % _BLOCK
+        if not entry.size:
+            self._end_file()
+
+    def _end_file(self) -> None:
+        assert self._file is not None  # noqa: S101 - it was begun
+        number, entry = self._file
+        self._own(number, entry)
+        os.fchmod(number, entry.mode)
+        for key, value in entry.attributes if self._owners else ():
+            os.setxattr(number, key, value)
+        os.utime(number, (entry.mtime, entry.mtime))
+        self._file = None
+        os.close(number)
+
+    def _own(self, path: str | int, entry: _Entry) -> None:
+        if self._owners and (entry.user or entry.group):
+            if isinstance(path, int):
+                os.fchown(path, entry.user, entry.group)
+            else:
+                os.chown(path, entry.user, entry.group, follow_symlinks=False)
+
+
+def unpack(tar: Path, diff_id: str, folder: Path, advance: Callable[[int], None]) -> list[str]:
+    """Unpack a layer into a folder while its bytes are hashed; returns the folders everybody may write to.
+
+    Args:
+        folder: as for ``TreeWriter``.
+        advance: receives the number of bytes read.
+
+    Raises:
+        BuildError: the tar's SHA-256 is another, or it holds what no layer has.
+        OSError: it cannot be read or written.
+    """
+    digest = hashlib.sha256()
+    writer = TreeWriter(folder)
+    try:
+        with open(tar, "rb", buffering=0) as stream, ThreadPoolExecutor(1, thread_name_prefix="hash") as pool:
+            while piece := stream.read(_PIECE):
+                hashed = pool.submit(digest.update, piece)  # which lets go of the interpreter's lock
+                writer.write(piece)
+                hashed.result()
+                advance(len(piece))
+        if digest.hexdigest() != diff_id:
+            raise _other(diff_id)
+        return writer.finish()
+    finally:
+        writer.close()
+
+
+def is_sound(folder: Path, advance: Callable[[int], None] = lambda amount: None) -> bool:
+    """Read a tree's folder, which its diff ID names, and report whether it still is that layer, metadata included.
+
+    Args:
+        advance: receives the number of bytes read.
+    """
+    digest = hashlib.sha256()
+    try:
+        for chunk in tar_of(folder):
+            digest.update(chunk)
+            advance(len(chunk))
+        return digest.hexdigest() == folder.name and _is_as_written(folder)
+    except (OSError, ValueError, zlib.error, BuildError):
+        return False
+
+
+def tar_of(folder: Path) -> Iterator[bytes]:
+    """Yield the tar of a tree, byte for byte the one that it was made from.
+
+    Raises:
+        OSError, ValueError, zlib.error, BuildError: a file is missing, or the headers are damaged.
+    """
+    headers = zlib.decompress((folder / HEADERS).read_bytes())
+    written = 0
+    for entry, end in _entries(headers):
+        if entry.kind == _FILE and entry.size:
+            yield headers[written:end]
+            written = end
+            left = entry.size
+            with open(folder / TREE / entry.path, "rb", buffering=0) as stream:
+                while left and (chunk := stream.read(min(left, _PIECE))):
+                    left -= len(chunk)
+                    yield chunk
+            yield bytes(left + -entry.size % _BLOCK)
+    yield headers[written:]
+
+
+def file_names(folder: Path) -> Iterator[str]:
+    """Yield the paths of all entries of a tree that are no folders; raises as ``tar_of`` does."""
+    for entry, _ in _entries(zlib.decompress((folder / HEADERS).read_bytes())):
+        if entry.kind != _FOLDER:
+            yield entry.path
+
+
+def _is_as_written(folder: Path) -> bool:
+    """Whether a tree has the entries of its headers and no others, with their kinds, modes, owners, links and times."""
+    top, owners = f"{folder / TREE}", os.geteuid() == 0
+    known = set()
+    for entry, _ in _entries(zlib.decompress((folder / HEADERS).read_bytes())):
+        if not entry.path:
+            continue
+        path = f"{top}/{entry.path}"
+        found = os.lstat(path)
+        known.add(entry.path)
+        if entry.kind == _LINK:
+            if not os.path.samestat(found, os.lstat(f"{top}/{entry.target}")):
+                return False
+        elif stat.S_IFMT(found.st_mode) != _KINDS[entry.kind] or int(found.st_mtime) != entry.mtime:
+            return False
+        elif entry.kind == _SYMLINK:
+            if os.readlink(path) != entry.target:
+                return False
+        elif stat.S_IMODE(found.st_mode) != _mode_here(entry, owners=owners):
+            return False
+        if owners and entry.kind != _LINK:
+            if (found.st_uid, found.st_gid) != (entry.user, entry.group):
+                return False
+            if any(os.getxattr(path, key, follow_symlinks=False) != value for key, value in entry.attributes):
+                return False
+    return all(path in known for path in _found_below(top, ""))
+
+
+def _found_below(folder: str, prefix: str) -> Iterator[str]:
+    with os.scandir(folder) as found:
+        for each in found:
+            yield prefix + each.name
+            if each.is_dir(follow_symlinks=False):
+                yield from _found_below(each.path, f"{prefix}{each.name}/")
+
+
+def _mode_here(entry: _Entry, *, owners: bool) -> int:
+    """Return the mode that an entry gets on the disk: who is not root must be able to remove it."""
+    return entry.mode if owners or entry.kind != _FOLDER else entry.mode | 0o700
+
+
+def _other(diff_id: str) -> BuildError:
+    return BuildError(
+        f"the layer {diff_id[:12]}… is not as it was made: other bytes than its digest", "check: envbuild store verify"
+    )
+
+
+def _entries(headers: bytes) -> Iterator[tuple[_Entry, int]]:
+    """Yield the entries of a tar without the content of its files, and where each one's header ends."""
+    place = 0
+    pax: Mapping[bytes, bytes] = {}
+    while True:
+        head = headers[place : place + _BLOCK]
+        if len(head) < _BLOCK:
+            raise BuildError("a layer ends in the middle of an entry")
+        if head[0] == 0:
+            return
+        size = _checked_size(head)
+        place += _BLOCK
+        if head[156:157] == _PAX:
+            pax = dict(_records(headers[place : place + size]))
+            place += -(-size // _BLOCK) * _BLOCK
+            continue
+        yield _entry(head, pax), place
+        pax = {}
+
+
+def _checked_size(head: bytes) -> int:
+    """Return the size that a header states; raises ``BuildError`` for one that is damaged."""
+    if sum(head[:148]) + sum(head[156:]) + 8 * 32 != _octal(head[148:156]):
+        raise BuildError("a layer has a header that is damaged")
+    size = _octal(head[124:136])
+    if head[156:157] == _PAX and not 0 < size <= _LARGEST_HEADER:
+        raise BuildError("a layer has an extended header that is damaged")
+    return size
+
+
+def _entry(head: bytes, pax: Mapping[bytes, bytes]) -> _Entry:
+    """Read a header whose sum is right, after the records before it."""
+    kind = head[156:157]
+    if kind not in b"01256" or len(kind) != 1:
+        raise BuildError(f"a layer holds an entry of kind {kind!r}")
+    prefix = _text(head[345:500])
+    path = pax.get(b"path") or (prefix + b"/" if prefix else b"") + _text(head[:100])
+    size = int(pax.get(b"size", _octal(head[124:136])))
+    if size < 0 or (size and kind != _FILE):
+        raise BuildError("a layer has a header that is damaged")
+    return _Entry(
+        path=os.fsdecode(path).strip("/"),
+        kind=kind,
+        mode=_octal(head[100:108]) & 0o7777,
+        user=int(pax.get(b"uid", _octal(head[108:116]))),
+        group=int(pax.get(b"gid", _octal(head[116:124]))),
+        size=size,
+        mtime=_octal(head[136:148]),
+        target=os.fsdecode(pax.get(b"linkpath") or _text(head[157:257])),
+        attributes=tuple(
+            (key.decode()[len(_XATTR) :], value) for key, value in pax.items() if key.startswith(_XATTR.encode())
+        ),
+    )
+
+
+def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the records of a PAX header."""
+    while data:
+        length, _, rest = data.partition(b" ")
+        if not length.isdigit() or not len(length) + 1 < int(length) <= len(data):
+            raise BuildError("a layer has an extended header that is damaged")
+        key, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
+        yield key, value
+        data = data[int(length) :]
+
+
+def _octal(field: bytes) -> int:
+    digits = _text(field).strip()
+    if not all(each in b"01234567" for each in digits):
+        raise BuildError("a layer has a header that is damaged")
+    return int(digits or b"0", 8)
+
+
+def _text(field: bytes) -> bytes:
+    return field.partition(b"\0")[0]
