@@ -128,10 +128,12 @@ class Layers:
         if folder is None:
             return None
         blob = _read(folder)
+        if self._target is not None and self._target.holds(blob.digest):
+            return blob
         if self._has_tar(blob):
             return blob
         if self._trees is not None and self._trees.holds(blob.digest):
-            if self._target is not None or self._made_from_tree(blob):
+            if self._made_from_tree(blob):
                 return blob
             self._trees.forget(blob.digest)
         self._cache.forget(KIND, key)
