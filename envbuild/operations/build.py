@@ -19,7 +19,7 @@ from envbuild.image.record import (
     write_image_record,
 )
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
-from envbuild.operations.engines import connect
+from envbuild.operations.engines import connect, is_local
 from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
 from envbuild.operations.export import Target, parse_target
 from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
@@ -30,7 +30,7 @@ from envbuild.store.objects import Store
 from envbuild.store.roots import note_lock
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import Delivered, Engine
+    from envbuild.engine.protocol import Engine
     from envbuild.image.assemble import Built
 
 
@@ -160,7 +160,8 @@ def _build(
             target.write(built.image, image_tag(lock))
         if loading is not None and engine is not None:
             delivered = loading.finish(built.image)
-            events.report(_loaded(engine.describe().get("name", "engine"), built, delivered, loading.seconds))
+            sent = delivered.sent | _made(built) if is_local(engine) else delivered.sent
+            events.report(_loaded(engine.describe().get("name", "engine"), built, sent, delivered.why, loading.seconds))
     if replaced := write_image_record(loaded.path, record):
         events.report(Note(text=replaced))
     note_lock(store, loaded.path, lock, [name for name in leases.names_used(store.root) if "/" in name])
@@ -172,14 +173,19 @@ def _build(
     return record, reproduced
 
 
-def _loaded(engine: str, built: Built, delivered: Delivered, seconds: float) -> ImageLoaded:
+def _made(built: Built) -> frozenset[str]:
+    """Return the layers that no earlier build had made: for the local engine they were made where it has them."""
+    return frozenset(layer.blob.digest for layer in built.layers if not layer.reused)
+
+
+def _loaded(engine: str, built: Built, sent: frozenset[str], why: str, seconds: float) -> ImageLoaded:
     """Return how much the engine got, after how long a wait, and what it held already."""
     layers = built.image.layers
     return ImageLoaded(
         engine=engine,
-        bytes=sum(layer.size for layer in layers if layer.digest in delivered.sent),
+        bytes=sum(layer.size for layer in layers if layer.digest in sent),
         seconds=seconds,
         layers=len(layers),
-        held=sum(layer.digest not in delivered.sent for layer in layers),
-        why=delivered.why,
+        held=sum(layer.digest not in sent for layer in layers),
+        why=why,
     )

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,9 +21,13 @@ from envbuild.engine.local.program import own_folder
 from envbuild.engine.local.trees import Trees
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Entry, LayerWriter
+from envbuild.store.gc import sweep
+from envbuild.store.objects import Store
 
 BOOT = "5f0b1c3e-0000-0000-0000-000000000000"
 LONG = "a" * 120
+CAPABILITY = {"security.capability": bytes.fromhex("0100000200200000000000000000000000000000")}
+"""What ``setcap cap_net_raw+ep`` writes."""
 
 
 def quiet(amount: int) -> None:
@@ -38,10 +45,14 @@ def write_layer(path: Path) -> str:
         (Entry(path="etc/pipe", kind="fifo", mode=0o600), b""),
         (Entry(path=f"etc/{LONG}", kind="dir", mode=0o755), b""),
         (Entry(path=f"etc/{LONG}/ä", kind="file", mode=0o640, size=513), b"x" * 513),
+        (Entry(path="etc/latin-\udce4", kind="file", mode=0o644, size=0), b""),
+        (Entry(path="etc/ping", kind="file", mode=0o755, size=4, xattrs=CAPABILITY), b"ping"),
+        (Entry(path="etc/shadow", kind="file", mode=0o640, uid=1, gid=42, size=1024), b"s" * 1024),
+        (Entry(path="etc/spool", kind="dir", mode=0o2770, uid=8, gid=3_000_000), b""),
         (Entry(path="tmp", kind="dir", mode=0o1777), b""),
     ]
     with path.open("wb", buffering=0) as stream, LayerWriter(stream) as writer:
-        for entry, data in sorted(entries, key=lambda each: each[0].path.encode()):
+        for entry, data in sorted(entries, key=lambda each: each[0].path.encode("utf-8", "surrogateescape")):
             writer.add(entry, data) if entry.kind == "file" else writer.add(entry)
     return sha256_file(path)
 
@@ -73,6 +84,113 @@ def test_a_layer_becomes_a_folder_and_comes_back(made: tuple[Trees, str, Path], 
     assert store.make(digest, Path("/nothing"), quiet) == tree
 
 
+@pytest.mark.parametrize("piece", [1, 511, 4096, 1 << 20])
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_layer_becomes_a_folder_while_it_is_made(
+    tmp_path: Path, piece: int, user: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes come in pieces of any size; of a user who cannot give files away owners are noted; no tar is left."""
+    if user and os.geteuid() == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+    tar = tmp_path / "layer.tar"
+    digest, data = write_layer(tar), tar.read_bytes()
+    store = Trees(tmp_path / "trees", lambda diff_id: None, BOOT)
+    with store.writer("f" * 64) as output:
+        for begin in range(0, len(data), piece):
+            assert output.write(data[begin : begin + piece]) == len(data[begin : begin + piece])
+        assert store.find(digest) is None
+        output.keep(digest)
+    tree = store.find(digest)
+    assert tree is not None
+    assert tree.writable == ("/tmp",)
+    assert [path.name for path in (tmp_path / "trees").iterdir()] == [digest]
+    assert b"".join(store.tar_of(digest)) == data
+    assert tree_files.is_sound(tmp_path / "trees" / digest)
+    with tarfile.open(tar) as archive:
+        assert sorted(store.file_names(digest)) == sorted(each.name for each in archive if not each.isdir())
+
+
+def test_what_is_not_kept_leaves_nothing(tmp_path: Path) -> None:
+    """A layer that ends early, an error of its maker, one that another command has made meanwhile."""
+    tar = tmp_path / "layer.tar"
+    digest, data = write_layer(tar), tar.read_bytes()
+    store = Trees(tmp_path / "trees", lambda diff_id: None, BOOT)
+
+    def begin(end: int, error: Exception | None = None) -> None:
+        with store.writer("f" * 64) as output:
+            output.write(data[:end])
+            if error:
+                raise error
+            output.keep(digest)
+
+    for end in (0, 700, 2000, len(data) - 1024):
+        with pytest.raises(BuildError, match="ends in the middle"):
+            begin(end)
+    with pytest.raises(KeyError):
+        begin(3000, KeyError())
+    assert list((tmp_path / "trees").iterdir()) == []
+    with store.writer("f" * 64) as output:
+        output.write(data)
+        before = store.make(digest, tar, quiet).path.stat().st_ino
+        output.keep(digest)
+    assert [path.name for path in (tmp_path / "trees").iterdir()] == [digest]
+    assert (tmp_path / "trees" / digest / "tree").stat().st_ino == before
+
+
+@pytest.mark.subprocess
+def test_what_a_killed_command_left_goes(tmp_path: Path) -> None:
+    """A half-made tree is removed by the next command that makes the layer, and by ``store gc``."""
+    store = Store(tmp_path)
+    trees_of_store = Trees(store.cache_dir("trees"), lambda diff_id: None, BOOT)
+    tar = tmp_path / "layer.tar"
+    digest, data = write_layer(tar), tar.read_bytes()
+    killed = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from envbuild.engine.local.trees import Trees\n"
+        "with Trees(Path(sys.argv[1]), lambda diff_id: None, '').writer('f' * 64) as output:\n"
+        "    output.write(Path(sys.argv[2]).read_bytes()[:3000])\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    half = store.cache_dir("trees") / f".{'f' * 64}.tmp"
+    for swept in (True, False):
+        subprocess.run([sys.executable, "-c", killed, str(half.parent), str(tar)], check=False)
+        assert (half / "tree/bin").is_dir()
+        if swept:
+            assert sweep(store) > 0
+            assert list(half.parent.iterdir()) == []
+    with trees_of_store.writer("f" * 64) as output:
+        output.write(data)
+        output.keep(digest)
+    assert [path.name for path in half.parent.iterdir()] == [digest]
+
+
+@pytest.mark.parametrize("harm", ["mode", "time", "more", "link", "hard link"])
+def test_other_metadata_is_damage(made: tuple[Trees, str, Path], tmp_path: Path, harm: str) -> None:
+    """The content is as it was, and still it is another layer."""
+    store, digest, tar = made
+    tree = store.make(digest, tar, quiet).path
+    match harm:
+        case "mode":
+            (tree / "bin/tool").chmod(0o755)
+        case "time":
+            os.utime(tree / "bin/tool", (1, 1))
+        case "more":
+            (tree / "tmp/more").touch()
+            os.utime(tree / "tmp", (0, 315_532_800))
+        case "link":
+            (tree / "etc/link").unlink()
+            (tree / "etc/link").symlink_to("/elsewhere")
+            os.utime(tree / "etc/link", (0, 315_532_800), follow_symlinks=False)
+        case _:
+            (tree / "bin/tool2").unlink()
+            shutil.copy2(tree / "bin/tool", tree / "bin/tool2")
+    if harm in ("link", "hard link"):
+        for folder in ("etc", "bin"):
+            os.utime(tree / folder, (0, 315_532_800))
+    assert not tree_files.is_sound(tmp_path / "trees" / digest)
+
+
 @pytest.mark.parametrize("harm", ["bin/tool", "headers", "etc"])
 def test_damage_is_found(made: tuple[Trees, str, Path], tmp_path: Path, harm: str) -> None:
     """An altered file, damaged headers, a missing folder."""
@@ -94,7 +212,11 @@ def test_another_run_of_the_machine_unpacks_again(made: tuple[Trees, str, Path],
     store.make(digest, tar, quiet)
     later = Trees(tmp_path / "trees", lambda diff_id: None, "another")
     assert later.find(digest) is None
+    assert later.holds(digest)
+    assert later.find(digest) is not None
+    later = Trees(tmp_path / "trees", lambda diff_id: None, "a third one")
     (tmp_path / "trees" / digest / "tree/bin/tool").write_bytes(b"damaged")
+    assert not later.holds(digest)
     assert (later.make(digest, tar, quiet).path / "bin/tool").read_bytes() == b"hello"
 
 
