@@ -16,34 +16,29 @@ import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
+from envbuild.engine.local.tar_entries import (
+    BLOCK,
+    FIFO,
+    FILE,
+    FOLDER,
+    LINK,
+    PAX,
+    SYMLINK,
+    Entry,
+    checked_size,
+    entries,
+    entry_of,
+    octal,
+    records,
+)
 from envbuild.errors import BuildError
 
 TREE, HEADERS = "tree", "headers"
-_BLOCK = 512
 _PIECE = 1 << 22
-_LARGEST_HEADER = 1 << 24
-_XATTR = "SCHILY.xattr."
 _WRITABLE = 0o002
-_FILE, _LINK, _SYMLINK, _FIFO, _FOLDER, _PAX = b"0", b"1", b"2", b"6", b"5", b"x"
-_KINDS = {_FILE: stat.S_IFREG, _SYMLINK: stat.S_IFLNK, _FIFO: stat.S_IFIFO, _FOLDER: stat.S_IFDIR}
-
-
-@dataclass(kw_only=True, slots=True)
-class _Entry:
-    """An entry of a tar."""
-
-    path: str
-    kind: bytes
-    mode: int
-    user: int
-    group: int
-    size: int
-    mtime: int
-    target: str
-    attributes: tuple[tuple[str, bytes], ...] = ()
+_KINDS = {FILE: stat.S_IFREG, SYMLINK: stat.S_IFLNK, FIFO: stat.S_IFIFO, FOLDER: stat.S_IFDIR}
 
 
 class TreeWriter:
@@ -65,9 +60,9 @@ class TreeWriter:
         self._late: list[tuple[str, int, int]] = []
         self._writable: list[str] = []
         self._head = bytearray()
-        self._wanted = _BLOCK
+        self._wanted = BLOCK
         self._pax: Mapping[bytes, bytes] = {}
-        self._file: tuple[int, _Entry] | None = None
+        self._file: tuple[int, Entry] | None = None
         self._left = self._padding = 0
         self._ended = False
 
@@ -137,19 +132,19 @@ class TreeWriter:
 
     def _take_header(self, head: bytes) -> None:
         """Take a header of one block, or an extended one with its records."""
-        if len(head) == _BLOCK:
+        if len(head) == BLOCK:
             if head[0] == 0:
                 self._ended = True
-            elif (size := _checked_size(head)) and head[156:157] == _PAX:
-                self._wanted = _BLOCK + -(-size // _BLOCK) * _BLOCK
+            elif (size := checked_size(head)) and head[156:157] == PAX:
+                self._wanted = BLOCK + -(-size // BLOCK) * BLOCK
                 return
         self._note(head)
         self._head.clear()
-        self._wanted = _BLOCK
-        if len(head) > _BLOCK:
-            self._pax = dict(_records(head[_BLOCK : _BLOCK + _octal(head[124:136])]))
+        self._wanted = BLOCK
+        if len(head) > BLOCK:
+            self._pax = dict(records(head[BLOCK : BLOCK + octal(head[124:136])]))
         elif not self._ended:
-            entry, self._pax = _entry(head, self._pax), {}
+            entry, self._pax = entry_of(head, self._pax), {}
             if entry.path:
                 self._make(entry)
             elif entry.size:
@@ -158,20 +153,20 @@ class TreeWriter:
     def _note(self, data: bytes | memoryview) -> None:
         self._headers.write(self._compressor.compress(data))
 
-    def _make(self, entry: _Entry) -> None:
+    def _make(self, entry: Entry) -> None:
         above, _, name = entry.path.rpartition("/")
         if above not in self._folders or name in ("", ".", "..") or "\0" in entry.path:
             raise BuildError(f"a layer holds {entry.path!r}, whose folder it does not hold")
         path = f"{self._folder}/{entry.path}"
-        if entry.kind == _FILE:
+        if entry.kind == FILE:
             self._begin_file(entry, path)
-        elif entry.kind == _FOLDER:
+        elif entry.kind == FOLDER:
             self._make_folder(entry, path)
-        elif entry.kind == _SYMLINK:
+        elif entry.kind == SYMLINK:
             os.symlink(entry.target, path)
             self._own(path, entry)
             os.utime(path, (entry.mtime, entry.mtime), follow_symlinks=False)
-        elif entry.kind == _LINK:
+        elif entry.kind == LINK:
             above, _, name = entry.target.rpartition("/")
             if above not in self._folders or name in ("", ".", ".."):
                 raise BuildError(f"a layer holds a hard link to {entry.target!r}, which it does not hold")
@@ -182,7 +177,7 @@ class TreeWriter:
             os.chmod(path, entry.mode)
             os.utime(path, (entry.mtime, entry.mtime))
 
-    def _make_folder(self, entry: _Entry, path: str) -> None:
+    def _make_folder(self, entry: Entry, path: str) -> None:
         if entry.path in self._folders:
             raise BuildError(f"a layer holds {entry.path!r} twice")
         os.mkdir(path, 0o700)
@@ -192,10 +187,10 @@ class TreeWriter:
         if entry.mode & _WRITABLE:
             self._writable.append(f"/{entry.path}")
 
-    def _begin_file(self, entry: _Entry, path: str) -> None:
+    def _begin_file(self, entry: Entry, path: str) -> None:
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._file = number, entry
-        self._left, self._padding = entry.size, -entry.size % _BLOCK
+        self._left, self._padding = entry.size, -entry.size % BLOCK
         if not entry.size:
             self._end_file()
 
@@ -210,7 +205,7 @@ class TreeWriter:
         self._file = None
         os.close(number)
 
-    def _own(self, path: str | int, entry: _Entry) -> None:
+    def _own(self, path: str | int, entry: Entry) -> None:
         if self._owners and (entry.user or entry.group):
             if isinstance(path, int):
                 os.fchown(path, entry.user, entry.group)
@@ -269,8 +264,8 @@ def tar_of(folder: Path) -> Iterator[bytes]:
     """
     headers = zlib.decompress((folder / HEADERS).read_bytes())
     written = 0
-    for entry, end in _entries(headers):
-        if entry.kind == _FILE and entry.size:
+    for entry, end in entries(headers):
+        if entry.kind == FILE and entry.size:
             yield headers[written:end]
             written = end
             left = entry.size
@@ -278,14 +273,14 @@ def tar_of(folder: Path) -> Iterator[bytes]:
                 while left and (chunk := stream.read(min(left, _PIECE))):
                     left -= len(chunk)
                     yield chunk
-            yield bytes(left + -entry.size % _BLOCK)
+            yield bytes(left + -entry.size % BLOCK)
     yield headers[written:]
 
 
 def file_names(folder: Path) -> Iterator[str]:
     """Yield the paths of all entries of a tree that are no folders; raises as ``tar_of`` does."""
-    for entry, _ in _entries(zlib.decompress((folder / HEADERS).read_bytes())):
-        if entry.kind != _FOLDER:
+    for entry, _ in entries(zlib.decompress((folder / HEADERS).read_bytes())):
+        if entry.kind != FOLDER:
             yield entry.path
 
 
@@ -293,23 +288,23 @@ def _is_as_written(folder: Path) -> bool:
     """Whether a tree has the entries of its headers and no others, with their kinds, modes, owners, links and times."""
     top, owners = f"{folder / TREE}", os.geteuid() == 0
     known = set()
-    for entry, _ in _entries(zlib.decompress((folder / HEADERS).read_bytes())):
+    for entry, _ in entries(zlib.decompress((folder / HEADERS).read_bytes())):
         if not entry.path:
             continue
         path = f"{top}/{entry.path}"
         found = os.lstat(path)
         known.add(entry.path)
-        if entry.kind == _LINK:
+        if entry.kind == LINK:
             if not os.path.samestat(found, os.lstat(f"{top}/{entry.target}")):
                 return False
         elif stat.S_IFMT(found.st_mode) != _KINDS[entry.kind] or int(found.st_mtime) != entry.mtime:
             return False
-        elif entry.kind == _SYMLINK:
+        elif entry.kind == SYMLINK:
             if os.readlink(path) != entry.target:
                 return False
         elif stat.S_IMODE(found.st_mode) != _mode_here(entry, owners=owners):
             return False
-        if owners and entry.kind != _LINK:
+        if owners and entry.kind != LINK:
             if (found.st_uid, found.st_gid) != (entry.user, entry.group):
                 return False
             if any(os.getxattr(path, key, follow_symlinks=False) != value for key, value in entry.attributes):
@@ -325,89 +320,12 @@ def _found_below(folder: str, prefix: str) -> Iterator[str]:
                 yield from _found_below(each.path, f"{prefix}{each.name}/")
 
 
-def _mode_here(entry: _Entry, *, owners: bool) -> int:
+def _mode_here(entry: Entry, *, owners: bool) -> int:
     """Return the mode that an entry gets on the disk: who is not root must be able to remove it."""
-    return entry.mode if owners or entry.kind != _FOLDER else entry.mode | 0o700
+    return entry.mode if owners or entry.kind != FOLDER else entry.mode | 0o700
 
 
 def _other(diff_id: str) -> BuildError:
     return BuildError(
         f"the layer {diff_id[:12]}… is not as it was made: other bytes than its digest", "check: envbuild store verify"
     )
-
-
-def _entries(headers: bytes) -> Iterator[tuple[_Entry, int]]:
-    """Yield the entries of a tar without the content of its files, and where each one's header ends."""
-    place = 0
-    pax: Mapping[bytes, bytes] = {}
-    while True:
-        head = headers[place : place + _BLOCK]
-        if len(head) < _BLOCK:
-            raise BuildError("a layer ends in the middle of an entry")
-        if head[0] == 0:
-            return
-        size = _checked_size(head)
-        place += _BLOCK
-        if head[156:157] == _PAX:
-            pax = dict(_records(headers[place : place + size]))
-            place += -(-size // _BLOCK) * _BLOCK
-            continue
-        yield _entry(head, pax), place
-        pax = {}
-
-
-def _checked_size(head: bytes) -> int:
-    """Return the size that a header states; raises ``BuildError`` for one that is damaged."""
-    if sum(head[:148]) + sum(head[156:]) + 8 * 32 != _octal(head[148:156]):
-        raise BuildError("a layer has a header that is damaged")
-    size = _octal(head[124:136])
-    if head[156:157] == _PAX and not 0 < size <= _LARGEST_HEADER:
-        raise BuildError("a layer has an extended header that is damaged")
-    return size
-
-
-def _entry(head: bytes, pax: Mapping[bytes, bytes]) -> _Entry:
-    """Read a header whose sum is right, after the records before it."""
-    kind = head[156:157]
-    if kind not in b"01256" or len(kind) != 1:
-        raise BuildError(f"a layer holds an entry of kind {kind!r}")
-    prefix = _text(head[345:500])
-    path = pax.get(b"path") or (prefix + b"/" if prefix else b"") + _text(head[:100])
-    size = int(pax.get(b"size", _octal(head[124:136])))
-    if size < 0 or (size and kind != _FILE):
-        raise BuildError("a layer has a header that is damaged")
-    return _Entry(
-        path=os.fsdecode(path).strip("/"),
-        kind=kind,
-        mode=_octal(head[100:108]) & 0o7777,
-        user=int(pax.get(b"uid", _octal(head[108:116]))),
-        group=int(pax.get(b"gid", _octal(head[116:124]))),
-        size=size,
-        mtime=_octal(head[136:148]),
-        target=os.fsdecode(pax.get(b"linkpath") or _text(head[157:257])),
-        attributes=tuple(
-            (key.decode()[len(_XATTR) :], value) for key, value in pax.items() if key.startswith(_XATTR.encode())
-        ),
-    )
-
-
-def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the records of a PAX header."""
-    while data:
-        length, _, rest = data.partition(b" ")
-        if not length.isdigit() or not len(length) + 1 < int(length) <= len(data):
-            raise BuildError("a layer has an extended header that is damaged")
-        key, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
-        yield key, value
-        data = data[int(length) :]
-
-
-def _octal(field: bytes) -> int:
-    digits = _text(field).strip()
-    if not all(each in b"01234567" for each in digits):
-        raise BuildError("a layer has a header that is damaged")
-    return int(digits or b"0", 8)
-
-
-def _text(field: bytes) -> bytes:
-    return field.partition(b"\0")[0]
