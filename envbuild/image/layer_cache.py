@@ -10,7 +10,7 @@ import hashlib
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
@@ -18,7 +18,7 @@ from typing import BinaryIO, Protocol, cast
 from envbuild.core.blob import FileBlob
 from envbuild.core.digest import canonical_json, sha256_file, sha256_stream
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_file, atomic_write
+from envbuild.core.fs import ELSEWHERE, atomic_file, atomic_write
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Layer
 from envbuild.image.tar.sink import write_all
@@ -205,7 +205,7 @@ class Layers:
         """Write a layer's tar from its tree; False if other bytes came out, and nothing is written."""
         assert self._trees is not None  # noqa: S101 - asked before
         digest = hashlib.sha256()
-        with suppress(_OtherBytesError, FileNotFoundError, ValueError, zlib.error, BuildError):
+        try:
             with atomic_file(blob.path, mode=0o444, sync=False) as stream:
                 for chunk in self._trees.tar_of(blob.digest):
                     digest.update(chunk)
@@ -213,8 +213,11 @@ class Layers:
                 if digest.hexdigest() != blob.digest:
                     raise _OtherBytesError
             atomic_write(blob.path.with_name(_BOOT), self._boot.ljust(36).encode(), sync=False)
-            return True
-        return False
+        except (_OtherBytesError, FileNotFoundError, ValueError, zlib.error, BuildError):
+            return False
+        except OSError as error:
+            raise BuildError(f"cannot make {blob.path} from its tree: {error.strerror}", ELSEWHERE) from error
+        return True
 
 
 class _OtherBytesError(Exception):

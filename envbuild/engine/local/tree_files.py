@@ -15,7 +15,6 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from envbuild.engine.local.tar_entries import (
@@ -52,7 +51,8 @@ class TreeWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder / TREE)
-        os.mkdir(self._folder, 0o755)
+        os.mkdir(self._folder)
+        os.chmod(self._folder, 0o755)  # noqa: S103 - the image's root, whatever the umask
         self._headers = open(folder / HEADERS, "wb")  # noqa: SIM115 - closed by close
         self._compressor = zlib.compressobj(1)
         self._owners = os.geteuid() == 0
@@ -224,6 +224,8 @@ def unpack(tar: Path, diff_id: str, folder: Path, advance: Callable[[int], None]
         BuildError: the tar's SHA-256 is another, or it holds what no layer has.
         OSError: it cannot be read or written.
     """
+    from concurrent.futures import ThreadPoolExecutor  # 5 ms, and a run that finds its trees needs none
+
     digest = hashlib.sha256()
     writer = TreeWriter(folder)
     try:
