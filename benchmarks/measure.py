@@ -36,11 +36,16 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What was measured: seconds of each run in order, peak memory of the largest process in MB, and a remark."""
+    """What was measured: seconds of each run in order, peak memory of the largest process in MB, and a remark.
+
+    ``written_mb`` is what the process and its children gave the disk to write in one run, at most, temporary files
+    included (getrusage(2), ``ru_oublock``). What a daemon writes for them is not in it.
+    """
 
     name: str
     seconds: tuple[float, ...]
     peak_mb: float
+    written_mb: float
     note: str = ""
 
     @property
@@ -49,8 +54,12 @@ class Figure:
         return median(self.seconds)
 
 
-def run_case(case: Case) -> tuple[float, float]:
-    """Run once; returns wall seconds and peak megabytes. Raises ``RuntimeError`` with the output if it fails."""
+def run_case(case: Case) -> tuple[float, float, float]:
+    """Run once; returns wall seconds, peak megabytes and those written.
+
+    Raises:
+        RuntimeError: it failed; the message has its output.
+    """
     case.prepare()
     environment = {**os.environ, **case.environment}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # every start but the first finds compiled modules
@@ -69,7 +78,7 @@ def run_case(case: Case) -> tuple[float, float]:
     seconds = time.perf_counter() - began
     if status:
         raise RuntimeError(f"{case.name} failed:\n{output.decode(errors='replace')[-3000:]}")
-    return seconds, usage.ru_maxrss / 1000
+    return seconds, usage.ru_maxrss / 1000, usage.ru_oublock * 512 / 1e6
 
 
 def measure(cases: Sequence[Case], runs: int, *, slow: int = 3) -> list[Figure]:
@@ -78,17 +87,28 @@ def measure(cases: Sequence[Case], runs: int, *, slow: int = 3) -> list[Figure]:
     most = {case.name: min(case.runs, runs, slow) if case.slow else min(case.runs, runs) for case in cases}
     seconds: dict[str, list[float]] = {case.name: [] for case in cases}
     peaks: dict[str, float] = {case.name: 0.0 for case in cases}
+    written: dict[str, float] = {case.name: 0.0 for case in cases}
     notes: dict[str, str] = {}
     for turn in range(-warmup, runs):
         for case in cases:
             if turn >= most[case.name] or (turn < 0 and (case.slow or case.runs < runs)):
                 continue
-            took, peak = run_case(case)
+            took, peak, wrote = run_case(case)
             if turn >= 0:
                 seconds[case.name].append(took)
                 peaks[case.name] = max(peaks[case.name], peak)
+                written[case.name] = max(written[case.name], wrote)
                 notes[case.name] = case.note()
-    return [Figure(name=name, seconds=tuple(seconds[name]), peak_mb=peaks[name], note=notes[name]) for name in seconds]
+    return [
+        Figure(
+            name=name,
+            seconds=tuple(seconds[name]),
+            peak_mb=peaks[name],
+            written_mb=written[name],
+            note=notes[name],
+        )
+        for name in seconds
+    ]
 
 
 def table(title: str, figures: Sequence[Figure]) -> str:
@@ -97,13 +117,15 @@ def table(title: str, figures: Sequence[Figure]) -> str:
     lines = [
         f"**{title}**",
         "",
-        "| | median s | min–max s | runs | peak MB | ours ÷ this |",
-        "|---|---|---|---|---|---|",
+        "| | median s | min–max s | runs | peak MB | written MB | ours ÷ this |",
+        "|---|---|---|---|---|---|---|",
     ]
     for figure in figures:
         spread = f"{min(figure.seconds):.2f}–{max(figure.seconds):.2f}"
         text = ", ".join(filter(None, (figure.name, figure.note)))
         ratio = f"{ours.median / figure.median:.2f}"
-        took = f"{figure.median:.2f} | {spread} | {len(figure.seconds)} | {figure.peak_mb:.0f}"
+        took = (
+            f"{figure.median:.2f} | {spread} | {len(figure.seconds)} | {figure.peak_mb:.0f} | {figure.written_mb:.0f}"
+        )
         lines.append(f"| {text} | {took} | {ratio} |")
     return "\n".join(lines) + "\n"
