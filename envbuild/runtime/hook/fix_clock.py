@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 _START, _TICK = 1_700_000_000_000_000_000, 1_000_000
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _WAITING = frozenset(
-    "asyncio concurrent ftplib http imaplib multiprocessing poplib queue sched select selectors signal smtplib socket "
-    "socketserver ssl subprocess telnetlib threading urllib xmlrpc _pyrepl pty".split()
-)
+    (
+        "asyncio", "concurrent", "ftplib", "http", "multiprocessing", "queue", "sched", "select", "selectors", "signal",
+        "smtplib", "socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "xmlrpc",
+    )
+)  # fmt: skip
 """Modules of the standard library that wait by the clock; others return the time to the program."""
 
 
