@@ -115,20 +115,17 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
     runs = _seen(bench)
     if runs is None or not may_be_measured(runs):
         return None
-    runs = _experiments(bench, [len(group) for group in verdict.groups])
+    runs = _experiments(bench)
     places = measured(runs) if runs is not None else None
     return settled(verdict, places, bench.fixed) if places else None
 
 
-def _experiments(bench: _Bench, sizes: Sequence[int]) -> list[Seen] | None:
+def _experiments(bench: _Bench) -> list[Seen] | None:
     """Make the runs; None as soon as one shows that something differs that is no measurement."""
-    from envbuild.verification.odds import MOST, luck_of
+    from envbuild.verification.odds import MOST
 
-    wanted = luck_of(sizes).runs_that_prove()
-    if wanted > MOST:
-        return None
     first, later, faster, both = bench.known
-    plan: list[tuple[Setting | None, int]] = [(first, 2), (None, 1), (later, 1), (faster, 1), (both, 1)]
+    plan: list[tuple[Setting | None, int]] = [(first, 2), (faster, 1), (None, 1), (later, 1), (both, 1)]
     runs: list[Seen] | None = None
     while plan:
         clock, count = plan.pop(0)
@@ -138,10 +135,22 @@ def _experiments(bench: _Bench, sizes: Sequence[int]) -> list[Seen] | None:
         runs = _seen(bench) if len(bench.ran) == before + count else None
         if runs is None or not _still_possible(bench, runs):
             return None
-        if not plan and bench.fixed < wanted:
+        if clock == faster and measured(runs, least=2) is None:  # the others would not change that
+            return None
+        if not plan and bench.fixed < (wanted := _wanted(bench)):
+            if wanted > MOST:
+                return None
             bench.laboratory.take_time()
             plan = [(None, 1), (first, 1), (both, 1)]
     return runs
+
+
+def _wanted(bench: _Bench) -> int:
+    """Return how many runs with fixed clocks luck does not explain, as far as runs of the program as it is show it."""
+    from envbuild.verification.odds import luck_of
+
+    real = [run for run, clock in zip(bench.ran, bench.clocks, strict=True) if isinstance(clock, Span)]
+    return luck_of(bench.laboratory.sizes(real)).runs_that_prove()
 
 
 def _still_possible(bench: _Bench, runs: Sequence[Seen]) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import PrintedDigest
 
 
-_SMALL, _RESULTS = 64 << 20, 8
+_SMALL, _RESULTS = 64 << 20, 16
 """Bytes of the outputs of a run up to which copies of as many results are there until the end."""
 
 

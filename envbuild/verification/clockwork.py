@@ -113,7 +113,7 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
     """
     fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
     real = [(when, number) for when, number in values if isinstance(when, Span)]
-    if len({when for when, _ in fixed}) < 4 or not real:
+    if not fixed or not real:
         return None
     if any(_is_date(fixed, real, *each) for each in (*_EPOCHS, _SERIAL)):
         return "date"

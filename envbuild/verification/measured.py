@@ -29,12 +29,18 @@ class Seen:
     sources: Mapping[str, Sequence[Place]]
 
 
-def measured(runs: Sequence[Seen]) -> list[Measured] | None:
+_SETTINGS = 4
+
+
+def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | None:
     """Return the places that follow the clock; None if anything differs that does not.
 
     Args:
-        runs: with the real clock and with fixed ones, all settings (``clockwork.settings``) among them.
+        runs: with the real clock and with fixed ones.
+        least: how many settings of these (``clockwork.settings``) there have to be; fewer than all prove nothing.
     """
+    if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
+        return None
     found: list[Measured] = []
     for source, name, values in _places(runs):
         pieces = _of_place(name, values)
@@ -115,8 +121,3 @@ def _is_named(name: str, texts: Sequence[str]) -> bool:
 
 def _where(name: str, piece: Piece) -> str:
     return f"{name}: {piece.where}" if name and piece.where else name or piece.where
-
-
-def settings_of(runs: Sequence[Seen]) -> set[Setting]:
-    """Return the fixed clocks of runs."""
-    return {run.when for run in runs if isinstance(run.when, Setting)}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .fix_callers import Callers
 
-_START, _TICK = 1_700_000_000_000_000_000, 1_000_000
+_START, _TICK, _SECOND = 1_700_000_000_000_000_000, 1_000_000, 1_000_000_000
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 _WAITING = frozenset(
     (
@@ -73,7 +73,7 @@ class Clock:
             self.now += self.tick
             if self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                 return original()
-            return self.now if nanoseconds else self.now / 1e9
+            return self.now if nanoseconds else self.now / _SECOND
 
         setattr(time, name, told)
 
@@ -84,7 +84,7 @@ class Clock:
             if seconds is None:
                 self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
-                    seconds = self.now / 1e9
+                    seconds = self.now / _SECOND
             return original(seconds) if seconds is not None else original()
 
         setattr(time, name, told)
@@ -98,7 +98,7 @@ class Clock:
             if len(arguments) == before:
                 self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
-                    arguments = (*arguments, local(self.now / 1e9))
+                    arguments = (*arguments, local(self.now / _SECOND))
             return original(*arguments)
 
         setattr(time, name, told)
@@ -119,7 +119,7 @@ class Clock:
             clock.now += clock.tick
             if clock.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
                 return kind.now(zone)
-            return kind.fromtimestamp(clock.now / 1e9, zone)
+            return kind.fromtimestamp(clock.now / _SECOND, zone)
 
         fixed = Meta(
             "datetime",

@@ -33,7 +33,7 @@ class Clock:
         return self.now
 
     def __call__(self) -> float:
-        return self.ns() / 1e9
+        return self.ns() / 10**9
 
     def date(self) -> datetime:
         return datetime.fromtimestamp(self(), timezone.utc)
