@@ -44,6 +44,8 @@ def attest(
         lock_name=request.lock.name,
         compared=verdict.compared,
         masked=verdict.masked,
+        measured=verdict.measured,
+        experiments=verdict.experiments,
         varied=varied,
         ignored=verdict.ignored,
         trace=runs[0].trace,

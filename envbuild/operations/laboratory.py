@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from envbuild.operations.verify_session import Session
     from envbuild.runs.repeat import Repeated, Variation
     from envbuild.runs.request import RunEngine
+    from envbuild.verification.clockwork import Setting
     from envbuild.verification.judge import Ran
 
 LONGEST = 600.0
@@ -69,6 +70,20 @@ class Laboratory:
         variables["ENVBUILD_FIX"] += f"!{place}"
         return self._runs(1, f"one line not fixed: {place.removeprefix(f'{WORKSPACE}/')}{again}", variables)
 
+    def observed(
+        self, count: int, purpose: str, clock: Setting | None, look: Callable[[Repeated, Ran, Setting | None], None]
+    ) -> None:
+        """Run with a fixed clock of a setting, or with the real one for None; nothing is done if time is up.
+
+        Args:
+            count: how many times.
+            purpose: what for.
+            clock: the setting.
+            look: called with each run while its copy is still there.
+        """
+        variables = {"ENVBUILD_FIX": f"clock={clock}@{self.limit}"} if clock is not None else {}
+        self._runs(count, purpose, variables, look=lambda found, ran: look(found, ran, clock))
+
     def equal(self, *groups: Sequence[Ran]) -> bool:
         """Whether there are runs, and all of them are equal."""
         from envbuild.verification.judge import judge
@@ -90,7 +105,12 @@ class Laboratory:
         return variables | (_FILLED if "memory" in fixed else {})
 
     def _runs(
-        self, count: int, purpose: str, variables: Mapping[str, str], varied: Variation | None = None
+        self,
+        count: int,
+        purpose: str,
+        variables: Mapping[str, str],
+        varied: Variation | None = None,
+        look: Callable[[Repeated, Ran], None] = lambda found, ran: None,
     ) -> list[Ran]:
         from envbuild.operations.verify_session import ran_of
         from envbuild.record import history
@@ -99,6 +119,11 @@ class Laboratory:
             return []
         project = self.session.plan.request.project
         ran: list[Ran] = []
+
+        def taken(found: Repeated) -> None:
+            ran.append(opened(found, ran_of(found, project)))
+            look(found, ran[-1])
+
         made = run_again(
             self.session,
             count,
@@ -106,7 +131,7 @@ class Laboratory:
             self.engine,
             self.events,
             purpose,
-            lambda found: ran.append(opened(found, ran_of(found, project))),
+            taken,
             trace=True,
             vary=frozenset([varied] if varied else ()),
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.core import leftovers
 from envbuild.errors import UsageError
+from envbuild.operations import clock
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
 from envbuild.operations.verify_session import Session, ran_of, stream_digest
@@ -148,6 +149,8 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
         _run_all(session, engine, events)
         session.note_contents()
         verdict = session.judge()
+        if verdict.outcome == "different" and _may_run_again(session, verdict, options):
+            verdict = clock.settle(session, verdict, engine, events) or verdict
         if verdict.outcome == "identical":
             return _prove(session, verdict, options)
         if verdict.outcome == "different":
@@ -266,6 +269,12 @@ def _doubts(run: Ran) -> Doubts | None:
     return found if found.untraced or found.controls_off or found.host_unverified else None
 
 
+def _may_run_again(session: Session, verdict: Verdict, options: VerifyOptions) -> bool:
+    """Whether further runs may show why runs differ."""
+    ended_well = all(session.runs[index].ended_well for index in verdict.pair)
+    return options.diagnose and ended_well and not options.in_place and session.plan.request.controls
+
+
 def _refute(
     session: Session, verdict: Verdict, options: VerifyOptions, engine: RunEngine, events: Events
 ) -> Verification:
@@ -278,8 +287,7 @@ def _refute(
     evidence, notes = divergence.look_closer(session, verdict, options.in_place)
     withdrawn = withdraw(session.plan.request, session.runs[0].record)
     kept = divergence.keep_outputs(session, verdict)
-    ended_well = all(session.runs[index].ended_well for index in verdict.pair)
-    if options.diagnose and ended_well and not options.in_place and session.plan.request.controls:
+    if _may_run_again(session, verdict, options):
         evidence, tried = with_experiments(session, evidence, engine, events)
         notes = [*notes, *tried]
         alike = not {*ALL, "layout"}.isdisjoint(evidence.proven)  # with nothing varied, runs are equal

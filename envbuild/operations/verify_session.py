@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from envbuild.verification.printed import PrintedDigest
 
 
+_SMALL, _RESULTS = 64 << 20, 16
+"""Bytes of the outputs of a run up to which copies of as many results are there until the end."""
+
+
 @dataclass(kw_only=True)
 class Session:
     """One verification under way: its runs in the order of their start, and what each left.
@@ -72,8 +76,10 @@ class Session:
                 self.ran[number] = replace(ran, record=record)
 
     def forget(self) -> None:
-        """Remove the copies of all runs but the first of each of the first two results."""
-        wanted = {group[0] for group in self.judge().groups[:2]}
+        """Remove the copies of all runs but the first of each of the first two results; of more if they are small."""
+        groups = self.judge().groups
+        small = sum(output.size for output in self.runs[0].record.outputs) <= _SMALL
+        wanted = {group[0] for group in groups[: _RESULTS if small else 2]}
         for index, number in enumerate(sorted(self.done)):
             if index not in wanted:
                 self.done[number].discard()

@@ -19,6 +19,7 @@ from envbuild.core.text import script_in
 from envbuild.errors import LockError
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import Output, Record, RunId, Sha256, Time, Verified
+from envbuild.verification.judge import Measured
 
 STATEMENT: Literal["https://in-toto.io/Statement/v1"] = "https://in-toto.io/Statement/v1"
 _LARGEST = 64 << 20
@@ -77,6 +78,7 @@ class Proof(_Value, frozen=True, kw_only=True):
         command: argument vector, secrets masked.
         compared: what was equal, a phrase each.
         masked: what of it was left out because it differs in every run: lines with times, metrics of speed.
+        measured: what differs but follows the clock exactly, as so many ``experiments`` have shown.
         varied: what was another one in each run, since no result may depend on it.
         files: digests of the project's own modules and configurations that were read.
         inputs: BLAKE3 of the manifest of each declared input.
@@ -91,6 +93,8 @@ class Proof(_Value, frozen=True, kw_only=True):
     command: tuple[str, ...]
     compared: tuple[str, ...]
     masked: tuple[str, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    experiments: int = 0
     varied: tuple[str, ...] = ()
     outputs: tuple[Result, ...]
     files: dict[str, Sha256] = {}
@@ -127,6 +131,8 @@ def state(
     lock_name: str,
     compared: Sequence[str],
     masked: Sequence[str] = (),
+    measured: Sequence[Measured] = (),
+    experiments: int = 0,
     varied: Sequence[str] = (),
     ignored: Sequence[str],
     trace: str,
@@ -140,6 +146,7 @@ def state(
         lock_name: the image's name.
         compared: what was equal, a phrase each.
         masked: what of it was left out.
+        measured: what follows the clock; ``experiments``: how many runs have shown it.
         varied: what was another one in each run.
         ignored: outputs that were not compared.
         trace: digest of their step trace.
@@ -160,6 +167,8 @@ def state(
         command=first.command,
         compared=tuple(compared),
         masked=tuple(masked),
+        measured=tuple(measured),
+        experiments=experiments,
         varied=tuple(varied),
         outputs=tuple(_result(output, records) for output in first.outputs if output.path not in ignored),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
@@ -211,7 +220,8 @@ def load(path: Path) -> Statement:
 
 
 def _result(output: Output, records: Sequence[Record]) -> Result:
-    """Describe a file; its bytes only if they were equal in all runs."""
-    digests = {each.sha256 for record in records for each in record.outputs if each.path == output.path}
-    content = output.content or output.canonical
+    """Describe a file; its bytes and its content only if they were equal in all runs."""
+    same = [each for record in records for each in record.outputs if each.path == output.path]
+    digests, contents = {each.sha256 for each in same}, {each.content or each.canonical for each in same}
+    content = contents.pop() if len(contents) == 1 else ""
     return Result(path=output.path, sha256=output.sha256 if len(digests) == 1 else None, content=content)

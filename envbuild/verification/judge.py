@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -99,6 +99,20 @@ class SameContent(_Value, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
 
+class Measured(_Value, frozen=True, kw_only=True):
+    """A place whose value follows the clock exactly, as experiments showed (``verification.measured``).
+
+    Attributes:
+        path: the file, ``stdout`` or ``stderr``, or ``metrics``.
+        where: the line, the key or the byte in it.
+        kind: what it is.
+    """
+
+    path: str
+    where: str
+    kind: Literal["date", "duration", "rate"]
+
+
 class Verdict(_Value, frozen=True, kw_only=True):
     """What a verification found.
 
@@ -111,6 +125,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         renamed: files that were compared under a common name, since their own hold the time or were drawn.
         training_equal: the runs differ, but the step trace, the metrics and all saved tensors agree.
         ignored: files that were not compared, as asked.
+        measured: what differs but follows the clock exactly; proven by as many ``experiments``.
     """
 
     outcome: Outcome
@@ -124,6 +139,8 @@ class Verdict(_Value, frozen=True, kw_only=True):
     ignored: tuple[str, ...] = ()
     exit_codes: tuple[int | None, ...] = ()
     states: tuple[State, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    experiments: int = 0
 
     @property
     def pair(self) -> tuple[int, int]:
@@ -161,7 +178,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
         channels = (
             f"{_NAMES[channel.kind]}: {', '.join(channel.masked)}" for channel in self.channels if channel.masked
         )
-        return (*channels, *files)
+        return (*channels, *files, *_measured(self.measured))
 
     def channel(self, kind: ChannelKind) -> Channel | None:
         """Return a channel; None if it was not compared."""
@@ -172,6 +189,40 @@ class Verdict(_Value, frozen=True, kw_only=True):
         """The files that differ between the first two results."""
         files = self.channel("files")
         return files.names if files is not None else ()
+
+
+def _measured(found: Sequence[Measured]) -> Iterator[str]:
+    """Describe by file what follows the clock, a phrase each."""
+    for path in dict.fromkeys(each.path for each in found):
+        kinds = Counter(each.kind for each in found if each.path == path)
+        first = next(each.where for each in found if each.path == path)
+        words = ", ".join(plural(count, kind) for kind, count in kinds.items())
+        yield f"{_NAMES.get(path, path)}: {words} that follow the clock exactly (first: {first or 'all of it'})"
+
+
+def settled(verdict: Verdict, measured: Sequence[Measured], experiments: int) -> Verdict:
+    """Return the verdict on runs that differ in nothing but measurements, as so many experiments have proven."""
+    return msgspec.structs.replace(
+        verdict,
+        outcome="identical",
+        groups=(tuple(sorted(index for group in verdict.groups for index in group)),),
+        channels=tuple(msgspec.structs.replace(each, differs=(), names=()) for each in verdict.channels),
+        training_equal=False,
+        measured=tuple(measured),
+        experiments=experiments,
+    )
+
+
+def agree_elsewhere(runs: Sequence[Ran], ignore: Sequence[str]) -> bool:
+    """Whether runs agree in all but what is in files, printed and measured: end, steps, folders, files outside."""
+    readers: list[_Reader] = [_End(), _Deleted(ignore), _Folders(runs, ignore), _Steps(), _Outside(ignore)]
+    return all(len({sha256_json(reader.value(each)) for each in runs}) == 1 for reader in readers)
+
+
+def metrics_of(run: Ran, ignore: Sequence[str]) -> dict[str, Any]:
+    """Return what a run measured, but for times by their names; ``ignore`` as for ``judge``."""
+    found: dict[str, Any] = _Metrics(ignore).value(run)
+    return found
 
 
 def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdict:

@@ -140,10 +140,14 @@ class Masks:
             moment = rule.moment(found)
             if moment is None or not self.is_moment(moment):
                 return found[0]
-        elif rule.kind in _MEASURED and names_result(found.string[max(0, found.start() - _NAME) : found.start()]):
-            return found[0]  # a loss of 0.5 s is a loss
+        if rule.kind in _MEASURED and (rule.moment is None or rule.moment is _epoch) and _names_result(found):
+            return found[0]  # a loss of 0.5 s is a loss, and a seed of so many seconds since 1970 a seed
         kinds.add(rule.kind)
         return f"{found.groupdict().get('keep') or ''}⟨{rule.mark}⟩"
+
+
+def _names_result(found: re.Match[str]) -> bool:
+    return names_result(found.string[max(0, found.start() - _NAME) : found.start()])
 
 
 Moment = Callable[["re.Match[str]"], "float | None"]

@@ -71,6 +71,13 @@ STAMP = """\
 import datetime
 open("run.log", "w").write(f"start\\ntrained at {datetime.datetime.now()}\\n")
 """
+MEASURED = """\
+import json, struct, time
+begin = time.perf_counter()
+sum(range(1000))
+json.dump({"w": 0.25, "passed": time.perf_counter() - begin}, open("notes.json", "w"))
+open("state.bin", "wb").write(b"W" * 8 + struct.pack("<d", time.time()))
+"""
 TRACED = """\
 import array, hashlib, json, os, struct, sys
 sys.path.insert(0, "/opt/envbuild/lib")
@@ -216,6 +223,19 @@ def test_a_time_in_a_log_is_no_difference(project: Project) -> None:
     done = project.must("verify", "-n", "2", "t.py")
     assert "result    bit-identical 2/2: 1 file\n" in done.out
     assert "same content, other bytes: run.log (line 2 differs)\n" in done.out
+
+
+def test_what_follows_the_clock_is_no_difference(project: Project) -> None:
+    """Without a name or a format that is known: further runs with other clocks prove it, and the proof names it."""
+    project.write("t.py", MEASURED)
+    done = project.must("verify", "-n", "2", "t.py")
+    assert "measurements, proven by 5 runs with other clocks: " in done.out
+    proof = json.loads((project.folder / "pylock.clitest.verified.json").read_bytes())["predicate"]
+    assert proof["measured"] == [
+        {"path": "notes.json", "where": "passed", "kind": "duration"},
+        {"path": "state.bin", "where": "byte 8", "kind": "date"},
+    ]
+    assert project("verify", "--no-diagnose", "-n", "2", "t.py").code == 16
 
 
 def test_what_is_printed_counts(project: Project) -> None:

@@ -121,12 +121,29 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
     """Report that all runs were equal, what was compared, and what was not."""
     lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
     lines += _same_content(verdict)
+    lines += _measured(verdict)
     outside = verdict.channel("outside")
     if outside is not None and outside.masked:
         lines.append(f"not compared: {'; '.join(outside.masked)}")
     if verdict.ignored:
         lines.append(f"not compared, as asked: {_some(verdict.ignored)}")
     return tuple(lines)
+
+
+def _measured(verdict: Verdict) -> Iterator[str]:
+    """Yield what follows the clock, and how that is known."""
+    if verdict.measured:
+        yield f"measurements, proven by {plural(verdict.experiments, 'run')} with other clocks: " + "; ".join(
+            f"{path} ({_some(places, 2)})" for path, places in _by_path(verdict).items()
+        )
+
+
+def _by_path(verdict: Verdict) -> dict[str, list[str]]:
+    """Return by file the places that follow the clock, each with its kind."""
+    found: dict[str, list[str]] = {}
+    for each in verdict.measured:
+        found.setdefault(each.path, []).append(f"{each.where}: a {each.kind}" if each.where else f"a {each.kind}")
+    return found
 
 
 def _same_content(verdict: Verdict) -> Iterator[str]:

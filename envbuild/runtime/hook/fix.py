@@ -5,8 +5,9 @@ clock that stands nearly still a program may wait for ever; after ``!`` lines (`
 between) that get what is real although all others do not: a line whose value alone makes runs differ is the cause. A
 run with it is an experiment and no run of the program: nothing of it is kept.
 
-``entropy`` (fix_entropy.py), ``clock`` (fix_clock.py), ``addresses`` of small objects (fix_addresses.py), ``order`` in
-which tasks are completed (fix_order.py), ``figures`` of files and of the kernel (fix_figures.py).
+``entropy`` (fix_entropy.py), ``clock`` or ``clock=START/TICK/SCALE`` (fix_clock.py), ``addresses`` of small objects
+(fix_addresses.py), ``order`` in which tasks are completed (fix_order.py), ``figures`` of files and of the kernel
+(fix_figures.py).
 
 An entry of the record (``asked``) is a line that asked for what was fixed: ``suspect``, ``call``, ``file``, ``line``,
 ``module`` (who called: a package, or the program), ``place`` (the innermost line of the project on the way, or that
@@ -30,7 +31,7 @@ def begin(process: Process) -> None:
     """Fix what the variable names. There is no way back."""
     text, _, real = os.environ.get(VARIABLE, "").partition("!")
     text, _, limit = text.partition("@")
-    wanted = text.split(",")
+    wanted = dict(each.partition("=")[::2] for each in text.split(","))
     if limit.isdigit():
         import faulthandler
 
@@ -53,7 +54,7 @@ def begin(process: Process) -> None:
     if "clock" in wanted:
         from . import fix_clock
 
-        fix_clock.Clock(callers).install()
+        fix_clock.Clock(callers, wanted["clock"]).install()
     if "addresses" in wanted:  # last: what the others made is in memory already
         from . import fix_addresses
 

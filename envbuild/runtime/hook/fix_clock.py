@@ -3,6 +3,9 @@
 The functions of ``time``, ``datetime.now`` and ``uuid.uuid1`` return a time that goes on by one millisecond at each
 call, also at one that gets the real time, and by what was slept. The standard library itself keeps the real one where
 it waits (``threading``, ``queue``, ``selectors``, ``asyncio``).
+
+``clock=START/TICK/SCALE`` in the variable sets the first time and the step in nanoseconds, and how many seconds go by
+for one that is slept: a value that follows these exactly is a measurement (``verification.clockwork``).
 """
 
 from __future__ import annotations
@@ -18,17 +21,28 @@ if TYPE_CHECKING:
 
     from .fix_callers import Callers
 
-_START, _TICK = 1_700_000_000_000_000_000, 1_000_000
+_START, _TICK, _SECOND = 1_700_000_000_000_000_000, 1_000_000, 1_000_000_000
 _READERS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
-_OURS = frozenset(("uuid", "timeit", "random", "datetime", "logging"))
-"""Modules of the standard library that get the fixed clock: they return the time to the program."""
+_WAITING = frozenset(
+    (
+        "asyncio", "concurrent", "ftplib", "http", "multiprocessing", "queue", "sched", "select", "selectors", "signal",
+        "smtplib", "socket", "socketserver", "ssl", "subprocess", "threading", "urllib", "xmlrpc",
+    )
+)  # fmt: skip
+"""Modules of the standard library that wait by the clock; others return the time to the program."""
 
 
 class Clock:
-    """A time that goes on by calls, not by itself."""
+    """A time that goes on by calls, not by itself.
 
-    def __init__(self, callers: Callers) -> None:
-        self.now, self.callers = _START, callers
+    Args:
+        callers: notes who asks.
+        setting: ``START/TICK/SCALE``; empty for what is usual.
+    """
+
+    def __init__(self, callers: Callers, setting: str = "") -> None:
+        self.now, self.tick, self.scale = map(int, setting.split("/")) if setting else (_START, _TICK, 1)
+        self.callers = callers
         self._library = os.path.dirname(os.__file__) + os.sep
 
     def install(self) -> None:
@@ -40,7 +54,7 @@ class Clock:
         sleep = time.sleep
 
         def slept(seconds: float) -> None:
-            self.now += int(seconds * 1e9)
+            self.now += int(seconds * 1e9) * self.scale
             sleep(seconds)
 
         clock.sleep = slept
@@ -56,10 +70,10 @@ class Clock:
         def told() -> Any:
             if self._waits(sys._getframe(1)):
                 return original()
-            self.now += _TICK
+            self.now += self.tick
             if self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                 return original()
-            return self.now if nanoseconds else self.now / 1e9
+            return self.now if nanoseconds else self.now / _SECOND
 
         setattr(time, name, told)
 
@@ -68,9 +82,9 @@ class Clock:
 
         def told(seconds: Any = None) -> Any:
             if seconds is None:
-                self.now += _TICK
+                self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
-                    seconds = self.now / 1e9
+                    seconds = self.now / _SECOND
             return original(seconds) if seconds is not None else original()
 
         setattr(time, name, told)
@@ -82,9 +96,9 @@ class Clock:
 
         def told(*arguments: Any) -> Any:
             if len(arguments) == before:
-                self.now += _TICK
+                self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
-                    arguments = (*arguments, local(self.now / 1e9))
+                    arguments = (*arguments, local(self.now / _SECOND))
             return original(*arguments)
 
         setattr(time, name, told)
@@ -102,10 +116,10 @@ class Clock:
                 return isinstance(value, kind)
 
         def at(call: str, zone: Any = None) -> Any:
-            clock.now += _TICK
+            clock.now += clock.tick
             if clock.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
                 return kind.now(zone)
-            return kind.fromtimestamp(clock.now / 1e9, zone)
+            return kind.fromtimestamp(clock.now / _SECOND, zone)
 
         fixed = Meta(
             "datetime",
@@ -122,4 +136,4 @@ class Clock:
         """Whether a frame is the standard library's own, which waits by the clock."""
         file = frame.f_code.co_filename
         library = file.startswith("<frozen") or (file.startswith(self._library) and "-packages" not in file)
-        return library and str(frame.f_globals.get("__name__")).partition(".")[0] not in _OURS
+        return library and str(frame.f_globals.get("__name__")).partition(".")[0] in _WAITING

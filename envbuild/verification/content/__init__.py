@@ -8,6 +8,6 @@ is in doubt about, counts by its bytes.
 from __future__ import annotations
 
 from envbuild.verification.content.canonical import Content, Difference, compare
-from envbuild.verification.content.reader import read, read_file
+from envbuild.verification.content.reader import leaves, read, read_file
 
-__all__ = ["Content", "Difference", "compare", "read", "read_file"]
+__all__ = ["Content", "Difference", "compare", "leaves", "read", "read_file"]

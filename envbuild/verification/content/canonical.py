@@ -171,6 +171,32 @@ class Canonical:
         self._sum.update(data)
 
 
+@dataclass(kw_only=True)
+class Leaves(Canonical):
+    """Collects the entries of one file with their values.
+
+    Attributes:
+        found: names and values of what counts; of measurements, the mark of their kind.
+    """
+
+    found: list[tuple[str, bytes | str]] = field(default_factory=list)
+    _kept: int = 0
+
+    def add(self, name: str, value: bytes | str) -> None:
+        """Keep something that counts."""
+        self._keep(name, value)
+
+    def leave_out(self, name: str, value: bytes | str, kind: str) -> None:
+        """Keep that a measurement is there."""
+        self._keep(name, f"⟨{_WORDS.get(kind, kind)}⟩")
+
+    def _keep(self, name: str, value: bytes | str) -> None:
+        self._kept += len(value) + 100
+        if self._kept > FILE * 2:
+            raise TooMuchError("too much to be kept")
+        self.found.append((name, value))
+
+
 def below(path: str, part: str, mark: str = ".") -> str:
     """Return the name of a part of something; long ones are shortened by their digest, so that they stay small."""
     name = f"{path}{mark}{part}" if path else part

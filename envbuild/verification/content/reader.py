@@ -14,6 +14,7 @@ from envbuild.verification.content.canonical import (
     UNPACKED,
     Canonical,
     Content,
+    Leaves,
     TooMuchError,
     UnreadableError,
 )
@@ -50,6 +51,23 @@ def read(data: bytes, masks: Masks, *, unpacked: int = UNPACKED) -> Content | No
     except UnreadableError:
         return None
     return out.result()
+
+
+def leaves(data: bytes, masks: Masks) -> list[tuple[str, bytes | str]]:
+    """Return what counts in data, in its order, each with its name; data of no format that is opened are one entry.
+
+    Measurements that are left out by their names are there with a mark in the place of their value.
+
+    Args:
+        data: of a whole file.
+        masks: of the run that wrote it.
+    """
+    out = Leaves(masks=masks)
+    try:
+        _opened(out, "", data, 0)
+    except UnreadableError:
+        return [("", data)]
+    return out.found
 
 
 def _nested(depth: int) -> Callable[[Canonical, str, bytes], None]:

@@ -1,0 +1,254 @@
+"""Shows by experiments that runs differ in measurements only: what follows a clock exactly is one.
+
+Runs with the clock fixed have the same results; with the fixed clock at another start, with another tick, and with
+both, what was printed and written changes exactly as dates, durations and rates do, and nothing else changes. There
+are as many such runs as luck does not explain (``verification.odds``), with runs of the program as it is in between.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from envbuild.core.fs import read_foreign
+from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.verification.clockwork import Setting, Span, When, settings
+from envbuild.verification.measured import Seen, may_be_measured, measured, same_places, unchanged
+from envbuild.verification.tokens import skeleton
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envbuild.operations.events import Events
+    from envbuild.operations.verify_session import Session
+    from envbuild.record.model import Output
+    from envbuild.runs.repeat import Repeated
+    from envbuild.runs.request import RunEngine
+    from envbuild.verification.files import FileTable
+    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.measured import Place
+
+_GRACE = 30
+"""Seconds that an experiment may take beyond three times as long as a run."""
+_FILE = 64 << 20
+"""Bytes of the largest file whose places are compared."""
+_FILES = 200
+_NAMES = ("the clock fixed", "the clock fixed, later", "the clock fixed, faster", "the clock fixed, later and faster")
+_KINDS = frozenset(("files", "metrics", "stdout", "stderr"))
+
+
+@dataclass(kw_only=True)
+class _Bench:
+    """The runs so far and what they left.
+
+    Attributes:
+        folders: of the files of each run; None if they are not there any more.
+        copies: files of such runs by path, as far as they differ from those of the first one.
+        streams: what each run printed.
+        clocks: which clock each had.
+        known: the fixed clocks.
+    """
+
+    session: Session
+    laboratory: Laboratory
+    known: tuple[Setting, ...] = field(default_factory=lambda: settings(int(time.time())))
+    ran: list[Ran] = field(default_factory=list)
+    folders: list[Path | None] = field(default_factory=list)
+    copies: list[dict[str, bytes]] = field(default_factory=list)
+    streams: list[dict[str, bytes]] = field(default_factory=list)
+    clocks: list[When] = field(default_factory=list)
+
+    @property
+    def fixed(self) -> int:
+        """How many runs had a fixed clock."""
+        return sum(isinstance(each, Setting) for each in self.clocks)
+
+    def take(self, found: Repeated, ran: Ran, clock: Setting | None, *, stays: bool = False) -> None:
+        """Note what a run left; ``stays``: its files do."""
+        start = datetime.fromisoformat(ran.record.start.replace("Z", "+00:00")).timestamp()
+        names = (("stdout", found.output.stdout), ("stderr", found.output.stderr))
+        first = {each.path: each.sha256 for each in self.ran[0].record.outputs} if self.ran else {}
+        self.ran.append(ran)
+        self.folders.append(found.files if stays else None)
+        self.streams.append({name: path.read_bytes() if path.is_file() else b"" for name, path in names})
+        self.clocks.append(clock or Span(start, start + (ran.record.duration or 0.0)))
+        changed = [each for each in ran.record.outputs if first.get(each.path) != each.sha256]
+        copies = {} if stays or found.files is None else {e.path: _read(found.files, e) for e in changed[:_FILES]}
+        self.copies.append({path: data for path, data in copies.items() if data is not None})
+
+    def data(self, at: int, output: Output) -> bytes | None:
+        """Return a file of a run, by the run's place; None if it was not read."""
+        if output.path in self.copies[at]:
+            return self.copies[at][output.path]
+        folder = self.folders[at]
+        if folder is not None:
+            return _read(folder, output)
+        same = [e for e in self.ran[0].record.outputs if (e.path, e.sha256) == (output.path, output.sha256)]
+        return self.data(0, same[0]) if same else None
+
+
+def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events) -> Verdict | None:
+    """Return the verdict that runs are identical but for measurements; None if that is not proven.
+
+    Args:
+        session: runs that differ, with the copies of those that gave each result.
+        verdict: on these.
+        engine: runs the containers.
+        events: receives ``MoreRuns``.
+    """
+    from envbuild.verification.judge import settled
+
+    longest = max(run.record.duration or 0.0 for run in session.runs)
+    if longest > LONGEST or any(each.differs for each in verdict.channels if each.kind not in _KINDS):
+        return None
+    laboratory = Laboratory(session=session, engine=engine, events=events, limit=int(3 * longest) + _GRACE)
+    bench = _Bench(session=session, laboratory=laboratory)
+    for group in verdict.groups:
+        found = session.repeated(group[0])
+        if found.files is None or not found.files.is_dir():
+            return None
+        bench.take(found, session.runs[group[0]], None, stays=True)
+    runs = _seen(bench)
+    if runs is None or not may_be_measured(runs):
+        return None
+    runs = _experiments(bench)
+    places = measured(runs) if runs is not None else None
+    return settled(verdict, places, bench.fixed) if places else None
+
+
+def _experiments(bench: _Bench) -> list[Seen] | None:
+    """Make the runs; None as soon as one shows that something differs that is no measurement."""
+    from envbuild.verification.odds import MOST
+
+    first, later, faster, both = bench.known
+    plan: list[tuple[Setting | None, int]] = [(first, 2), (faster, 1), (None, 1), (later, 1), (both, 1)]
+    runs: list[Seen] | None = None
+    while plan:
+        clock, count = plan.pop(0)
+        purpose = "nothing fixed" if clock is None else _NAMES[bench.known.index(clock)]
+        before = len(bench.ran)
+        bench.laboratory.observed(count, purpose, clock, bench.take)
+        runs = _seen(bench) if len(bench.ran) == before + count else None
+        if runs is None or not _still_possible(bench, runs):
+            return None
+        if clock == faster and measured(runs, least=2) is None:  # the others would not change that
+            return None
+        if not plan and bench.fixed < (wanted := _wanted(bench)):
+            if wanted > MOST:
+                return None
+            bench.laboratory.take_time()
+            plan = [(None, 1), (first, 1), (both, 1)]
+    return runs
+
+
+def _wanted(bench: _Bench) -> int:
+    """Return how many runs with fixed clocks luck does not explain, as far as runs of the program as it is show it."""
+    from envbuild.verification.odds import luck_of
+
+    real = [run for run, clock in zip(bench.ran, bench.clocks, strict=True) if isinstance(clock, Span)]
+    return luck_of(bench.laboratory.sizes(real)).runs_that_prove()
+
+
+def _still_possible(bench: _Bench, runs: Sequence[Seen]) -> bool:
+    """Whether runs with the same fixed clock are equal, and all agree in what is no measurement."""
+    from envbuild.verification.judge import agree_elsewhere
+
+    if not all(each.ended_well for each in bench.ran) or not agree_elsewhere(bench.ran, bench.session.ignore):
+        return False
+    fixed = [run for run in runs if isinstance(run.when, Setting)]
+    equal = all(unchanged(run, next(each for each in fixed if each.when == run.when)) for run in fixed)
+    return equal and same_places(runs)
+
+
+def _seen(bench: _Bench) -> list[Seen] | None:
+    """Return the places of all runs; None if some file is not in all of them, or was not read."""
+    from envbuild.runs.repeat import PRINTED
+
+    tables = _files(bench)
+    if tables is None or any(len(data) >= PRINTED for each in bench.streams for data in each.values()):
+        return None
+    several = any(len(each.record.processes) > 1 for each in bench.ran)
+    found = []
+    for at, sources in enumerate(tables):
+        for name, data in bench.streams[at].items():
+            if name not in bench.session.ignore:
+                sources[name] = _lines(bench, at, name, data, several=several)
+        sources["metrics"] = [*_metrics(bench, at)]
+        found.append(Seen(when=bench.clocks[at], sources=sources))
+    return found
+
+
+def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
+    """Return the places in the files that are not known to be equal, of each run."""
+    from envbuild.verification.content import leaves
+    from envbuild.verification.files import masks_of
+    from envbuild.verification.judge import file_table
+
+    table = file_table(bench.ran, bench.session.ignore)
+    names = [{*table.of(run)} for run in bench.ran]
+    in_doubt = dict.fromkeys(path for _, path in table.in_doubt())
+    wanted = [name for name in names[0] if _path(table, bench.ran[0], name) in in_doubt]
+    if any(each != names[0] for each in names) or len(wanted) > _FILES or not _only_lists(bench, table, wanted):
+        return None
+    found: list[dict[str, Sequence[Place]]] = [{} for _ in bench.ran]
+    for name in wanted:
+        for at, run in enumerate(bench.ran):
+            output = table.output(run, name)
+            data = bench.data(at, output) if output is not None else None
+            if data is None:
+                return None
+            found[at][name] = leaves(data, masks_of(run.record))
+    return found
+
+
+def _path(table: FileTable, run: Ran, name: str) -> str:
+    output = table.output(run, name)
+    return output.path if output is not None else ""
+
+
+def _only_lists(bench: _Bench, table: FileTable, names: Sequence[str]) -> bool:
+    """Whether the arrays of saved models that differ have one dimension at most: others are no measurements."""
+    from envbuild.record.compare_outputs import different_tensors
+
+    for name in names:
+        first, *others = (output for run in bench.ran if (output := table.output(run, name)) is not None)
+        for other in others:
+            for tensor in different_tensors(first, other):
+                shapes = [each.tensors[tensor].shape for each in (first, other) if tensor in each.tensors]
+                if len(shapes) < 2 or any(len(shape) > 1 for shape in shapes):
+                    return False
+    return True
+
+
+def _lines(bench: _Bench, at: int, name: str, data: bytes, *, several: bool) -> list[Place]:
+    """Return the lines of a stream, what is masked in them left out; ``several``: they may come in any order."""
+    from envbuild.operations.verify_session import ignored_lines
+    from envbuild.verification.files import masks_of
+    from envbuild.verification.printed import IGNORED, rows
+
+    masks = masks_of(bench.ran[at].record, ignored_lines(bench.session.ignore, name))
+    found = [row.masked.text for row in rows(data, masks) if IGNORED not in row.masked.kinds]
+    if several:
+        found.sort(key=skeleton)
+    return [(f"line {number}", text) for number, text in enumerate(found, 1)]
+
+
+def _metrics(bench: _Bench, at: int) -> Iterator[Place]:
+    """Yield what a run measured, value by value."""
+    from envbuild.verification.judge import metrics_of
+
+    for name, points in sorted(metrics_of(bench.ran[at], bench.session.ignore).items()):
+        for number, point in enumerate(points):
+            yield f"{name}[{number}] step", repr(point[0])
+            yield name, repr(point[1])
+
+
+def _read(folder: Path, output: Output) -> bytes | None:
+    file = folder / output.path
+    if output.size > _FILE or not file.parent.resolve().is_relative_to(folder.resolve()):
+        return None
+    return os.readlink(file).encode() if file.is_symlink() else read_foreign(file, _FILE)  # noqa: PTH115

@@ -1,0 +1,243 @@
+"""Whether numbers follow a clock exactly: dates, durations and rates, as shown by runs with clocks of known settings.
+
+With the clock fixed (``runtime/hook/fix_clock.py``) a program gets START + k x TICK at its k-th question. A value
+is
+
+- a *date* if it is START + k x TICK with one whole k in all settings;
+- a *duration* if it is r x TICK, whatever START is, with one simple fraction r: sums, means and parts of durations;
+- a *rate* if it is r / TICK with a simple fraction r, and never a whole number: a count of steps within a limit is one.
+
+All else is a result: what has a constant part, what is multiplied by something that is no simple fraction, what is
+rounded so far that many fractions would fit. How simple a fraction has to be follows from how exactly the values show
+it: ``RISK`` is the most that the chance may be that one as simple fits any number.
+
+Sums are of ``Fraction``, so that nothing is rounded here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+Kind = Literal["date", "duration", "rate"]
+
+TICK = 31_250_000
+"""Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
+RATIO = 1031
+"""Between the ticks of two settings: a prime, so large that values of two decimals show how many ticks they are."""
+SHIFT = ((3 * 24 + 7) * 3600 + 11 * 60 + 13) * 10**9 + 123 * TICK
+"""Nanoseconds between the starts of two settings: no whole number of days, hours, minutes, seconds or two ticks."""
+RISK = Fraction(1, 500)
+"""The chance that is allowed that a fraction as simple fits an unrelated number."""
+_MANY = 1000
+"""Denominators above this one are no parts of a duration that a program would take; rates have any."""
+_SECOND = 10**9
+_DOUBLE = Fraction(1, 2_000_000)
+"""Seconds by which a floating-point number of seconds since 1970 may be wrong."""
+_ROUNDED = Fraction(2, 10**14)
+"""Part of a value by which sums of floating-point numbers may be wrong."""
+_COARSE = 64
+"""Seconds: a number that is coarser is no date."""
+_EPOCHS = tuple((Fraction(1, unit), Fraction(0), _DOUBLE) for unit in (1, 10**3, 10**6, 10**9))
+_SERIAL = (Fraction(86400), Fraction(-25569 * 86400), Fraction(1, 1000))
+"""Days since the end of 1899, as workbooks have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A clock: its first time and its step, both in nanoseconds, and how many seconds one that is slept takes."""
+
+    start: int
+    tick: int
+    scale: int = 1
+
+    def __str__(self) -> str:
+        """Return it as the hook reads it."""
+        return f"{self.start}/{self.tick}/{self.scale}"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When a run was: seconds since 1970."""
+
+    begin: float
+    end: float
+
+
+When = Setting | Span
+"""The clock of a run: a fixed one, or the real one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number as a run shows it.
+
+    Attributes:
+        value: it.
+        off: by how much it may be off from what it was before it was written.
+        whole: it is written as a whole number.
+    """
+
+    value: Fraction
+    off: Fraction
+    whole: bool = False
+
+
+Values = Sequence[tuple[When, Number]]
+
+
+def settings(start: int) -> tuple[Setting, Setting, Setting, Setting]:
+    """Return the clocks to try: one, one that starts later, one that ticks faster, and one that does both.
+
+    Args:
+        start: seconds since 1970.
+    """
+    first = start * _SECOND + TICK // 2  # so that no time is a whole second
+    return (
+        Setting(first, TICK),
+        Setting(first + SHIFT, TICK),
+        Setting(first, TICK * RATIO, RATIO),
+        Setting(first + SHIFT, TICK * RATIO, RATIO),
+    )
+
+
+def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
+    """Return what a number is that follows the clock; None if it does not follow it exactly.
+
+    Args:
+        values: with fixed clocks and with the real one, at least one each.
+        trials: how many readings of the same bytes are tried.
+    """
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    real = [(when, number) for when, number in values if isinstance(when, Span)]
+    if not fixed or not real:
+        return None
+    if any(_is_date(fixed, real, *each) for each in (*_EPOCHS, _SERIAL)):
+        return "date"
+    if any(number.value < 0 for _, number in real) or any(number.value <= 0 for _, number in fixed):
+        return None
+    for loose in (False, True):
+        if _is_duration(fixed, trials, loose=loose):
+            return "duration"
+    whole = all(number.whole for _, number in values)
+    for loose in (False, True):
+        if not whole and _is_rate(fixed, trials, loose=loose):
+            return "rate"
+    return None
+
+
+def is_date(values: Values, zone: int = 0) -> bool:
+    """Whether seconds since 1970, as dates in texts show them, follow the clock; ``zone``: seconds east of UTC."""
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    real = [(when, number) for when, number in values if isinstance(when, Span)]
+    return bool(fixed and real) and _is_date(fixed, real, Fraction(1), Fraction(-zone), _DOUBLE, coarse=True)
+
+
+def is_time_of_day(values: Values) -> bool:
+    """Whether seconds since midnight follow the clock, in UTC."""
+    day = 86400
+    fixed = [(when, number) for when, number in values if isinstance(when, Setting)]
+    for when, number in values:
+        if isinstance(when, Span):
+            middle = (Fraction(when.begin) + Fraction(when.end)) / 2
+            allowed = (Fraction(when.end) - Fraction(when.begin)) / 2 + number.off + 2
+            if _around(number.value - middle, day) > allowed:
+                return False
+    if not fixed:
+        return False
+    slowest, first = min(fixed, key=lambda each: each[0].tick)
+    tick = Fraction(slowest.tick, _SECOND)
+    passed = (first.value - Fraction(slowest.start, _SECOND)) % day
+    near = range(max(0, math.floor((passed - first.off) / tick)), math.ceil((passed + first.off) / tick) + 1)
+    return any(
+        all(
+            _around(number.value - Fraction(when.start + k * when.tick, _SECOND), day) <= number.off
+            for when, number in fixed
+        )
+        for k in near[:4096]
+    )
+
+
+def _around(distance: Fraction, day: int) -> Fraction:
+    rest = distance % day
+    return min(rest, day - rest)
+
+
+def _is_date(
+    fixed: Sequence[tuple[Setting, Number]],
+    real: Sequence[tuple[Span, Number]],
+    unit: Fraction,
+    epoch: Fraction,
+    off: Fraction,
+    *,
+    coarse: bool = False,
+) -> bool:
+    """Whether numbers, ``unit`` seconds each since ``epoch``, are the time at one question to the clock."""
+    for span, number in real:
+        seconds, about = number.value * unit + epoch, number.off * unit + off
+        if not Fraction(span.begin) - about - 2 <= seconds <= Fraction(span.end) + about + 2:
+            return False
+    low, high = Fraction(1), None
+    for when, number in fixed:
+        about = number.off * unit + off
+        if about > _COARSE and not coarse:
+            return False
+        passed = number.value * unit + epoch - Fraction(when.start, _SECOND)
+        tick = Fraction(when.tick, _SECOND)
+        low = max(low, (passed - about) / tick)
+        high = (passed + about) / tick if high is None else min(high, (passed + about) / tick)
+    return high is not None and math.ceil(low) <= high
+
+
+def _is_duration(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool) -> bool:
+    def ticks(when: Setting, value: Fraction) -> Fraction:
+        return value * _SECOND / when.tick
+
+    return _simple(fixed, ticks, trials * 4, loose=loose, units=(10**9, 10**6, 10**3, 1), most=_MANY)
+
+
+def _is_rate(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool) -> bool:
+    def per_tick(when: Setting, value: Fraction) -> Fraction:
+        return value * when.tick / _SECOND
+
+    return _simple(fixed, per_tick, trials, loose=loose, units=(1,), most=0)
+
+
+def _simple(
+    fixed: Sequence[tuple[Setting, Number]],
+    scaled: Callable[[Setting, Fraction], Fraction],
+    trials: int,
+    *,
+    loose: bool,
+    units: Sequence[int],
+    most: int,
+) -> bool:
+    """Whether all values are the same simple fraction once the tick is taken out of them."""
+    low, high = Fraction(0), None
+    for when, number in fixed:
+        wrong = _ROUNDED + (_DOUBLE * _SECOND / when.tick if loose else 0)
+        off = number.off + number.value * wrong
+        low = max(low, scaled(when, number.value - off))
+        upper = scaled(when, number.value + off)
+        high = upper if high is None else min(high, upper)
+    if high is None or low > high or low <= 0:
+        return False
+    for unit in units:
+        found = simplest(low / unit, high / unit)
+        chance = (high - low) / unit * found.denominator * (found.denominator + 1) / 2
+        if chance * trials <= RISK and (not most or found.denominator <= most):
+            return True
+    return False
+
+
+def simplest(low: Fraction, high: Fraction) -> Fraction:
+    """Return the fraction of the smallest denominator from ``low`` to ``high``, both positive and included."""
+    whole = math.ceil(low)
+    if whole <= high:
+        return Fraction(whole)
+    floor = whole - 1
+    rest = simplest(1 / (high - floor), 1 / (low - floor))
+    return floor + 1 / rest

@@ -1,0 +1,123 @@
+"""What differs between runs and is proven to follow the clock, place by place.
+
+A run is a table of sources, such as files and streams, each a list of places with names, such as keys and lines. All
+runs must have the same places. A place whose value is the same in all runs, with the real clock and with every fixed
+one, does not depend on it. Of any other, all that differs must follow the clock exactly (``tokens``, ``clockwork``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from envbuild.verification.clockwork import Setting, When
+from envbuild.verification.judge import Measured
+from envbuild.verification.tokens import Piece, names_no_time, of_bytes, of_texts
+
+Place = tuple[str, "bytes | str"]
+_NUMPY = b"\x93NUMPY"
+_SHAPE = re.compile(rb"'shape': \((\d*),? ?([\d, ]*)\)")
+_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What one run left: the clock it had, and places by source."""
+
+    when: When
+    sources: Mapping[str, Sequence[Place]]
+
+
+_SETTINGS = 4
+
+
+def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | None:
+    """Return the places that follow the clock; None if anything differs that does not.
+
+    Args:
+        runs: with the real clock and with fixed ones.
+        least: how many settings of these (``clockwork.settings``) there have to be; fewer than all prove nothing.
+    """
+    if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
+        return None
+    found: list[Measured] = []
+    for source, name, values in _places(runs):
+        pieces = _of_place(name, values)
+        if pieces is None:
+            return None
+        found += (Measured(path=source, where=_where(name, piece), kind=piece.kind) for piece in pieces)
+    return found
+
+
+def may_be_measured(runs: Sequence[Seen]) -> bool:
+    """Whether what differs may be measurements at all: the same places, with dates and numbers in them.
+
+    Args:
+        runs: with the real clock.
+    """
+    return same_places(runs) and all(_is_candidate(name, values) for _, name, values in _places(runs))
+
+
+def same_places(runs: Sequence[Seen]) -> bool:
+    """Whether all runs have the same places."""
+    return len({_shape(run) for run in runs}) == 1
+
+
+def unchanged(one: Seen, other: Seen) -> bool:
+    """Whether two runs with the same fixed clock are equal."""
+    return {**one.sources} == {**other.sources}
+
+
+def _shape(run: Seen) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return tuple((source, tuple(name for name, _ in places)) for source, places in sorted(run.sources.items()))
+
+
+def _places(runs: Sequence[Seen]) -> Iterator[tuple[str, str, list[tuple[When, bytes | str]]]]:
+    """Yield source, name and values of each place that is not equal in all runs; all have the same places."""
+    if not same_places(runs):
+        yield "", "", []
+        return
+    for source, places in sorted(runs[0].sources.items()):
+        for at, (name, first) in enumerate(places):
+            values = [run.sources[source][at][1] for run in runs]
+            if any(value != first for value in values):
+                yield source, name, [(run.when, value) for run, value in zip(runs, values, strict=True)]
+
+
+def _of_place(name: str, values: Sequence[tuple[When, bytes | str]]) -> list[Piece] | None:
+    """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
+    texts = [(when, value) for when, value in values if isinstance(value, str)]
+    if texts and len(texts) == len(values):
+        return of_texts(texts, name)
+    data = [(when, value) for when, value in values if isinstance(value, bytes)]
+    if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
+        return None
+    return of_bytes(data)
+
+
+def _is_matrix(data: bytes) -> bool:
+    """Whether data are an array of several dimensions, as NumPy stores it: those are results."""
+    if not data.startswith(_NUMPY):
+        return False
+    found = _SHAPE.search(data[:200])
+    return found is None or bool(found[2].strip())
+
+
+def _is_candidate(name: str, values: Sequence[tuple[When, bytes | str]]) -> bool:
+    if not values:
+        return False
+    texts = [value for _, value in values if isinstance(value, str)]
+    if texts:
+        return len(texts) == len(values) and all(map(_DIGIT.search, texts)) and not _is_named(name, texts)
+    data = [value for _, value in values if isinstance(value, bytes)]
+    return len({len(each) for each in data}) == 1 and not names_no_time(name) and not _is_matrix(data[0])
+
+
+def _is_named(name: str, texts: Sequence[str]) -> bool:
+    """Whether all of a place is a number under the name of a result."""
+    return names_no_time(f"{name} ") and all(text.lstrip("-")[:1].isdigit() for text in texts)
+
+
+def _where(name: str, piece: Piece) -> str:
+    return f"{name}: {piece.where}" if name and piece.where else name or piece.where

@@ -1,0 +1,355 @@
+"""Texts as tokens that may follow a clock: dates, times of day, numbers; and bytes as numbers and texts of any kind."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+
+from envbuild.record.measurements import names_result
+from envbuild.verification.clockwork import (
+    Kind,
+    Number,
+    Span,
+    When,
+    is_date,
+    is_time_of_day,
+    kind_of_numbers,
+)
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_TIME = r"\d{1,2}:\d\d:\d\d(?:[.,]\d+)?"
+_ZONE = r"(?:\s?(?:Z|UTC|GMT)\b|\s?[+-]\d\d:?\d\d)?"
+_TOKEN = re.compile(
+    rf"(?P<iso>(?<!\d)(?:{_DAY},?\s+)?20\d\d[-/.]\d\d[-/.]\d\d(?:(?:[T _]+{_TIME}|[T_ ]\d\d-\d\d-\d\d(?!\d)){_ZONE})?)"
+    r"|(?P<packed>(?<!\d)20\d{6}[-_T]?\d{6}(?!\d))"
+    rf"|(?P<mail>\b(?:{_DAY},?\s+)?\d\d?[ -]{_MONTH}[ -]20\d\d(?:\s+{_TIME}{_ZONE})?)"
+    rf"|(?P<ctime>\b(?:{_DAY},?\s+)?{_MONTH}\s+\d\d?,?\s+(?:{_TIME}\s+(?:(?:UTC|GMT)\s+)?)?20\d\d)"
+    rf"|(?P<weekday>\b{_DAY}\b)"
+    rf"|(?P<clock>(?<![\d:])(?:\d+ days?, )?\d+:\d\d(?::\d\d(?:[.,]\d+)?)?(?![\d:]))"
+    r"|(?P<number>\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)",
+)
+_SPACES = re.compile(r"\s+")
+_MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-\Z")
+_NAME = 24
+"""Characters before a number in which it may be named."""
+_RESULT = re.compile(
+    r"(?:^|[^a-z])(?:lr|learning[ _-]rate|alpha|beta|gamma|eps|epsilon|lambda|momentum|decay|dropout|seeds?|temperature"
+    r"|steps?|epochs?|iters?|iterations?|rounds?|trials?|batch(?:es)?|batch[ _-]size|samples?|count|best|weights?|bias"
+    r"|coef|coefficient|metric|result|value|mean|std|var|norm|cost|size|seeded(?: with)?)\W*$",
+    re.IGNORECASE,
+)
+"""Names that a time never has, in addition to those of ``names_result``."""
+_ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
+_QUESTIONS = 80
+"""Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
+_EXACT = 15
+"""Digits of a number that show that it was not rounded to be shown."""
+_WINDOW = 8
+_TRIALS = 64
+"""Ways to read eight bytes: where a number begins, and of which type it is."""
+_FORMATS = ("<d", ">d", "<f", ">f", "<q", ">q", "<i", ">i", "<I", ">I")
+_MOST = 1 << 16
+"""Bytes that may differ in a file of unknown format."""
+_FOUND = 2000
+"""Pieces of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One place that follows the clock: where, below the text or bytes that it is in, and what it is."""
+
+    where: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    before: str
+
+
+def names_no_time(text: str) -> bool:
+    """Whether a text ends in the name of something that is no time: what follows is a result."""
+    return names_result(text) or _RESULT.search(text) is not None
+
+
+def of_texts(texts: Sequence[tuple[When, str]], name: str = "") -> list[Piece] | None:
+    """Return what follows the clock in texts of several runs; None if anything that differs does not.
+
+    Args:
+        texts: with the clock of each run.
+        name: of the place; empty if it has none of its own.
+    """
+    split = [(when, *_split(text)) for when, text in texts]
+    if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
+        return None
+    found = []
+    for at in range(len(split[0][2])):
+        tokens = [(when, tokens[at]) for when, _, tokens in split]
+        if len({token.text for _, token in tokens}) == 1:
+            continue
+        before = tokens[0][1].before
+        if names_no_time(before if before.strip(" \t'\"[(") else f"{name} "):
+            return None
+        kind = _of_tokens(tokens)
+        if kind is None:
+            return None
+        found.append(Piece(where="", kind=kind))
+    return found
+
+
+def skeleton(text: str) -> str:
+    """Return what a text has between its dates and numbers."""
+    return _split(text)[0]
+
+
+def _split(text: str) -> tuple[str, list[_Token]]:
+    """Return what is between the tokens of a text, and these."""
+    parts, tokens, place = [], [], 0
+    for found in _TOKEN.finditer(text):
+        parts.append(text[place : found.start()])
+        kind = str(found.lastgroup)
+        if kind == "number" and _MINUS.search(text, 0, found.start()) is not None:
+            kind = "negative"  # no time
+        parts.append(f"\0{kind if kind in ('clock', 'number', 'negative', 'weekday') else 'date'}\0")
+        tokens.append(_Token(kind, found[0], text[max(0, found.start() - _NAME) : found.start()]))
+        place = found.end()
+    parts.append(text[place:])
+    return _SPACES.sub(" ", "".join(parts)), tokens
+
+
+def _of_tokens(tokens: Sequence[tuple[When, _Token]]) -> Kind | None:
+    """Return what a token is that follows the clock."""
+    kinds = {token.kind for _, token in tokens}
+    if "negative" in kinds:
+        return None
+    if kinds == {"number"}:
+        exact = max(_digits(token.text) for _, token in tokens) >= _EXACT
+        return kind_of_numbers([(when, number_of(token.text, exact=exact)) for when, token in tokens])
+    if kinds == {"clock"}:
+        times = [(when, _clock(token.text)) for when, token in tokens]
+        return "date" if is_time_of_day(times) else kind_of_numbers(times)
+    if kinds == {"weekday"}:
+        return "date" if _are_weekdays(tokens) else None
+    if len(kinds) > 1:
+        return None
+    dates = [(when, _date(token)) for when, token in tokens]
+    values = [(when, number) for when, number in dates if number is not None]
+    if len(values) < len(dates):
+        return None
+    return "date" if any(is_date(values, zone) for zone in _ZONES) else None
+
+
+def _digits(text: str) -> int:
+    """Return how many digits of a number count; none of a whole number."""
+    mantissa = text.lower().partition("e")[0]
+    return len(mantissa.replace(".", "").lstrip("0")) if "." in mantissa else 0
+
+
+def number_of(text: str, *, exact: bool = False) -> Number:
+    """Return a decimal number as it is written.
+
+    Args:
+        text: the number.
+        exact: it has all digits that a floating-point number of double precision needs, as others of its place show.
+    """
+    number = Decimal(text)
+    exponent = number.as_tuple().exponent
+    unit = Fraction(10) ** (exponent if isinstance(exponent, int) else 0)
+    whole = text.isdecimal()
+    if exact and not whole:
+        return Number(Fraction(number), Fraction(0))
+    return Number(Fraction(number), unit if whole else unit * Fraction(51, 100), whole)
+
+
+def _clock(text: str) -> Number:
+    """Return hours, minutes and seconds as seconds; two numbers are minutes and seconds."""
+    days, _, rest = text.rpartition(", ")
+    *above, last = rest.replace(",", ".").split(":")
+    seconds = number_of(last)
+    total = seconds.value + sum(int(each) * 60**power for power, each in enumerate(reversed(above), 1))
+    total += int(days.split()[0]) * 86400 if days else 0
+    unit = seconds.off if seconds.whole else seconds.off * Fraction(100, 51)
+    return Number(total, unit)
+
+
+def _are_weekdays(tokens: Sequence[tuple[When, _Token]]) -> bool:
+    """Whether names of days are those on which runs were; with fixed clocks a run may go on for some days."""
+    for when, token in tokens:
+        if isinstance(when, Span):
+            days = {_weekday(when.begin - 1), _weekday(when.end + 1)}
+        else:
+            days = {_weekday(when.start / 1e9 + passed) for passed in (0, when.scale * _QUESTIONS)}
+        if token.text[:3].lower() not in days:
+            return False
+    return True
+
+
+def _weekday(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%a").lower()
+
+
+_PARTS = re.compile(r"(?P<year>20\d\d)[-/.](?P<month>\d\d)[-/.](?P<day>\d\d)")
+_NAMED = re.compile(rf"(?P<month>{_MONTH})\s+(?P<day>\d\d?)|(?P<first>\d\d?)[ -](?P<second>{_MONTH})", re.IGNORECASE)
+_OF_DAY = re.compile(r"(\d{1,2})[:-](\d\d)[:-](\d\d)(?:[.,](\d+))?$")
+_OFFSET = re.compile(r"\s?([+-])(\d\d):?(\d\d)$|\s?(?:Z|UTC|GMT)$")
+
+
+def _date(token: _Token) -> Number | None:
+    """Return the seconds since 1970 of a date; one without a time of day is off by a day at most."""
+    text, shift = token.text, 0
+    if token.kind == "packed":
+        digits = re.sub(r"\D", "", text)
+        text = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]} {digits[8:10]}:{digits[10:12]}:{digits[12:]}"
+    elif (zone := _OFFSET.search(text)) is not None and (text[: zone.start()].count(":") >= 2 or zone[1] is None):
+        text = text[: zone.start()]
+        if zone[1]:
+            shift = (int(zone[2]) * 3600 + int(zone[3]) * 60) * (-1 if zone[1] == "-" else 1)
+    try:
+        day, rest = _day(text)
+    except ValueError:
+        return None
+    clock = _OF_DAY.search(rest.strip(" T_"))
+    base = Fraction(int(day.timestamp()) - shift)
+    if clock is None:
+        return Number(base + 43200, Fraction(43200)) if not re.search(r"\d:\d", rest) else None
+    hours, minutes, seconds = (int(each) for each in clock.groups()[:3])
+    fraction = clock[4] or ""
+    base += hours * 3600 + minutes * 60 + seconds + (Fraction(int(fraction), 10 ** len(fraction)) if fraction else 0)
+    return Number(base, Fraction(1, 10 ** len(fraction)))
+
+
+def _day(text: str) -> tuple[datetime, str]:
+    """Return the day of a date and what else is in the text; raises ``ValueError`` if there is no such day."""
+    found = _PARTS.search(text)
+    if found is not None:
+        day = datetime(int(found["year"]), int(found["month"]), int(found["day"]), tzinfo=timezone.utc)
+        return day, text[found.end() :]
+    year, named = re.search(r"(?<!\d)20\d\d(?!\d)", text), _NAMED.search(text)
+    if year is None or named is None:
+        raise ValueError("no date")
+    month = _MONTHS.index((named["month"] or named["second"])[:3].lower()) + 1
+    day = datetime(int(year[0]), month, int(named["day"] or named["first"]), tzinfo=timezone.utc)
+    rest = re.search(_TIME, text)
+    return day + timedelta(0), rest[0] if rest else ""
+
+
+def of_bytes(found: Sequence[tuple[When, bytes]]) -> list[Piece] | None:
+    """Return what follows the clock in data of unknown format; None if any byte that differs does not.
+
+    Numbers of all usual types at any place are looked for, and printable text.
+    """
+    if len({len(data) for _, data in found}) > 1:
+        return None
+    places = _differing([data for _, data in found])
+    if places is None:
+        return None
+    pieces: list[Piece] = []
+    done = 0
+    for place in places:
+        if place < done:
+            continue
+        piece = _text_at(found, place, done) or _number_at(found, place, done)
+        if piece is None or len(pieces) >= _FOUND:
+            return None
+        pieces.append(piece[0])
+        done = piece[1]
+    return pieces
+
+
+def _differing(data: Sequence[bytes]) -> list[int] | None:
+    """Return the places of bytes that are not equal in all; None if there are too many."""
+    first, places = data[0], set[int]()
+    step = 1 << 12
+    for other in data[1:]:
+        for start in range(0, len(first), step):
+            one, two = first[start : start + step], other[start : start + step]
+            if one != two:
+                places.update(start + at for at, (x, y) in enumerate(zip(one, two, strict=True)) if x != y)
+                if len(places) > _MOST:
+                    return None
+    return sorted(places)
+
+
+def _text_at(found: Sequence[tuple[When, bytes]], place: int, done: int) -> tuple[Piece, int] | None:
+    """Read the printable text around a place."""
+    for wide in (1, 4):
+        begins = [_run(data, place, -1, wide, done) for _, data in found]
+        ends = [_run(data, place, 1, wide, done) for _, data in found]
+        begin, end = max(begins), min(ends)
+        if end - begin < 4 * wide or begin > place or end <= place:
+            continue
+        texts = [(when, data[begin:end:wide].decode("ascii", "replace")) for when, data in found]
+        pieces = of_texts(texts)
+        if pieces:
+            return Piece(where=f"byte {begin}", kind=pieces[0].kind), end
+    return None
+
+
+def _run(data: bytes, place: int, step: int, wide: int, done: int) -> int:
+    """Return how far printable characters go from a place; ``wide``: bytes of each, the lowest first."""
+    at = place - place % wide
+    if step < 0:
+        while at - wide >= done and place - at < 4096 and _printable(data, at - wide, wide):
+            at -= wide
+        return at
+    while at + wide <= len(data) and at - place < 4096 and _printable(data, at, wide):
+        at += wide
+    return at
+
+
+def _printable(data: bytes, at: int, wide: int) -> bool:
+    return 32 <= data[at] < 127 and not any(data[at + 1 : at + wide])
+
+
+def _number_at(found: Sequence[tuple[When, bytes]], place: int, done: int) -> tuple[Piece, int] | None:
+    """Read a number that a place is part of, the one that begins at a multiple of its size first."""
+    for begin in sorted(range(max(done, place - _WINDOW + 1), place + 1), key=lambda at: (at % 8 != 0, at % 4 != 0)):
+        for form in _FORMATS:
+            size = struct.calcsize(form)
+            if begin + size <= place or begin + size > len(found[0][1]):
+                continue
+            values = list(_numbers(found, begin, form))
+            if len(values) < len(found):
+                continue
+            kind = kind_of_numbers(values, _TRIALS)
+            if kind is not None and not (form[1] in "qiI" and kind == "rate"):
+                return Piece(where=f"byte {begin}", kind=kind), begin + size
+        if begin + 8 > place and begin + 8 <= len(found[0][1]) and _are_stamps(found, begin):
+            return Piece(where=f"byte {begin}", kind="date"), begin + 8
+    return None
+
+
+def _are_stamps(found: Sequence[tuple[When, bytes]], begin: int) -> bool:
+    """Whether there are times as msgpack has them, which follow the clock."""
+    stamps = [(when, number) for when, data in found if (number := _stamp(data[begin : begin + 8])) is not None]
+    return len(stamps) == len(found) and kind_of_numbers(stamps, _TRIALS) == "date"
+
+
+def _numbers(found: Sequence[tuple[When, bytes]], begin: int, form: str) -> Iterator[tuple[When, Number]]:
+    for when, data in found:
+        (value,) = struct.unpack_from(form, data, begin)
+        if isinstance(value, float):
+            if value != value or abs(value) in (float("inf"), 0.0) or not 1e-12 < abs(value) < 1e21:
+                return
+            exact = Fraction(value)
+            yield when, Number(exact, abs(exact) / 2**24 if form[1] == "f" else Fraction(0))
+        else:
+            yield when, Number(Fraction(value), Fraction(1), whole=True)
+
+
+def _stamp(data: bytes) -> Number | None:
+    """Return a time as msgpack has it: nanoseconds in the upper 30 bits, seconds in the others."""
+    number = int.from_bytes(data, "big")
+    nanoseconds = number >> 34
+    if nanoseconds >= 10**9:
+        return None
+    return Number(Fraction(number & ((1 << 34) - 1)) + Fraction(nanoseconds, 10**9), Fraction(1, 10**6))

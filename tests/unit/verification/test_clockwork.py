@@ -1,0 +1,207 @@
+"""A value is called a measurement only if it follows the clock exactly, whatever is printed of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import struct
+from collections.abc import Callable
+from datetime import datetime, timezone
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbuild.verification.clockwork import RATIO, SHIFT, TICK, Setting, Span, When, settings, simplest
+from envbuild.verification.measured import Seen, may_be_measured, measured
+from envbuild.verification.tokens import of_bytes, of_texts
+
+START = 1_790_000_000
+
+
+class Clock:
+    """What a program reads: a fixed clock of a setting, or a real one."""
+
+    def __init__(self, setting: Setting | None, seed: int) -> None:
+        self.setting, self.chance = setting, random.Random(seed)
+        self.now = setting.start if setting else (START + 100 * seed) * 10**9 + self.chance.randrange(10**9)
+
+    def ns(self) -> int:
+        self.now += self.setting.tick if self.setting else self.chance.randrange(1_000, 40_000_000)
+        return self.now
+
+    def __call__(self) -> float:
+        return self.ns() / 10**9
+
+    def date(self) -> datetime:
+        return datetime.fromtimestamp(self(), timezone.utc)
+
+
+def runs(program: Callable[[Clock], object]) -> list[tuple[When, object]]:
+    """Run a program with all clocks, and with real ones."""
+    found: list[tuple[When, object]] = []
+    for seed in (1, 2):
+        clock = Clock(None, seed)
+        begin = clock.now / 1e9
+        result = program(clock)
+        found.append((Span(begin, clock.now / 1e9 + 0.1), result))
+    for setting in settings(START + 1000):
+        found.append((setting, program(Clock(setting, 0))))
+    return found
+
+
+def kinds_of(program: Callable[[Clock], object]) -> list[str] | None:
+    """Return the kinds of what follows the clock in what a program printed or wrote."""
+    found = runs(program)
+    texts = [(when, each) for when, each in found if isinstance(each, str)]
+    data = [(when, each) for when, each in found if isinstance(each, bytes)]
+    pieces = of_texts(texts) if texts else of_bytes(data)
+    return None if pieces is None else [each.kind for each in pieces]
+
+
+def spent(clock: Clock, questions: int = 5) -> float:
+    """Take the time of some work that looks at the clock itself."""
+    begin = clock()
+    for _ in range(questions):
+        clock()
+    return clock() - begin
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda c: f"done after {spent(c)} of them", ["duration"]),
+        (lambda c: f"done after {spent(c):.6f} of them", ["duration"]),
+        (lambda c: f"{spent(c) * 1000:.3f} in all, {spent(c) / 7!r} each", ["duration", "duration"]),
+        (lambda c: f"about {240 / spent(c)!r} of them", ["rate"]),
+        (lambda c: f"at {c()!r} and {c():.3f}, {int(c())}, {c.ns()}", ["date"] * 4),
+        (lambda c: f"at {c.date()}", ["date"]),
+        (lambda c: f"at {c.date().isoformat(timespec='milliseconds')}", ["date"]),
+        (lambda c: c.date().strftime("on %d %B %Y or %a %b %d %H:%M:%S %Y"), ["date", "date"]),
+        (lambda c: c.date().strftime("at %H:%M:%S on %A"), ["date", "date"]),
+        (lambda c: c.date().strftime("run-%Y%m%d-%H%M%S"), ["date"]),
+        (lambda c: f"0:{spent(c) % 60:09.6f}" if False else f"{spent(c):.9f}s", ["duration"]),
+        (lambda c: b"\x82\xa4loss" + struct.pack(">d", 0.25) + struct.pack(">d", c()), ["date"]),
+        (lambda c: b"head" + struct.pack("<d", spent(c)) + b"tail", ["duration"]),
+        (lambda c: b"MY1" + struct.pack("<q", c.ns()) + b"x" * 9, ["date"]),
+        (lambda c: f"file of {c.date():%a %b %d %H:%M:%S %Y}, ".encode() + bytes(8), ["date"]),
+    ],
+)
+def test_what_follows_the_clock_is_a_measurement(program: Callable[[Clock], object], expected: list[str]) -> None:
+    """Dates, durations and rates, written in any usual way, are recognised without a name."""
+    assert kinds_of(program) == expected
+
+
+def _race(clock: Clock) -> str:
+    begin, n = clock(), 0
+    while clock() < begin + 0.5:
+        n += 1
+    return f"{n} done"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda c: f"rate {0.1 - 0.01 * spent(c)}",
+        lambda c: f"x {0.37182644 * spent(c)!r}",
+        lambda c: f"x {0.37182644 / spent(c)!r}",
+        lambda c: f"x {0.37182644 * spent(c):.6f}",
+        lambda c: f"x {spent(c):.1f}",
+        lambda c: f"x {math.exp(-spent(c))}",
+        lambda c: f"x {math.sin(c())}",
+        lambda c: f"x {int(100 / spent(c))}",
+        lambda c: f"x {c.ns() % 7919}",
+        lambda c: f"x {c.ns() // 1000 % 2}",
+        lambda c: f"x {random.Random(c.ns()).random()}",
+        lambda c: f"loss: {spent(c)}",
+        lambda c: f"seed: {c.ns()}",
+        lambda c: f"lr = {spent(c)}",
+        lambda c: f"x {c() + 17.25}",
+        lambda c: f"x -{spent(c)}",
+        lambda c: f"x {c() / 2}",
+        lambda c: f"{c():.3f} and {_race(c)}",
+        lambda c: ("early", "late", "never")[c.ns() % 3],
+        lambda c: b"MDL1" + struct.pack("<6f", *(x * (1 + 1e-3 * spent(c)) for x in (0.3, -1.2, 0.7, 2.2, 0.1, 9.9))),
+        lambda c: b"MDL1" + struct.pack("<3d", 0.5, 0.7 + spent(c), 0.1),
+        lambda c: b"MDL1" + struct.pack("<3f", 0.5, 0.731 * spent(c), 0.1),
+        lambda c: b"n" * (3 + c.ns() // 1000 % 5),
+        lambda c: bytes([c.ns() // 1000 % 256]),
+    ],
+)  # fmt: skip
+def test_what_does_not_follow_it_exactly_is_a_result(program: Callable[[Clock], object]) -> None:
+    """Results that depend on the time, coarse values and values named as results are never measurements."""
+    assert kinds_of(program) is None
+
+
+@given(st.integers(2, 10**6), st.integers(1, 40))
+def test_products_of_a_result_and_a_duration_are_results(square: int, questions: int) -> None:
+    """A duration times what is no simple fraction is no duration."""
+    if math.isqrt(square) ** 2 != square:
+        factor = math.sqrt(square)
+        assert kinds_of(lambda clock: f"x {factor * spent(clock, questions)!r}") is None
+
+
+@given(st.integers(1, 200), st.integers(1, 60))
+def test_parts_and_multiples_of_durations_are_durations(count: int, parts: int) -> None:
+    """Means, remaining times, minutes of what passed."""
+    assert kinds_of(lambda clock: f"x {spent(clock) * count / parts!r}") == ["duration"]
+
+
+@given(st.fractions(Fraction(1, 1000), 1000), st.fractions(0, 1))
+def test_the_simplest_fraction_is_in_the_interval(low: Fraction, width: Fraction) -> None:
+    """No fraction of a smaller denominator is."""
+    found = simplest(low, low + width)
+    assert low <= found <= low + width
+    for denominator in range(1, min(found.denominator, 50)):
+        assert math.ceil(low * denominator) > (low + width) * denominator
+
+
+def test_settings_share_no_period() -> None:
+    """What a program takes modulo something is another one with each clock: starts and ticks share no factor."""
+    first, later, faster, _ = settings(START)
+    assert (later.start - first.start) == SHIFT
+    assert SHIFT % (TICK * 2) == TICK
+    assert faster.tick == TICK * RATIO
+
+
+def seen(program: Callable[[Clock], object]) -> list[Seen]:
+    """Return the places of runs of a program that returns a table."""
+    found = []
+    for when, result in runs(program):
+        assert isinstance(result, dict)
+        places = [(name, value if isinstance(value, bytes) else json.dumps(value)) for name, value in result.items()]
+        found.append(Seen(when=when, sources={"out.json": places}))
+    return found
+
+
+def test_all_places_have_to_follow_the_clock() -> None:
+    """One result among measurements makes runs different; its name is that of a key."""
+    good = seen(lambda clock: {"a": 1, "passed": spent(clock), "now": clock()})
+    places = measured(good)
+    assert places is not None
+    assert [(each.where, each.kind) for each in places] == [("passed", "duration"), ("now", "date")]
+    assert measured(seen(lambda clock: {"passed": spent(clock), "w": math.sqrt(spent(clock))})) is None
+    assert measured(seen(lambda clock: {"passed": spent(clock), "model.loss": spent(clock)})) is None
+
+
+def test_a_constant_of_experiments_is_not_explained() -> None:
+    """What differs with the real clock and is equal with all fixed ones is a result."""
+
+    def constant(clock: Clock) -> dict[str, object]:
+        return {"acc-of": 3 if clock.setting else clock.ns() % 1009, "now": clock()}
+
+    assert measured(seen(constant)) is None
+
+
+def test_arrays_of_several_dimensions_are_results() -> None:
+    """A matrix that drifts is no table of measurements, whatever is in it."""
+
+    def array(shape: str) -> Callable[[Clock], dict[str, object]]:
+        head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
+        return lambda clock: {"w": b"\x93NUMPY\x01\0v\0" + head.ljust(118) + struct.pack("<2d", spent(clock), 1.0)}
+
+    assert measured(seen(array("(2,)"))) is not None
+    assert measured(seen(array("(1, 2)"))) is None
+    assert not may_be_measured(seen(array("(1, 2)"))[:2])
