@@ -228,10 +228,10 @@ def _lines(bench: _Bench, at: int, name: str, data: bytes, *, several: bool) -> 
     """Return the lines of a stream, what is masked in them left out; ``several``: they may come in any order."""
     from envbuild.operations.verify_session import ignored_lines
     from envbuild.verification.files import masks_of
-    from envbuild.verification.printed import IGNORED, rows
+    from envbuild.verification.printed import rows
 
     masks = masks_of(bench.ran[at].record, ignored_lines(bench.session.ignore, name))
-    found = [row.masked.text for row in rows(data, masks) if IGNORED not in row.masked.kinds]
+    found = [row.masked.text for row in rows(data, masks) if not row.masked.left_out]
     if several:
         found.sort(key=skeleton)
     return [(f"line {number}", text) for number, text in enumerate(found, 1)]

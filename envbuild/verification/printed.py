@@ -52,6 +52,9 @@ _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 IGNORED = "what was not to be compared"
 """Kind of a line that is left out as asked."""
+BY_CLOCK = "log messages by the clock"
+"""Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
+_LEFT_OUT = frozenset((IGNORED, BY_CLOCK))
 _NAME = 24
 """Characters before a number in which it may be named as a result."""
 _HOSTS = re.compile(rf"(?<![A-Za-z0-9-]){HOST_NAME}-\d{{1,4}}(?![\w-])")
@@ -66,6 +69,11 @@ class Masked:
 
     text: str
     kinds: frozenset[str]
+
+    @property
+    def left_out(self) -> bool:
+        """The line is not compared, nor counted."""
+        return not self.kinds.isdisjoint(_LEFT_OUT)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,6 +134,8 @@ class Masks:
             kinds.add("names")
         if any(pattern.match(line) for pattern in self._ignored):
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
+        if _LOGGED_BY_CLOCK.match(line) is not None:
+            return Masked("⟨log⟩", frozenset([BY_CLOCK]))
         if len(line) >= _LONGEST or _DIGIT.search(line) is None or _MAYBE.search(line) is None:
             return Masked(line, frozenset(kinds))
         lower = line.lower()
@@ -195,6 +205,13 @@ def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None =
     return _Rule(kind, mark, re.compile(pattern, re.IGNORECASE), tuple(gate.split()), moment)
 
 
+_LOGGED_BY_CLOCK = re.compile(
+    r"(?:[IWE]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] [\w./]+/)"
+    r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
+    r"|shuffle_dataset_op\.cc:\d+\] (?:Filling up shuffle buffer|Shuffle buffer filled)"  # every 10 s
+    r"|cpu_allocator_impl\.cc:\d+\] Allocation of \d+ exceeds \d+% of free system memory)"
+)
+"""TensorFlow's messages by LOG_EVERY_N_SEC (core/framework/node_def_util.cc, core/kernels/data), and by free memory."""
 _CLOCK = r"\d{1,2}:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:am|pm))?(?:Z|\s?[+-]\d\d:?\d\d\b)?"
 _TABLE = (
     # The prefix of glog: level, date, time, thread.
@@ -356,7 +373,7 @@ class _Reports:
 
     def _masked(self, row: str, *, report: bool) -> tuple[str, Masked]:
         masked = self._masks.mask(row)
-        return row, Masked("⟨profile⟩", frozenset(["times"])) if report and IGNORED not in masked.kinds else masked
+        return row, Masked("⟨profile⟩", frozenset(["times"])) if report and not masked.left_out else masked
 
 
 class _Screen:
@@ -469,7 +486,7 @@ class PrintedDigest:
             self._count(found)
 
     def _count(self, found: Masked) -> None:
-        if IGNORED in found.kinds:
+        if found.left_out:
             self._sums.masked.update(found.kinds)
             return
         data = found.text.encode("utf-8", "surrogateescape") + b"\n"
@@ -505,7 +522,7 @@ def first_difference(
         ordered: the order of lines counts; else the first lines that only one stream has are compared.
     """
     one, other = (
-        [row for row in rows(data, each) if IGNORED not in row.masked.kinds]
+        [row for row in rows(data, each) if not row.masked.left_out]
         for data, each in zip((before, after), masks, strict=True)
     )
     if not ordered:

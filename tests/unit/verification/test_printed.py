@@ -226,6 +226,46 @@ def test_without_order_a_line_differs_that_the_other_stream_lacks() -> None:
     assert first_difference("stderr", b"a\nb\n", b"b\na\n", (MASKS, MASKS), ordered=False) is None
 
 
+NODE = (
+    "E0000 00:00:1795247763.250908     {} node_def_util.cc:682] NodeDef mentions attribute use_threads which "
+    "is not in the op definition: Op<name=MapDataset> NodeDef: {{{{node {}}}}}\n"
+)
+_TF = "2026-11-21 05:16:03.408973: {} tensorflow/core/"
+BY_CLOCK = [
+    NODE.format(2, "MapDataset/_15"),
+    NODE.format(217, "ParallelMapDatasetV2/_14"),
+    _TF.format("E") + "framework/node_def_util.cc:676] NodeDef mentions attribute a which is not in the op\n",
+    _TF.format("I") + "kernels/data/shuffle_dataset_op.cc:450] Filling up shuffle buffer (8): 5 of 8\n",
+    "W0000 00:00:1795247763.2 12 cpu_allocator_impl.cc:84] Allocation of 1881600 exceeds 10% of free system memory.\n",
+]
+
+
+@pytest.mark.parametrize("line", BY_CLOCK)
+def test_a_message_by_the_clock_is_there_or_not(line: str) -> None:
+    """TensorFlow logs it at most once in some seconds, or as memory is free: a slow run has more of them."""
+    before, after = b"epoch 1\nepoch 2\n", f"epoch 1\n{line}epoch 2\n{line}".encode()
+    assert first_difference("stderr", before, after, (MASKS, MASKS), ordered=True) is None
+    one, other = digest(before).result(), digest(after).result()
+    assert (one.sha256, one.lines) == (other.sha256, other.lines) == (one.sha256, 2)
+    assert other.masked == {"log messages by the clock": 2}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "node_def_util.cc:682] NodeDef mentions attribute a\n",
+        "E0000 00:00:1795247763.25 2 node_def_util.cc:682] loss is 0.25\n",
+        "loss 0.25 E0000 00:00:1795247763.25 2 node_def_util.cc:682] NodeDef mentions attribute a\n",
+        "E0000 00:00:1795247763.25 2 cuda_dnn.cc:1] Allocation of 8 exceeds 10% of free system memory\n",
+    ],
+)
+def test_other_messages_count(line: str) -> None:
+    """Those of other places, of other words, and what stands behind something else in its line."""
+    before, after = b"epoch 1\n", f"epoch 1\n{line}".encode()
+    assert first_difference("stderr", before, after, (MASKS, MASKS), ordered=True) is not None
+    assert digest(before).result().sha256 != digest(after).result().sha256
+
+
 def test_each_run_has_its_own_time() -> None:
     """A date is masked if it is of its own run, which may have been another day's."""
     later = Masks(START + 100 * 86400)
