@@ -19,6 +19,8 @@ Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"
 _SHAPE = re.compile(rb"'shape': \((\d*),? ?([\d, ]*)\)")
 _DIGIT = re.compile(r"\d")
+_PACKED = re.compile(r"[0-9a-f]{16}")
+"""A floating-point number as readers of databases and pickles show it, exactly."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +91,8 @@ def _of_place(name: str, values: Sequence[tuple[When, bytes | str]]) -> list[Pie
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
+        if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
+            return of_bytes([(when, bytes.fromhex(text)) for when, text in texts])
         return of_texts(texts, name)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
