@@ -1,4 +1,4 @@
-"""Files and unpacked members as buffers that take no memory of their own: they are mapped, and their pages let go again.
+"""Files and unpacked members as buffers that take no memory of their own: mapped, and their pages let go again.
 
 What a process has mapped from a file is cache, which the kernel takes back when it needs room. Letting go of it now and
 then keeps the process small all the same, so that a limit on resident memory (a container's, a test's) means something.

@@ -57,22 +57,24 @@ def _entry(size: int) -> bytes:
 
 @pytest.mark.subprocess
 def test_large_models_are_read_in_pieces(tmp_path: Path) -> None:
-    """Values that are more than a reader may hold are digested: mapped, unpacked into a file, or repeated by strides."""
+    """More values than a reader may hold are digested: mapped, unpacked into a file, or repeated by strides."""
     folder = tmp_path / "models"
     folder.mkdir()
     with (folder / "a.safetensors").open("wb") as stream:  # sparse: only its length is large
         stream.write(_safetensors(_entry(BIG)))
         stream.truncate(stream.tell() + BIG)
-    with zipfile.ZipFile(folder / "b.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open("w.npy", "w", force_zip64=True) as member:
-            member.write(npy("|u1", (BIG,), b""))
-            for _ in range(BIG >> 20):
-                member.write(bytes(1 << 20))
+    with (
+        zipfile.ZipFile(folder / "b.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open("w.npy", "w", force_zip64=True) as member,
+    ):
+        member.write(npy("|u1", (BIG,), b""))
+        for _ in range(BIG >> 20):
+            member.write(bytes(1 << 20))
     wide = tensor(Storage("ByteStorage", "0", 1), 0, (BIG,), (0,))
     (folder / "c.pt").write_bytes(torch_archive({"w": wide}, {"0": b"\0"}))
     found, most = _read(folder)
     digests = {name: [each["digest"] for each in entry["tensors"].values()] for name, entry in found.items()}
-    assert digests == dict.fromkeys(("a.safetensors", "b.npz", "c.pt"), [_zeros(BIG)])
+    assert digests == {name: [_zeros(BIG)] for name in ("a.safetensors", "b.npz", "c.pt")}
     assert most < MEMORY
 
 
