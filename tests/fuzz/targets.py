@@ -327,11 +327,6 @@ def _hdf5(data: bytes) -> None:
     _TRIAL.passes()
 
 
-def _read_hdf5() -> object:
-    libraries = {name: importlib.import_module(name) for name in ("numpy", "h5py")}
-    return read_file(str(_FILE), 1 << 26, libraries, str(_SCRATCH))
-
-
 class _Trial:
     """A process that reads one input after the other, as long as it lives."""
 
@@ -358,14 +353,14 @@ class _Trial:
     def _start(self) -> None:
         asked, self._question = os.pipe()
         self._answer, answered = os.pipe()
-        _read_hdf5()  # its libraries are imported once
+        libraries = {name: importlib.import_module(name) for name in ("numpy", "h5py")}  # once, not in each child
         self._child, self._left = os.fork(), self._INPUTS
         if not self._child:
             try:
                 os.close(self._question)
                 _limit()
                 while os.read(asked, 1):
-                    json.dumps(_read_hdf5())
+                    json.dumps(read_file(str(_FILE), 1 << 26, libraries, str(_SCRATCH)))
                     os.write(answered, b"!")
             except Exception:
                 os.write(answered, traceback.format_exc().encode()[: 1 << 15])
