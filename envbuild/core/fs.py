@@ -16,14 +16,17 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from io import BufferedReader
+from contextlib import ExitStack, contextmanager, suppress
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import BinaryIO
 
 from envbuild.core.leftovers import registered
 
 _OWNED = ".owned"
+_UNOWNED = f"{_OWNED}.new"
+_RANDOM = re.compile(r"\.?[a-z0-9_]{8}\Z")
+"""The end of a name that ``tempfile`` makes."""
 _TEMPORARY = re.compile(r"[a-z0-9_]{8}\.tmp")
 _FICLONE = 0x40049409  # linux/fs.h; not in the fcntl module
 
@@ -122,14 +125,23 @@ def temporary_folder(prefix: str, beside: Path | None = None) -> Iterator[Path]:
     """
     above = Path(tempfile.gettempdir()) if beside is None else beside
     _sweep(above, prefix)
-    with (
-        tempfile.TemporaryDirectory(prefix=prefix, dir=above, ignore_cleanup_errors=True) as name,
-        registered(Path(name)),
-        Path(name, f"{_OWNED}.new").open("xb") as stream,
-    ):
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        Path(stream.name).rename(Path(name, _OWNED))  # nobody sees it unlocked
+    folder, stream = _owned_folder(prefix, above)
+    with folder as name, registered(Path(name)), stream:
         yield Path(name)
+
+
+def _owned_folder(prefix: str, above: Path) -> tuple[tempfile.TemporaryDirectory[str], BufferedWriter]:
+    """Make a temporary folder and a locked file in it; until it is locked others may take the folder for a dead one."""
+    while True:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, dir=above, ignore_cleanup_errors=True)
+        new = Path(folder.name, _UNOWNED)
+        with suppress(FileNotFoundError), ExitStack() as stack:
+            stream = stack.enter_context(new.open("xb"))
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            new.rename(new.with_name(_OWNED))  # nobody sees it unlocked
+            stack.pop_all()
+            return folder, stream
+        folder.cleanup()
 
 
 def _sweep(above: Path, prefix: str) -> None:
@@ -145,9 +157,13 @@ def remove_dead_folder(path: Path) -> None:
     with suppress(OSError):
         if path.lstat().st_uid != os.geteuid():
             return
-        with open_regular(path / _OWNED, follow=False) as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(path, ignore_errors=True)
+        for name in (_OWNED, _UNOWNED):
+            with suppress(FileNotFoundError), open_regular(path / name, follow=False) as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+                return
+        if _RANDOM.search(path.name):  # its process was killed before it could put a file into it
+            path.rmdir()
 
 
 def open_regular(path: Path | str, *, follow: bool = True) -> BufferedReader:

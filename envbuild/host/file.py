@@ -15,6 +15,7 @@ import msgspec
 import tomli_w
 
 from envbuild.core.digest import sha256_json
+from envbuild.core.fs import read_regular
 from envbuild.core.text import quote
 from envbuild.core.types import without_defaults
 from envbuild.errors import Problem, SpecError
@@ -26,6 +27,8 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - exercised by the 3.10 job
     import tomli as tomllib
 
+_LARGEST = 1 << 20
+"""Bytes of the file."""
 _HEADER = "# A host as `envbuild probe` found it. Lock for it anywhere: envbuild lock --host FILE\n"
 _AGAIN = "describe the host anew, on it: envbuild probe -o host.toml"
 _LINE = re.compile(r"(?P<key>memory|free) = (?P<number>[0-9_]+)")
@@ -75,7 +78,7 @@ def loads(text: str, source: str = "host.toml") -> HostFacts:
 def load(path: Path) -> HostFacts:
     """Read a host description's file; raises ``SpecError`` as ``loads`` does, also when it cannot be read."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_regular(path, _LARGEST).decode("utf-8-sig")
     except OSError as error:
         raise _bad(str(path), "", f"cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

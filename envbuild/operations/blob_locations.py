@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.foreign_json import parse_json
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import atomic_write, read_regular
 from envbuild.errors import UsageError
 from envbuild.lockfile import model as locks
 from envbuild.registry.reference import Reference, parse_reference
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from envbuild.image.record import ImageRecord
 
 _KEPT = 4096
+_LARGEST = 1 << 20
+"""Bytes of the file that states where an image was pushed."""
 """Blobs remembered for each registry."""
 
 
@@ -31,7 +33,7 @@ def published_path(path: Path) -> Path:
 def read_published(path: Path, lock: locks.Lock) -> tuple[Reference, ...]:
     """Return where a lock's image has been pushed; none if the file is of another lock."""
     with suppress(OSError, ValueError):
-        table = parse_json(published_path(path).read_bytes())
+        table = parse_json(read_regular(published_path(path), _LARGEST))
         if table["lock"] == locks.lock_digest(lock):
             return tuple(parse_reference(text) for text in table["references"])
     return ()

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from envbuild.cluster.rank import Rank
 from envbuild.core.digest import sha256_json
+from envbuild.core.foreign_json import check_size
 from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
 from envbuild.host.facts import GpuFacts, HostFacts
@@ -300,6 +301,7 @@ def dumps(record: Record) -> bytes:
 def loads(data: bytes, source: str = "record") -> Record:
     """Parse a record; raises ``RecordError`` if it is damaged or of another format."""
     try:
+        check_size(data)
         record = msgspec.json.decode(data, type=Record)
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{source} is not a record of this format: {error}") from None

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.fs import read_regular
 from envbuild.core.text import quote
 from envbuild.errors import Problem, SpecError
 from envbuild.spec import foreign
@@ -27,6 +28,8 @@ else:  # pragma: no cover - exercised by the 3.10 job
 _INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*?)\s*")
 _HASH = re.compile(r"\s--hash(?:\s*=\s*|\s+)(\S+)")
 _DIGEST = re.compile(r"(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})", re.IGNORECASE)
+_LARGEST, _LINES = 4 << 20, 1 << 20
+"""Bytes of any file, as of a lock; characters of one that is read line by line, as of a spec."""
 _ALL_HASHED = "--require-hashes"
 _LONG = re.compile(r"--(?:requirement|constraint)s?[A-Za-z-]")
 
@@ -52,7 +55,7 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
             continue
         found.add(path)
         try:
-            text = (base / path).read_text(encoding="utf-8-sig")
+            text = _text(base / path)
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text, or not a file name"
             message = f"{origin}cannot read {quote(path)}: {reason}"
@@ -68,6 +71,9 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
             continue
         if path.endswith(".toml"):  # a project's metadata: no lines
             problems += [Problem(path="requirements", message=f"{path}: {why}") for why in _metadata_refusals(text)]
+        elif len(text) > _LINES:
+            problems.append(Problem(path="requirements", message=f"{path}: more than {_LINES} characters"))
+            continue
         else:
             problems += [
                 Problem(path="requirements", message=f"{path} line {number}: {why}")
@@ -82,6 +88,11 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
     return tuple(sorted(found))
 
 
+def _text(path: Path) -> str:
+    """Return a file's text; raises ``OSError``, also for a pipe or a device, and ``ValueError`` if it is no UTF-8."""
+    return read_regular(path, _LARGEST).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+
+
 def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[str, ...]:
     """Return the lines of requirements files and all they include that name a package, without options and comments.
 
@@ -93,7 +104,7 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
     """
     found = []
     for path in included(base, files, source):
-        content = (base / path).read_text(encoding="utf-8-sig")
+        content = _text(base / path)
         if is_pylock(path):
             found += pylock_pins(content)
             continue
@@ -128,7 +139,7 @@ def required_digests(
     found: dict[tuple[str, str], frozenset[str]] = {}
     asked = False
     for path in included(base, files, source):
-        text = (base / path).read_text(encoding="utf-8-sig")
+        text = _text(base / path)
         if is_pylock(path):
             asked = True
             for name, version, wheels in _pylock_digests(text):
@@ -175,7 +186,7 @@ def python_conflicts(base: Path, files: Sequence[str], version: str) -> list[Pro
     problems = []
     for path in (path for path in files if path.endswith(".toml")):
         try:
-            document = tomllib.loads((base / path).read_text(encoding="utf-8-sig"))
+            document = tomllib.loads(_text(base / path))
             project = document if is_pylock(path) else document["project"]
             allowed = SpecifierSet(project["requires-python"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, InvalidSpecifier):

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from envbuild.core.foreign_json import check_size
 from envbuild.core.fs import read_regular
 from envbuild.core.text import script_in
 from envbuild.errors import LockError
@@ -211,7 +212,9 @@ def dumps(statement: Statement) -> bytes:
 def load(path: Path) -> Statement:
     """Read an attestation; raises ``LockError`` if there is none, or it is damaged or another kind of statement."""
     try:
-        return msgspec.json.decode(read_regular(path, _LARGEST), type=Statement)
+        data = read_regular(path, _LARGEST)
+        check_size(data)
+        return msgspec.json.decode(data, type=Statement)
     except OSError:
         hint = f"make one: envbuild verify {script_in(path.parent)}"
         raise LockError(f"there is no attestation {path}", hint) from None

@@ -12,6 +12,7 @@ import os
 import random
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -40,6 +41,8 @@ _NOTES = frozenset({"boot", ".boot"})
 _KINDS = ("compiled", "interpreters", "checks", "bytecode", KIND)
 
 
+_MEMORY = Path("/dev/shm")
+"""Where states are laid, if there is such a folder: each has hundreds of folders."""
 _ANOTHER = "another start of the machine"
 COMMANDS = (("lock",), ("fetch",), ("build", "--output", "docker-archive:out.tar"))
 
@@ -86,13 +89,29 @@ def campaign(project: Project, words: Iterable[tuple[str, ...]], seed: int, coun
     shutil.copytree(project.store, before, copy_function=os.link)
     operations = [each for command in words for each in record(project, command, scratch / "strace")]
     tally = Tally(operations=len(operations))
-    final = Contents.follow(before, operations, project.store)
-    rng = random.Random(seed)
-    for _ in range(count):
-        shutil.rmtree(scratch / "state", ignore_errors=True)
-        final.lay(scratch / "state", rng, ordered=rng.random() < 0.5)
-        examine(scratch / "state", project.store, tally)
+    _lighten(before, operations)
+    with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else scratch) as name:
+        shutil.copytree(before, memory := Path(name, "before"))
+        _cut(Contents.follow(memory, operations, project.store), project.store, tally, random.Random(seed), count)
     return tally
+
+
+def _cut(final: Contents, after: Path, tally: Tally, rng: random.Random, count: int) -> None:
+    """Lay one state after the other, and examine it."""
+    state = final.before.with_name("state")
+    for _ in range(count):
+        shutil.rmtree(state, ignore_errors=True)
+        final.lay(state, rng, ordered=rng.random() < 0.5)
+        examine(state, after, tally)
+
+
+def _lighten(before: Path, operations: Iterable[Operation]) -> None:
+    """Remove objects and layers that no operation named: no power cut harms them, and each state reads them all."""
+    touched = {path for each in operations for path in (each.path, each.target)}
+    for path in (*before.glob("sha256/??/*"), *before.glob("derived/*/*"), *before.glob("sha256/??")):
+        name = str(path.relative_to(before))
+        if not any(each == name or each.startswith(f"{name}/") for each in touched):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def record(project: Project, command: tuple[str, ...], log: Path) -> Iterator[Operation]:

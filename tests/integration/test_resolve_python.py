@@ -9,7 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -429,6 +431,29 @@ def test_pip_tools_gives_the_same_lock(bench: Bench, server: FileServer) -> None
     ) as caught:
         bench.resolve("top==3", resolver="pip-tools")
     assert "Traceback" not in caught.value.message
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_file_that_pip_tools_did_not_see_is_refused(
+    bench: Bench, server: FileServer, monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    """Another file of the same name is refused, also where uv lists no digest and it is known only from its bytes."""
+    (wheel,) = bench.wheels(("pkg", "1.0", []))
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "pip-index", [wheel], "/pip")
+    make_wheel(bench.folder / "made", "pkg", "1.0", files={"pkg/__init__.py": "import stranger\n"})
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "uv-index", [wheel], "/uv")
+
+    def ask(*arguments: Any) -> uv.Answer:
+        answer = ask_uv(*arguments)
+        offered = {name: [replace(c, sha256="") for c in found] for name, found in answer.offered.items()}
+        return replace(answer, offered=offered)
+
+    ask_uv = uv.ask
+    if not listed:
+        monkeypatch.setattr(uv, "ask", ask)
+    with pytest.raises(ResolveError) as caught:
+        bench.resolve("pkg", resolver="pip-tools")
+    assert caught.value.message == "uv and pip-tools were given different files for: pkg"
 
 
 def test_resolvers_that_disagree_are_refused(bench: Bench, server: FileServer) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from envbuild.engine.local import syscall_filter
 
+ROOT = Path(__file__).parents[2]
 _PROGRAM = """
 import ctypes, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -42,3 +45,38 @@ def test_what_is_denied_fails_and_programs_go_on() -> None:
     arguments = [sys.executable, "-I", "-c", _PROGRAM, code, ",".join(map(str, numbers)), str(clone)]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.stdout.split("\n")[1:] == [str([1] * len(numbers)), "1 38", ""], done.stderr
+
+
+_LDCONFIG = """\
+#!{python}
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.unshare(0x10000000)
+status = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines())
+found = [ctypes.get_errno(), *(status[name].strip() for name in ("Seccomp", "NoNewPrivs", "CapEff", "CapBnd"))]
+open("{answer}", "w").write(repr([*found, __import__("sys").argv[1:], sorted(os.environ.keys() - {{"LC_CTYPE"}})]))
+"""
+_HANDS_OVER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from envbuild.engine.local import program_process
+program_process._libraries({"links": {}, "libraries": ["/driver"], "filter": sys.argv[2]})
+"""
+
+
+@pytest.mark.skipif(
+    os.uname().machine not in syscall_filter.DENIED, reason="the filter is for machines Debian builds on"
+)
+def test_the_images_ldconfig_is_under_the_filter_too(tmp_path: Path) -> None:
+    """It is the image's program, and runs before the program does: no new namespace, no capability, no privileges."""
+    answer, program = tmp_path / "answer", tmp_path / "ldconfig"
+    program.write_text(_LDCONFIG.format(python=sys.executable, answer=answer))
+    program.chmod(0o755)
+    code = syscall_filter.program(os.uname().machine).hex()
+    user = [] if os.geteuid() == 0 else ["--map-root-user"]
+    enter = ["unshare", *user, "--mount", "sh", "-c", 'mount --bind "$0" "$(realpath /sbin/ldconfig)" && exec "$@"']
+    command = [*enter, program, sys.executable, "-I", "-c", _HANDS_OVER, ROOT, code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    none = "0" * 16
+    assert answer.read_text() == repr([errno.EPERM, "2", "1", none, none, ["/driver"], []])

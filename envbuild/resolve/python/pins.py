@@ -116,12 +116,13 @@ def resolve_python(
         places = indexes.configured(environ, request.folder, request.wheels)
         places = local.first_of_all(places, own, folder, environ)
         places = cutoff.limited(places, request.exclude_newer, own.digests, environ)
+        decided: Mapping[str, frozenset[str]] = {}
         comparison = _Comparison(request, own, places, environ, network, cache_dir)
         pages = pool.submit(comparison.pages)
         if resolver == "uv":
             answer = uv.ask(question, request.target, places, environ)
         elif resolver == "pip-tools":
-            answer = _ask_pip_tools(request, _with_constraints(question, own), places, cache_dir, environ)
+            answer, decided = _ask_pip_tools(request, _with_constraints(question, own), places, cache_dir, environ)
         else:
             raise ResolveError(f"unknown resolver {quote(resolver)}: expected {' or '.join(RESOLVERS)}")
         answer = replace(answer, offered=own.only_own(answer.offered))
@@ -133,7 +134,9 @@ def resolve_python(
     _check_names(request.upgrade_packages, chosen)
     known = {p.wheel.sha256: p.wheel.size for p in request.existing}
     full, notes = sizes.complete(chosen, cache_dir, network, progress, known)
-    _admissible({c.package: [c] for c in full}, request)  # an index without digests is known only now
+    # What comes from an index without digests is known only now.
+    _admissible({c.package: [c] for c in full}, request)
+    _decided({c.package: [c] for c in full}, decided)
     return ResolvedPython(
         packages=tuple(map(_package, full)),
         locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full},
@@ -283,19 +286,35 @@ def _ask_pip_tools(
     places: indexes.Indexes,
     cache_dir: Path,
     environ: Mapping[str, str],
-) -> uv.Answer:
-    """Let pip-tools decide the versions, then find their wheels, whose digests both must know."""
+) -> tuple[uv.Answer, Mapping[str, frozenset[str]]]:
+    """Let pip-tools decide the versions, then find their wheels; returns the digests, too, that they may have."""
     pins = pip_tools.compile_pins(question, request.target, _folders(request), cache_dir, environ)
     lines = tuple(f"{name}=={version}" for name, version in pins.versions.items())
     again = uv.Question(lines=lines, folder=request.folder, dependencies=False)
     answer = uv.ask(again, request.target, _anywhere(places), environ)
-    offered = {
-        name: [c for c in candidates if not c.sha256 or c.sha256 in pins.hashes.get(name, frozenset())]
-        for name, candidates in answer.offered.items()
+    return replace(answer, offered=_decided(answer.offered, pins.hashes)), pins.hashes
+
+
+def _decided(
+    offered: Mapping[str, Sequence[Candidate]], digests: Mapping[str, frozenset[str]]
+) -> Mapping[str, Sequence[Candidate]]:
+    """Return the candidates whose digest pip-tools knows, and those whose digest is not known yet.
+
+    Args:
+        digests: by package; empty if pip-tools was not asked.
+
+    Raises:
+        ResolveError: it knows none of a package's files.
+    """
+    if not digests:
+        return offered
+    known = {
+        name: [c for c in candidates if not c.sha256 or c.sha256 in digests.get(name, frozenset())]
+        for name, candidates in offered.items()
     }
-    if strange := sorted(name for name, candidates in offered.items() if not candidates):
+    if strange := sorted(name for name, candidates in known.items() if not candidates):
         raise ResolveError(f"uv and pip-tools were given different files for: {', '.join(strange)}")
-    return replace(answer, offered=offered)
+    return known
 
 
 def _admissible(

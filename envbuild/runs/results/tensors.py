@@ -38,7 +38,7 @@ _PROGRAM = (
     "from _envbuild.tensors.__main__ import main; sys.exit(main(sys.argv[1:]))"
 )
 _ANSWER = "tensors.json"
-_TOO_LARGE = 1 << 28
+_TOO_LARGE = 1 << 24
 """Bytes of the answer."""
 _REASON = 300
 

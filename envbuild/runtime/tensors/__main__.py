@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 BYTES = 32 << 30
 """Bytes of values that are read of all files together."""
-MEMORY = 3 << 30
-"""Bytes of data that a child may hold; files are mapped, not read, and do not count."""
+MEMORY = 448 << 20
+"""Bytes of data that a child may hold: with libraries and what is mapped at a time it stays below 512 MiB."""
+ANSWER = 8 << 20
+"""Bytes of a child's answer, and of all answers together that name tensors."""
 SECONDS = 120.0
 """Time for all files together."""
 LISTED = 20_000
@@ -33,26 +35,35 @@ def main(arguments: Sequence[str]) -> int:
     for descriptor in (1, 2):
         os.dup2(silence, descriptor)
     sys.path.append(site)
-    write(output, read_all(root, files))
+    write(output, read_all(root, files, folder=os.path.dirname(output)))
     return 0
 
 
-def read_all(root: str, files: Sequence[str], seconds: float = SECONDS, budget: int = BYTES) -> dict[str, Any]:
-    """Return what each file holds."""
+def read_all(
+    root: str, files: Sequence[str], seconds: float = SECONDS, budget: int = BYTES, folder: str = ""
+) -> dict[str, Any]:
+    """Return what each file holds.
+
+    Args:
+        root: what ``files`` are relative to.
+        seconds: for all files together.
+        budget: bytes of values, of all files together.
+        folder: on a disk, for large members of compressed archives; without one they are not read.
+    """
     import json
 
-    deadline, listed = monotonic() + seconds, 0
+    deadline, listed, size = monotonic() + seconds, 0, 0
     found: dict[str, Any] = {}
     libraries = _libraries(root, files)
     for file in files:
-        answer = _in_child(os.path.join(root, file), budget, libraries, deadline)
+        answer = _in_child(os.path.join(root, file), budget, libraries, folder, deadline)
         try:
             entry: dict[str, Any] = json.loads(answer) if isinstance(answer, bytes) else {"unread": answer}
         except ValueError:
             entry = {"unread": "its reader ended without an answer"}
         budget -= entry.pop("bytes", 0)
-        listed += entry.get("count", 0)
-        if listed > LISTED:
+        listed, size = listed + entry.get("count", 0), size + len(answer)
+        if listed > LISTED or size > ANSWER:
             entry.pop("tensors", None)
         found[file] = entry
     return found
@@ -67,22 +78,22 @@ def write(path: str, found: dict[str, Any]) -> None:
     os.replace(f"{path}.tmp", path)
 
 
-def read_file(path: str, budget: int, libraries: dict[str, Any]) -> dict[str, Any]:
+def read_file(path: str, budget: int, libraries: dict[str, Any], folder: str = "") -> dict[str, Any]:
     """Return what one file holds; by its first bytes, not by its name."""
-    import mmap
+    from .mapping import mapped, release
 
-    contents = Contents(budget, libraries.get("numpy"))
+    contents = Contents(budget, libraries.get("numpy"), release)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
             if status.st_mode & _KIND != _REGULAR or not status.st_size:
                 raise UnreadableError("it is empty" if status.st_mode & _KIND == _REGULAR else "it is no regular file")
-            mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
+            whole = mapped(descriptor, status.st_size)
         finally:
             os.close(descriptor)
-        with memoryview(mapped) as view:
-            _read(view, contents, libraries)
+        with whole as view:
+            _read(view, contents, libraries, folder)
     except UnreadableError as error:
         return {"unread": str(error)}
     except OSError as error:
@@ -90,18 +101,18 @@ def read_file(path: str, budget: int, libraries: dict[str, Any]) -> dict[str, An
     except RecursionError:
         return {"unread": "it is nested too deeply"}
     except MemoryError:
-        return {"unread": f"it needs more than {MEMORY >> 30} GiB of memory"}
+        return {"unread": f"it needs more than {MEMORY >> 20} MiB of memory"}
     except BufferError:  # a view that an error's traceback still holds
         pass
     return {**contents.as_dict(), "bytes": budget - contents.left}
 
 
-def _read(view: memoryview, contents: Contents, libraries: dict[str, Any]) -> None:
+def _read(view: memoryview, contents: Contents, libraries: dict[str, Any], folder: str) -> None:
     from . import of_hdf5, of_numpy, of_safetensors
 
     start = bytes(view[:32])
     if start.startswith(b"PK"):
-        _read_zip(view, contents, libraries)
+        _read_zip(view, contents, libraries, folder)
     elif start.startswith(of_hdf5.MAGIC):
         of_hdf5.read(view, contents, libraries.get("h5py"))
     elif start.startswith(of_numpy.MAGIC):
@@ -116,11 +127,11 @@ def _read(view: memoryview, contents: Contents, libraries: dict[str, Any]) -> No
         raise UnreadableError("it begins like no format that is known")
 
 
-def _read_zip(view: memoryview, contents: Contents, libraries: dict[str, Any]) -> None:
+def _read_zip(view: memoryview, contents: Contents, libraries: dict[str, Any], folder: str) -> None:
     from . import of_hdf5, of_numpy, of_torch
     from .archive import Archive
 
-    archive = Archive(view)
+    archive = Archive(view, folder)
     names = archive.members
     if any(name.rpartition("/")[2] == of_torch.STRUCTURE for name in names):
         of_torch.read(archive, contents)
@@ -148,7 +159,7 @@ def _libraries(root: str, files: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _in_child(path: str, budget: int, libraries: dict[str, Any], deadline: float) -> bytes | str:
+def _in_child(path: str, budget: int, libraries: dict[str, Any], folder: str, deadline: float) -> bytes | str:
     """Return a child's result for one file, or why there is none."""
     reader, writer = os.pipe()
     child = os.fork()
@@ -157,9 +168,7 @@ def _in_child(path: str, budget: int, libraries: dict[str, Any], deadline: float
         try:
             os.close(reader)
             _limit()
-            import json
-
-            result = json.dumps(read_file(path, budget, libraries)).encode()
+            result = _encoded(read_file(path, budget, libraries, folder))
             while result:
                 result = result[os.write(writer, result) :]
             code = 0
@@ -167,37 +176,52 @@ def _in_child(path: str, budget: int, libraries: dict[str, Any], deadline: float
             os._exit(code)
     os.close(writer)
     answer = _answer(reader, deadline)
-    if answer is None:
+    if isinstance(answer, str):
         os.kill(child, 9)
     os.close(reader)
     _, status = os.waitpid(child, 0)
-    if answer is None:
-        return "reading took too long"
-    if os.WIFSIGNALED(status):
+    if isinstance(answer, bytes) and os.WIFSIGNALED(status):
         return f"its reader was ended by signal {os.WTERMSIG(status)}"
     return answer
 
 
+def _encoded(found: dict[str, Any]) -> bytes:
+    """Return an answer, without the table of tensors where that would be too long."""
+    import json
+
+    result = json.dumps(found).encode()
+    if len(result) > ANSWER:
+        result = json.dumps({key: value for key, value in found.items() if key != "tensors"}).encode()
+    return result
+
+
 def _limit() -> None:
     """Bound the memory of this process, and leave no core file."""
+    import gc
     import resource
+
+    gc.disable()  # it would look at millions of a file's values again and again
 
     for kind, limit in ((resource.RLIMIT_DATA, MEMORY), (resource.RLIMIT_CORE, 0)):
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
 
 
-def _answer(reader: int, deadline: float) -> bytes | None:
-    """Read to the end; None if that is not before the deadline."""
+def _answer(reader: int, deadline: float) -> bytes | str:
+    """Read to the end; why not, if that is not before the deadline or too far away."""
     import select
 
     parts: list[bytes] = []
+    room = ANSWER
     while select.select([reader], [], [], max(0.0, deadline - monotonic()))[0]:
         data = os.read(reader, _CHUNK)
         if not data:
             return b"".join(parts)
         parts.append(data)
-    return None
+        room -= len(data)
+        if room < 0:  # a file may have made its library its own
+            return "its reader gave more than an answer"
+    return "reading took too long"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import zipfile
 import zlib
 
 from .contents import UnreadableError
+from .mapping import spilled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 
 MEMBERS = 100_000
 PACKED = 1 << 30
-"""Bytes of a compressed member, which is unpacked in memory."""
+"""Bytes of a compressed member once it is unpacked."""
+HELD = 1 << 24
+"""Bytes of one that is unpacked in memory; a larger one goes into a file."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Others, whose memory the file itself chooses (LZMA), nobody writes models with."""
 _LOCAL = b"PK\x03\x04"
 _HEADER = 30
 
@@ -23,12 +28,17 @@ _HEADER = 30
 class Archive:
     """A zip archive in a buffer.
 
+    Args:
+        view: the archive.
+        folder: for large members while they are unpacked; without one they are not.
+
     Raises:
         UnreadableError: it is damaged, or two members have one name.
     """
 
-    def __init__(self, view: memoryview) -> None:
+    def __init__(self, view: memoryview, folder: str = "") -> None:
         self.view = view
+        self.folder = folder
         try:
             self._zip = zipfile.ZipFile(Window(view))
         except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, UnicodeDecodeError) as error:
@@ -38,11 +48,22 @@ class Archive:
         if len(found) > MEMBERS or len(found) != len(self.members):
             raise UnreadableError("a zip archive with members that hide others")
 
-    def read(self, name: str, limit: int = PACKED) -> memoryview:
+    def text(self, name: str, limit: int) -> bytes:
+        """Return a member that is parsed as a whole.
+
+        Raises:
+            UnreadableError: there is none, it is damaged, or above ``limit`` bytes.
+        """
+        member = self.members.get(name)
+        if member is not None and member.file_size > limit:
+            raise UnreadableError(f"{name} has {member.file_size} bytes, more than {limit}")
+        return bytes(self.read(name))
+
+    def read(self, name: str) -> memoryview:
         """Return a member: part of the file if it is not compressed, else unpacked.
 
         Raises:
-            UnreadableError: there is none, it is damaged, or above ``limit`` bytes and to be unpacked.
+            UnreadableError: there is none, it is damaged, or above ``PACKED`` bytes and to be unpacked.
         """
         member = self.members.get(name)
         if member is None:
@@ -51,10 +72,15 @@ class Archive:
             raise UnreadableError(f"{name} is encrypted")
         if member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size:
             return self._stored(member)
+        if member.compress_type not in _METHODS:
+            raise UnreadableError(f"{name} is compressed by a method that is not read")
+        limit = PACKED if self.folder else HELD
         if member.file_size > limit:
             raise UnreadableError(f"{name} is compressed and has {member.file_size} bytes, more than {limit}")
         try:
             with self._zip.open(member) as stream:
+                if member.file_size > HELD:
+                    return spilled(stream, member.file_size, self.folder)
                 data = stream.read(member.file_size + 1)
         # ValueError: a member before the start of the file, or a name that is no UTF-8
         except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError) as error:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import product
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
 PIECE = 1 << 22
@@ -15,6 +14,8 @@ PIECE = 1 << 22
 COUNT = 50_000
 NAME = 300
 _DIGITS = 32
+_RELEASED = 1 << 26
+"""Bytes after which mapped pages are let go."""
 
 SIZES = {
     "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
@@ -36,12 +37,14 @@ class Contents:
     Args:
         budget: bytes of tensors that may be read.
         numpy: the module, or None.
+        release: lets go of pages that were looked at; called again and again.
     """
 
-    def __init__(self, budget: int, numpy: Any = None) -> None:
+    def __init__(self, budget: int, numpy: Any = None, release: Callable[[], None] = lambda: None) -> None:
         self.tensors: dict[str, dict[str, Any]] = {}
         self.left = budget
         self.numpy = numpy
+        self.release, self._seen = release, 0
         self._rest = hashlib.sha256()
 
     def add(self, name: str, dtype: str, shape: Sequence[int], pieces: Iterable[Any], size: int) -> str:
@@ -62,7 +65,9 @@ class Contents:
             digest.update(piece)
             read += len(piece)
             if measure:
-                measure.add(piece)
+                for part in cut(memoryview(piece)):
+                    measure.add(part)
+            self._looked(len(piece))
         if read != size:
             raise UnreadableError(f"{name} has {read} bytes of values, {size} by its shape")
         found = {"dtype": dtype, "shape": list(shape), "digest": digest.hexdigest()[:_DIGITS]}
@@ -74,11 +79,13 @@ class Contents:
         self.tensors[self._free(name)] = self.tensors[first]
 
     def rest(self, *words: object) -> None:
-        """Count something that is no tensor as part of the content."""
+        """Count something that is no tensor as part of the content: bytes, a buffer of bytes, or what has a text."""
         for word in words:
-            data = word if isinstance(word, bytes) else str(word).encode("utf-8", "backslashreplace")
+            data = word if isinstance(word, (bytes, memoryview)) else str(word).encode("utf-8", "backslashreplace")
             self._rest.update(b"%d:" % len(data))
-            self._rest.update(data)
+            for part in cut(memoryview(data)):
+                self._rest.update(part)
+                self._looked(len(part))
 
     def spend(self, size: int) -> None:
         """Take bytes from the budget."""
@@ -92,6 +99,12 @@ class Contents:
         for name, each in sorted(self.tensors.items()):
             whole.update(repr((name, each["dtype"], each["shape"], each["digest"])).encode())
         return {"tensors": self.tensors, "count": len(self.tensors), "content": whole.hexdigest()[:_DIGITS]}
+
+    def _looked(self, size: int) -> None:
+        self._seen += size
+        if self._seen >= _RELEASED:
+            self._seen = 0
+            self.release()
 
     def _free(self, name: str) -> str:
         if len(self.tensors) >= COUNT:
@@ -201,12 +214,25 @@ def _by_rows(view: memoryview, itemsize: int, start: int, axes: list[tuple[int, 
         start, itemsize = start * itemsize, 1
     words = view[: len(view) // itemsize * itemsize].cast(_WORDS[itemsize])
     *outer, (extent, step) = axes
-    for index in product(*(range(0, count * stride, stride) if stride else [0] * count for count, stride in outer)):
-        first = start + sum(index)
-        if step:
-            yield words[first : first + (extent - 1) * step + 1 : step].tobytes()
-        else:
-            yield words[first : first + 1].tobytes() * extent
+    row = max(1, PIECE // itemsize)  # elements that are copied together
+    for first in _places(outer, start):
+        for done in range(0, extent, row):
+            count = min(row, extent - done)
+            if step:
+                place = first + done * step
+                yield words[place : place + (count - 1) * step + 1 : step].tobytes()
+            else:
+                yield words[first : first + 1].tobytes() * count
+
+
+def _places(axes: Sequence[tuple[int, int]], start: int) -> Iterator[int]:
+    """Yield where each row begins; ``itertools.product`` would hold every index of every axis."""
+    if not axes:
+        yield start
+        return
+    (extent, step), *others = axes
+    for number in range(extent):
+        yield from _places(others, start + number * step)
 
 
 def _by_numpy(view: memoryview, itemsize: int, start: int, axes: list[tuple[int, int]], numpy: Any) -> Iterator[Any]:

@@ -17,6 +17,8 @@ CONFIG = "config.json"
 _METADATA = "metadata.json"
 _WEIGHTS = "model.weights.h5"
 _BLOCK = 1 << 24
+_TEXT = 1 << 24
+"""Bytes of a configuration that is parsed."""
 _TEXTS = 100_000
 """Texts of variable length that are read of one dataset."""
 
@@ -24,13 +26,14 @@ _TEXTS = 100_000
 def read_keras(archive: Archive, contents: Contents, h5py: Any) -> None:
     """Add every weight; the time of saving does not count as content, all other members do."""
     for name in sorted(archive.members):
-        data = archive.read(name)
         if name.endswith(".h5"):
-            read(data, contents, h5py, "" if name == _WEIGHTS else f"{name}/")
+            read(archive.read(name), contents, h5py, "" if name == _WEIGHTS else f"{name}/")
         elif name == _METADATA:
-            contents.rest(name, _timeless(bytes(data)))
+            contents.rest(name, _timeless(archive.text(name, _TEXT)))
+        elif name == CONFIG:
+            contents.rest(name, _numbered(archive.text(name, _TEXT)))
         else:
-            contents.rest(name, _numbered(bytes(data)) if name == CONFIG else bytes(data))
+            contents.rest(name, archive.read(name))
 
 
 def _numbered(config: bytes) -> bytes:
@@ -58,19 +61,20 @@ def read(view: memoryview, contents: Contents, h5py: Any, prefix: str = "") -> N
         raise UnreadableError("the environment has no h5py, which reads HDF5")
     import io
 
-    objects: list[tuple[str, Any]] = []
+    names: list[str] = []
 
-    def visit(name: str, found: Any) -> bool | None:
-        objects.append((name, found))
-        return len(objects) > 2 * COUNT or None
+    def visit(name: str) -> bool | None:
+        names.append(name)  # an open object would be kilobytes
+        return len(names) > 2 * COUNT or None
 
     try:
         with h5py.File(io.BufferedReader(Window(view)), "r") as file:
-            file.visititems(visit)  # hard links only, each object once: no cycles, no other files
-            if len(objects) > 2 * COUNT:
+            file.visit(visit)  # hard links only, each object once: no cycles, no other files
+            if len(names) > 2 * COUNT:
                 raise UnreadableError(f"more than {2 * COUNT} objects")
             _attributes("", file, contents)
-            for name, found in objects:
+            for name in names:
+                found = file[name]
                 contents.rest(name)
                 _attributes(name, found, contents)
                 if isinstance(found, h5py.Dataset):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STRUCTURE = "data.pkl"
 _PICKLE = 1 << 27
-"""Bytes of the structure."""
+"""Bytes of the structure. One that means more than the reader may hold ends with ``MemoryError``."""
 _VOLATILE = ("version", "byteorder", ".format_version", ".storage_alignment", ".data/serialization_id")
 """Members that describe how the file was written, not what it holds."""
 _STORAGES = {
@@ -108,7 +108,9 @@ def read(archive: Archive, contents: Contents) -> None:
     """Add every tensor by the keys that lead to it, joined by dots; all else counts as the rest."""
     structure = next(name for name in archive.members if name.rpartition("/")[2] == STRUCTURE)
     root = structure[: -len(STRUCTURE)]
-    stream = Window(archive.read(structure, _PICKLE))
+    if archive.members[structure].file_size > _PICKLE:
+        raise UnreadableError(f"its structure has more than {_PICKLE} bytes")
+    stream = Window(archive.read(structure))
     try:
         value = _Unpickler(stream).load()
     except UnreadableError:
@@ -119,7 +121,7 @@ def read(archive: Archive, contents: Contents) -> None:
     for name in sorted(archive.members):
         inner = name[len(root) :] if name.startswith(root) else name
         if name != structure and not inner.startswith("data/") and inner not in _VOLATILE:
-            contents.rest(inner, bytes(archive.read(name)))
+            contents.rest(inner, archive.read(name))
 
 
 class _Walk:
@@ -128,7 +130,7 @@ class _Walk:
     def __init__(self, archive: Archive, root: str, contents: Contents) -> None:
         self.archive, self.contents = archive, contents
         self.root = root
-        self.big = f"{root}byteorder" in archive.members and bytes(archive.read(f"{root}byteorder", 16)) == b"big"
+        self.big = f"{root}byteorder" in archive.members and archive.text(f"{root}byteorder", 16) == b"big"
         self.seen: dict[int, tuple[int, str]] = {}
 
     def visit(self, value: Any, name: str) -> None:

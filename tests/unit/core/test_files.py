@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,9 +113,32 @@ def test_a_temporary_folder_next_to_a_file_goes_with_its_process(tmp_path: Path)
     for path in (dead, other):
         path.mkdir()
     (dead / ".owned").touch()
+    (other / "file").touch()
     with temporary_folder(".out.", tmp_path) as first, temporary_folder(".out.", tmp_path) as second:
         assert _names(tmp_path) == sorted([first.name, second.name, other.name])
     assert _names(tmp_path) == [other.name]
+
+
+def test_a_process_killed_while_it_makes_a_temporary_folder_leaves_nothing(tmp_path: Path) -> None:
+    """A folder without a file, or with one that was not locked yet, is removed too; a user's own name stays."""
+    for name in (".out.aaaaaaaa", ".out.bbbbbbbb", ".out.Mine"):
+        (tmp_path / name).mkdir()
+    (tmp_path / ".out.bbbbbbbb/.owned.new").touch()
+    with temporary_folder(".out.", tmp_path) as folder:
+        assert _names(tmp_path) == sorted([".out.Mine", folder.name])
+
+
+def test_processes_that_take_each_others_new_folders_for_dead_ones(tmp_path: Path) -> None:
+    """Many at once, each sweeping while others make theirs: everybody has a folder until the end of the block."""
+
+    def work(number: int) -> bool:
+        with temporary_folder("envbuild-x-", tmp_path) as folder:
+            (folder / "file").write_text(str(number))
+            return (folder / "file").read_text() == str(number)
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(work, range(800)))
+    assert _names(tmp_path) == []
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,3 +218,14 @@ def test_any_facts_give_a_description_or_a_spec_error(table: dict[str, Any], dev
     with contextlib.suppress(SpecError):
         found = file.loads(text)
         assert file.loads(file.dumps(found)) == found
+
+
+def test_a_pipe_and_a_huge_file_are_no_description(tmp_path: Path) -> None:
+    """Neither is waited for, or read."""
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "huge").open("wb") as stream:
+        stream.truncate(1 << 40)
+    for name, why in (("pipe", "not a regular file"), ("huge", "more than 1048576 bytes")):
+        with pytest.raises(SpecError) as caught:
+            file.load(tmp_path / name)
+        assert why in str(caught.value)

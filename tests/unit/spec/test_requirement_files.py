@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -289,3 +290,27 @@ def test_an_editable_project_is_refused_with_its_own_folder() -> None:
     for line in ("-e .", "--editable=.", "-e  ./libs/mine"):
         with pytest.raises(ValueError, match=r"pip wheel --no-deps -w wheels \./?\S* \(then  wheels: \[wheels\]"):
             requirement(line)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "pyproject.toml", "pylock.toml"])
+def test_a_pipe_is_not_waited_for_and_a_huge_file_is_not_read(tmp_path: Path, name: str) -> None:
+    """Whatever a project has in the place of a requirements file, the answer comes at once, in little memory."""
+    path = tmp_path / name
+    os.mkfifo(path)
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, [name])
+    assert name in str(caught.value)
+    path.unlink()
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, [name])
+    assert "more than 4194304 bytes" in str(caught.value)
+
+
+def test_lines_without_end(tmp_path: Path) -> None:
+    """A file whose every line is wrong would be a hundred thousand problems; its length is one."""
+    write(tmp_path, **{"requirements.txt": "-e x\n" * (1 << 18)})
+    with pytest.raises(SpecError) as caught:
+        included(tmp_path, ["requirements.txt"])
+    assert [problem.message for problem in caught.value.problems] == ["requirements.txt: more than 1048576 characters"]
