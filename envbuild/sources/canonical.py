@@ -39,7 +39,7 @@ def read(wheel: bytes, name: str) -> dict[str, Member]:
             members = [member for member in archive.infolist() if not member.is_dir()]
             if sum(member.file_size for member in members) > _LIMIT:
                 raise BuildError(f"{name}: its files have more than {_LIMIT} bytes")
-            return {
+            found = {
                 member.filename: Member(
                     data=archive.read(member),
                     executable=bool(member.external_attr >> 16 & 0o111),
@@ -49,6 +49,9 @@ def read(wheel: bytes, name: str) -> dict[str, Member]:
             }
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as why:
         raise BuildError(f"{name}: what the build made is no sound wheel: {why}") from None
+    if not any(path.endswith(_RECORDS[0]) for path in found):
+        raise BuildError(f"{name}: what the build made is no sound wheel: it has no RECORD")
+    return found
 
 
 def canonical(members: Mapping[str, Member]) -> bytes:
