@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.core import types
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.core.text import plural
-from envbuild.errors import IntegrityError, LockError, NotReproducibleError
+from envbuild.errors import IntegrityError, NotReproducibleError, ResolveError
 from envbuild.lockfile import model as locks
 from envbuild.operations.engines import step_runner
 from envbuild.operations.events import Events, Note
@@ -245,6 +246,8 @@ class SourceBuilder:
         from envbuild.resolve.python import sizes
         from envbuild.resolve.python.wheels import Candidate
 
+        if not types.matches(types.SourceName, source.file):
+            raise ResolveError(f"{source.file}: no lock can hold this name of an archive", "use another release of it")
         listed = Candidate(
             package=source.package,
             version=source.version,
@@ -253,8 +256,6 @@ class SourceBuilder:
             sha256=source.sha256,
         )
         (found,), _ = sizes.complete([listed], self.store.cache_dir("python"), network, self.events)
-        if types_error := _misnamed(source.file):
-            raise LockError(types_error, "use another release of it")
         return locks.SourceArchive(name=found.file, size=found.size or 0, sha256=found.sha256), found.location
 
     def _before(self, source: SourceFile, archive: locks.SourceArchive) -> locks.Source | None:
@@ -376,9 +377,3 @@ def _place(address: str) -> str:
 
     parts = urlsplit(address)
     return unquote(parts.path) if parts.scheme == "file" else address
-
-
-def _misnamed(file: str) -> str:
-    from envbuild.core import types
-
-    return "" if types.matches(types.SourceName, file) else f"{file}: no lock can hold this name of an archive"
