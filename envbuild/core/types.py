@@ -28,6 +28,14 @@ PackageSize = Annotated[int, Meta(ge=0, le=16 << 30)]
 WheelName = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.whl\Z", max_length=255, title="a wheel's file name")
 ]
+SourceName = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.(?:tar\.gz|zip)\Z",
+        max_length=255,
+        title="a source archive's file name",
+    ),
+]
 PackageName = Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*\Z", title="a normalised package name")]
 PackageVersion = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.!+-]+\Z", title="a version")]
 DebName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9+.-]+\Z", title="a Debian package name")]

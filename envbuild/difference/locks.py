@@ -39,6 +39,8 @@ _TABLES = {
     "name": (0, ""),
     "added": (0, ""),
     "exclude-newer": (0, ""),
+    "sources": (6, "how wheels are built from source"),
+    "build-packages": (6, "the system that sources are built in"),
     "missing-libraries": (3, "which shared libraries may be absent"),
     "resolution": (0, ""),
 }

@@ -46,6 +46,7 @@ from envbuild.core.types import (
     Sha256,
     Size,
     Snapshot,
+    SourceName,
     SuiteName,
     Value,
     WheelName,
@@ -139,6 +140,36 @@ class PythonPackage(Value, frozen=True, kw_only=True):
     wheel: Wheel
 
 
+class SourceArchive(Value, frozen=True, kw_only=True):
+    """One archive of sources, by name, size in bytes and SHA-256."""
+
+    name: SourceName
+    size: PackageSize
+    sha256: Sha256
+
+
+class Source(Value, frozen=True, kw_only=True):
+    """Where a wheel comes from that ``envbuild lock`` built.
+
+    Attributes:
+        name: of the package that has the wheel.
+        archive: what it was built from.
+        requires: what its build system and its backend ask for, PEP 508 lines.
+        packages: the wheels that it was built with.
+        builds: SHA-256 of the wheels that the two builds gave, before they were brought into canonical form.
+        normalised: what differed between the two and was made equal.
+        recipe: SHA-256 of all that decides the wheel: archive, wheels, interpreter, compilers, envbuild's own step.
+    """
+
+    name: PackageName
+    archive: SourceArchive
+    requires: tuple[Line, ...]
+    packages: tuple[PythonPackage, ...]
+    builds: tuple[Sha256, Sha256]
+    normalised: tuple[Line, ...] = ()
+    recipe: Sha256
+
+
 class PythonBuild(Value, frozen=True, kw_only=True):
     """A standalone build of CPython, of the python-build-standalone project: one relocatable archive.
 
@@ -230,6 +261,8 @@ class Lock(Value, frozen=True, kw_only=True):
         added: packages that envbuild added by itself, each with its reason.
         missing_libraries: shared libraries that may be missing, as the spec states them.
         exclude_newer: time of upload from which on files of indexes were left out, as the spec states it.
+        sources: of which packages the wheel was built here, and how.
+        build_packages: Debian packages of the system that they were built in, if it is not the image's.
     """
 
     name: LockName
@@ -248,6 +281,8 @@ class Lock(Value, frozen=True, kw_only=True):
     run: RunOptions = RunOptions()
     missing_libraries: tuple[MissingLibrary, ...] = ()
     exclude_newer: Snapshot = ""
+    sources: tuple[Source, ...] = ()
+    build_packages: tuple[OsPackage, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -272,7 +307,12 @@ def _content(lock: Lock) -> str:
     """Render a lock without its digest; raises ``LockError`` as ``dumps`` does."""
     table = msgspec.to_builtins(lock, order="deterministic")
     table |= {"os": types.without_defaults(lock.os), "hardware": types.without_defaults(lock.hardware)}
-    for name in ("missing-libraries", "exclude-newer"):  # locks made before these keys existed keep their bytes
+    for name in (
+        "missing-libraries",
+        "exclude-newer",
+        "sources",
+        "build-packages",
+    ):  # locks made before these keys existed keep their bytes
         if not table[name]:
             del table[name]
     if lock.cuda is None:

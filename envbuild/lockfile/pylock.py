@@ -76,7 +76,8 @@ def check_unique(table: Mapping[str, Any]) -> None:
     """Check what no single field shows.
 
     Raises:
-        ValueError: a standalone Python of another version or place, a base image without its file system's digest,
+        ValueError: a standalone Python of another version or place, sources of a package that is not locked,
+            a base image without its file system's digest,
             two packages of one name, two files of one name,
             a wheel of another version than its package, a .deb of another package than its name has, or a variable
             that contradicts the seed or runs code before the guard.
@@ -89,6 +90,10 @@ def check_unique(table: Mapping[str, Any]) -> None:
     _check_environment(table)
     _check_python(table["python"])
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]
+    built = [(f"tool.envbuild.sources[{i}].name", entry["name"]) for i, entry in enumerate(table.get("sources", ()))]
+    for path, name in built:
+        if name not in {locked for _, locked in names}:
+            raise ValueError(f"{path}: no package {name!r} is locked")
     if table["os"].get("image", "") and not table["os"].get("image-rootfs", ""):
         raise ValueError("tool.envbuild.os.image-rootfs: missing: a base image needs the digest of its file system")
     system = table["os"].get("packages", ())
@@ -98,7 +103,7 @@ def check_unique(table: Mapping[str, Any]) -> None:
             raise ValueError(f"{path}: expected a file named {wanted}, found {file!r}")
     files = [(f"tool.envbuild.os.packages[{i}].path", p["path"].rsplit("/", 1)[-1]) for i, p in enumerate(system)]
     inputs = [(f"tool.envbuild.inputs[{i}].path", entry["path"]) for i, entry in enumerate(table.get("inputs", ()))]
-    for group in (names, files, inputs):
+    for group in (names, files, inputs, built):
         first: dict[str, str] = {}
         for path, value in group:
             if value in first:

@@ -19,6 +19,7 @@ from envbuild.operations.events import (
     SomeFilesFetched,
 )
 from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.sources import build_missing, built_wheels
 from envbuild.operations.standalone import standalone_sources
 from envbuild.store.objects import Store
 
@@ -99,7 +100,11 @@ def ensure_files(loaded: LoadedLock, store: Store, folders: Sequence[Path], *, o
     ):
         fetch_base_image(system, store, events, offline=offline)
         missing.remove(system.image_rootfs)
-    result = _fetch(loaded, store, folders, missing, offline=offline, events=events)
+    there = {sha256 for folder in folders for sha256 in vendored_sources(loaded.lock, folder)}
+    built = (built_wheels(loaded.lock) & missing) - there
+    result = _fetch(loaded, store, folders, missing - built, offline=offline, events=events, only=bool(built))
+    if built:
+        build_missing(loaded, store, built, events, offline=offline)
     events.report(FilesFetched(files=len(items), bytes=result.bytes, rate=result.rate))
     for warning in result.warnings:
         events.report(Note(text=warning))
@@ -118,6 +123,9 @@ def fetch_some(loaded: LoadedLock, store: Store, wanted: set[str], events: Event
     if system.image_rootfs in wanted:
         fetch_base_image(system, store, events, offline=False)
     rest = wanted - {system.image_rootfs}
+    if built := rest & built_wheels(loaded.lock):
+        build_missing(loaded, store, built, events, offline=False)
+        rest -= built
     if rest:
         _fetch(loaded, store, (), rest, offline=False, events=events, only=True)
         events.report(SomeFilesFetched(files=len(rest), lock=loaded.lock.file_name))

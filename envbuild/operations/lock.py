@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +29,11 @@ from envbuild.operations.lock_files import (
     stale_inputs,
 )
 from envbuild.operations.standalone import lock_python
-from envbuild.spec.model import Spec, load_spec
+from envbuild.spec.model import Package, Spec, load_spec
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
+    from envbuild.operations.sources import SourceBuilder
     from envbuild.resolve.cuda.plan import CudaRequest
     from envbuild.resolve.libraries.wheels import WheelLibraries
     from envbuild.resolve.python.pins import PythonRequest, ResolvedPython
@@ -238,7 +240,8 @@ def resolve(
     request = _python_request(spec, path, old, options, interpreter, plan)
     moved = (name for name in python_moved if name != _PYTHON or not interpreter.build)
     request = replace(request, upgrade_packages=tuple(moved))
-    wheels, system, added, os_notes = resolver.parts(request, base)
+    builder = resolver.builder(request, interpreter, base, old)
+    wheels, system, added, os_notes = resolver.parts(request, base, builder)
     if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
     operating_system.check_pins(spec, system)
@@ -268,10 +271,13 @@ def resolve(
         run=spec.run,
         missing_libraries=spec.missing_libraries,
         exclude_newer=spec.exclude_newer,
+        sources=builder.sources(wheels.packages) if builder else (),
+        build_packages=builder.system().packages if builder and builder.whole and builder.made else (),
     )
     notes = (
         *python_notes,
         *wheels.notes,
+        *(builder.notes(wheels.packages) if builder else ()),
         *os_notes,
         *lock_notes.notes(spec, made),
         *plan.notes,
@@ -328,6 +334,7 @@ def _python_request(
         digests=required_digests(path.parent, spec.requirement_files, path.name),
         folder=path.parent.absolute(),
         exclude_newer=spec.exclude_newer,
+        sources=spec.sources,
         existing=old.packages if old else (),
         upgrade=options.upgrade,
     )
@@ -363,8 +370,35 @@ class _Resolver:
     store: Store
     held: tuple[locks.OsPackage, ...] = ()
 
+    def builder(
+        self,
+        request: PythonRequest,
+        python: locks.Python,
+        base: operating_system.Base | None,
+        old: locks.Lock | None,
+    ) -> SourceBuilder | None:
+        """Return what builds sources; None unless the spec allows it."""
+        from envbuild.operations.sources import SourceBuilder
+
+        spec = self.spec
+        if not spec.sources:
+            return None
+        packages = tuple(Package(name=name) for name in spec.build_packages)
+        held = old.build_packages if old and self.held and packages else self.held
+        alone = replace(self, spec=msgspec.structs.replace(spec, packages=packages), held=held)
+        return SourceBuilder(
+            request=request,
+            python=python,
+            system=cache(lambda: alone._system(base, ())[0]),
+            whole=bool(packages),
+            mirror=spec.os.mirror,
+            old=old,
+            store=self.store,
+            events=self.events,
+        )
+
     def parts(
-        self, request: PythonRequest, base: operating_system.Base | None
+        self, request: PythonRequest, base: operating_system.Base | None, builder: SourceBuilder | None
     ) -> tuple[ResolvedPython, locks.Os, dict[str, str], tuple[str, ...]]:
         """Return the wheels, the operating system, the OS packages added for the wheels, with reasons, and notes."""
         from envbuild.resolve.libraries import closure
@@ -383,6 +417,7 @@ class _Resolver:
                 resolver=options.resolver,
                 cross_check=options.cross_check,
                 progress=self.events,
+                build=builder,
             )
             added: dict[str, str] = {}
             if wheels.packages and adds:

@@ -209,6 +209,26 @@ def _python_fields() -> dict[str, Field]:
             default=[],
             examples=(["wheels"],),
         ),
+        "sources": Field(
+            kind=ListOf(
+                item=Text(expected="a package name", check=validators.project),
+                alone=Choice(values={"all": "of any package that needs it"}),
+                expected="a list of Python packages, or all",
+            ),
+            doc="Python packages that may be built from source where no wheel fits: their code runs when locking, in a "
+            "sandbox. `all`: any package.",
+            default=[],
+            examples=(["antlr4-python3-runtime"], "all"),
+        ),
+        "build-packages": Field(
+            kind=ListOf(
+                item=Text(expected="a package name", check=validators.build_package),
+                expected="a list of Debian packages",
+            ),
+            doc="Debian packages of the system in which sources are built, such as compilers; the image has none.",
+            default=[],
+            examples=(["gcc", "python3-dev"],),
+        ),
         "missing-libraries": Field(
             kind=ListOf(
                 item=Text(

@@ -73,6 +73,8 @@ class Spec(Value, frozen=True, kw_only=True):
         env: environment variables of the image.
         python: feature release, or exact release; empty: the only one that the base image has.
         exclude_newer: time of upload from which on files of indexes are left out, ``20260711T000000Z``; empty: none.
+        sources: packages whose sources may be built where there is no wheel; ``all`` alone: any package's.
+        build_packages: Debian packages of the system that sources are built in.
         missing_libraries: shared libraries that may be missing from the image, as patterns.
         cuda: ``none``, ``auto``, or a version of one or two parts.
         cudnn: version of one to four parts; empty: the framework's own.
@@ -86,6 +88,8 @@ class Spec(Value, frozen=True, kw_only=True):
     requirement_files: tuple[str, ...] = ()
     exclude_newer: str = ""
     wheels: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    build_packages: tuple[str, ...] = ()
     missing_libraries: tuple[str, ...] = ()
     cuda: str = "none"
     cudnn: str = ""
@@ -238,6 +242,8 @@ def _build(values: dict[str, Any]) -> Spec:
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
         exclude_newer=values.pop("exclude-newer", ""),
+        sources=values.pop("sources", ()),
+        build_packages=values.pop("build-packages", ()),
         missing_libraries=values.pop("missing-libraries", ()),
         hardware=hardware_requirements(values.pop("hardware", {})),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),

@@ -64,6 +64,24 @@ def package(text: str) -> str:
     return f"{found}={version}" if version else found
 
 
+def project(text: str) -> str:
+    """Return the normalised name of a Python package."""
+    from packaging.utils import InvalidName, canonicalize_name
+
+    try:
+        return canonicalize_name(text, validate=True)
+    except InvalidName:
+        raise ValueError(f"{quote(text)} is no name of a package — {_eg('antlr4-python3-runtime')}") from None
+
+
+def build_package(text: str) -> str:
+    """Return the name of a Debian package, without a version."""
+    found = package(text)
+    if "=" in found:
+        raise ValueError(f"{quote(text)}: no version can be chosen here — write {found.partition('=')[0]}")
+    return found
+
+
 def requirement(text: str) -> str:
     """Check one PEP 508 requirement and return it normalised; addresses and options are refused."""
     from packaging.requirements import InvalidRequirement, Requirement

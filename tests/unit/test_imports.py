@@ -45,6 +45,7 @@ RULES: dict[str, str] = {
     "image.oci": "core engine errors image.plan image.tar lockfile",
     "image": "core engine errors lockfile image.bytecode image.cpython image.oci image.os image.plan image.python "
     "image.runtime image.tar",
+    "sources": "core engine errors image.python image.tar lockfile",
     "resolve.debian": "core errors lockfile net",
     "resolve.python": "core errors lockfile net",
     "resolve.cuda": "core errors lockfile",

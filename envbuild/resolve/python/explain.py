@@ -9,7 +9,7 @@ from collections.abc import Callable
 from envbuild.core import package_data
 from envbuild.core.text import nearest, quote
 from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
-from envbuild.resolve.python.wheels import BUILD_ONE, Target, shell_word
+from envbuild.resolve.python.wheels import NoWheelError, Target, way_out
 
 _UNKNOWN = re.compile(r"([A-Za-z0-9._-]+?)(?:\[[^\]]*\])? was not found in the (?:package registry|provided|cache)")
 _NO_WHEEL = re.compile(r"([A-Za-z0-9._-]+)[^\s]* ha(?:s|ve) no (?:usable )?wheels|Wheels are required for `([^`]+)`")
@@ -59,10 +59,10 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
         return IntegrityError(f"a package index cannot be read: {sentence}", hint)
     if lacking := without_wheel(stderr, has_none):
         found = [hint for hint in hints if "only found wheels" in hint or "Wheels are available" in hint]
-        names = " ".join(map(shell_word, lacking))
-        return ResolveError(
+        return NoWheelError(
             f"no wheel for {target}: {', '.join(lacking)}:{laid_out([*sentence.splitlines(), *found])}",
-            BUILD_ONE.format(names),
+            way_out(lacking),
+            lacking,
         )
     hint = "loosen one of the requirements, or choose another python in the spec, then lock again"
     if any("dependency confusion" in text for text in hints):

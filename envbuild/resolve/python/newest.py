@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 from envbuild.errors import ResolveError
-from envbuild.resolve.python.wheels import BUILD_ONE, Candidate, Target, shell_word
+from envbuild.resolve.python.wheels import Candidate, Target, way_out
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -139,11 +139,11 @@ def refuse_far(found: Sequence[PassedOver], target: Target) -> tuple[str, ...]:
     """Return a note for each release passed over; raises ``ResolveError`` for those that are far."""
     if far := [fall for fall in found if fall.far]:
         lines = "".join(f"\n  {fall}" for fall in far)
-        wheels = " ".join(dict.fromkeys(shell_word(line) for fall in far for line in fall.lacking))
+        lacking = [line for fall in far for line in fall.lacking]
         pins = ", ".join(f"{fall.name}=={fall.taken}" for fall in far)
         raise ResolveError(
             f"for want of a wheel for {target}, a much older release or a pre-release would be locked:{lines}",
-            f"{BUILD_ONE.format(wheels)}; or require the older one if you want it: {pins}",
+            f"{way_out(lacking)}; or require the older one if you want it: {pins}",
         )
     return tuple(str(fall) for fall in found)
 
@@ -169,11 +169,16 @@ def _pinned(requirements: Sequence[Requirement]) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class File:
-    """A file on a package's page that was not withdrawn; ``uploaded`` is its time of upload, if the page states it."""
+    """A file on a package's page that was not withdrawn; ``uploaded`` is its time of upload, if the page states it.
+
+    ``address`` is absolute where the page's own is known; ``sha256`` is empty if the page states none.
+    """
 
     name: str
     python: str
     uploaded: str = ""
+    address: str = ""
+    sha256: str = ""
 
 
 def _newest(
@@ -228,22 +233,25 @@ def _files(index: str, name: str, http: Http) -> Iterator[File]:
             address = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
             with http.open(address, headers={"Accept": _ACCEPT}) as response:
                 data, kind = response.read(_LARGEST_PAGE), response.headers.get("Content-Type", "")
-        yield from read_json(data) if "json" in kind else read_html(data)
+        base = f"{index.rstrip('/')}/{name}/"
+        yield from read_json(data, base) if "json" in kind else read_html(data, base)
     except (HttpError, HTTPError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return
 
 
-def read_json(data: bytes) -> Iterator[File]:
-    """Read PEP 691's form of a page."""
+def read_json(data: bytes, base: str = "") -> Iterator[File]:
+    """Read PEP 691's form of a page; ``base`` is its address."""
     for entry in json.loads(data)["files"]:
         if not entry.get("yanked"):
             python, uploaded = str(entry.get("requires-python") or ""), str(entry.get("upload-time") or "")
-            yield File(name=str(entry["filename"]), python=python, uploaded=uploaded)
+            digest = str((entry.get("hashes") or {}).get("sha256", ""))
+            address = urljoin(base, str(entry.get("url") or ""))
+            yield File(name=str(entry["filename"]), python=python, uploaded=uploaded, address=address, sha256=digest)
 
 
-def read_html(data: bytes) -> Iterator[File]:
-    """Read PEP 503's form of a page."""
-    page = _Page()
+def read_html(data: bytes, base: str = "") -> Iterator[File]:
+    """Read PEP 503's form of a page; ``base`` is its address."""
+    page = _Page(base)
     page.feed(data.decode("utf-8"))
     yield from page.files
 
@@ -251,13 +259,22 @@ def read_html(data: bytes) -> Iterator[File]:
 class _Page(HTMLParser):
     """Collects the files of a page; PEP 503, PEP 592."""
 
-    def __init__(self) -> None:
+    def __init__(self, base: str) -> None:
         super().__init__()
         self.files: list[File] = []
+        self._base = base
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Keep what a link points to, unless it was withdrawn."""
         found = dict(attrs)
         if tag == "a" and (href := found.get("href")) and "data-yanked" not in found:
-            name = unquote(urlsplit(href).path.rpartition("/")[2])
-            self.files.append(File(name=name, python=found.get("data-requires-python") or ""))
+            parts = urlsplit(urljoin(self._base, href))
+            digest = parts.fragment.removeprefix("sha256=") if parts.fragment.startswith("sha256=") else ""
+            self.files.append(
+                File(
+                    name=unquote(parts.path.rpartition("/")[2]),
+                    python=found.get("data-requires-python") or "",
+                    address=urlunsplit(parts._replace(fragment="")),
+                    sha256=digest,
+                )
+            )

@@ -8,7 +8,7 @@ separately, for fetching.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,9 +21,12 @@ from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage, Wheel
 from envbuild.net.config import NetworkConfig, network_config
 from envbuild.resolve.python import cutoff, indexes, local, newest, pip_tools, sizes, uv
-from envbuild.resolve.python.wheels import Candidate, Target, best, choose
+from envbuild.resolve.python.sources import Build, Shelf, locate
+from envbuild.resolve.python.wheels import Candidate, NoWheelError, Target, best, choose
 
 RESOLVERS = ("uv", "pip-tools")
+_ANY = "pip"
+"""A package that every index has which mirrors the usual one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,6 +47,7 @@ class PythonRequest:
         upgrade: forget ``existing``.
         upgrade_packages: names to move, with whatever that forces.
         exclude_newer: leave out what was uploaded to an index from this time on, ``20260711T000000Z``; empty: nothing.
+        sources: packages that may be built from source where no wheel fits; ``all``: any.
     """
 
     target: Target
@@ -58,6 +62,7 @@ class PythonRequest:
     upgrade: bool = False
     upgrade_packages: tuple[str, ...] = ()
     exclude_newer: str = ""
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +89,7 @@ def resolve_python(
     progress: Progress | None = None,
     environ: Mapping[str, str] = os.environ,
     network: NetworkConfig | None = None,
+    build: Build | None = None,
 ) -> ResolvedPython:
     """Resolve requirements to one wheel per package.
 
@@ -93,6 +99,7 @@ def resolve_python(
         cross_check: let the other resolver start from the same pins and refuse if it moves, adds or drops one.
         environ: the process environment, which holds part of the user's configuration of uv and pip.
         network: how to reach files; read from ``environ`` if absent.
+        build: builds the sources that ``request`` allows.
 
     Raises:
         ResolveError: nothing satisfies the requirements, a package has no wheel for the target, or resolvers differ.
@@ -104,6 +111,11 @@ def resolve_python(
     if request.exclude_newer and (cross_check or resolver != "uv"):
         raise ResolveError(
             "exclude-newer: only uv resolves as of a time, not pip-tools", "leave out --resolver and --cross-check"
+        )
+    if request.sources and (cross_check or resolver != "uv"):
+        raise ResolveError(
+            "sources: pip-tools would run the code of packages outside of the sandbox",
+            "leave out --resolver and --cross-check",
         )
     network = network or network_config(environ)
     question = _question(request)
@@ -117,17 +129,20 @@ def resolve_python(
         places = local.first_of_all(places, own, folder, environ)
         places = cutoff.limited(places, request.exclude_newer, own.digests, environ)
         decided: Mapping[str, frozenset[str]] = {}
-        comparison = _Comparison(request, own, places, environ, network, cache_dir)
+        asked = _Pages(request.folder, request.target, places, environ, network, cache_dir)
+        may = [name for name in request.sources if name not in own.digests]
+        shelf = Shelf(folder, may, request.target, asked.of, build, request.exclude_newer)
+        places = shelf.next_to(places, environ)
+        comparison = _Comparison(request, own, places, environ, asked)
         pages = pool.submit(comparison.pages)
         if resolver == "uv":
-            answer = uv.ask(question, request.target, places, environ)
+            answer = _ask_uv(request, question, own, places, environ, shelf, comparison, pages.result)
         elif resolver == "pip-tools":
             answer, decided = _ask_pip_tools(request, _with_constraints(question, own), places, cache_dir, environ)
         else:
             raise ResolveError(f"unknown resolver {quote(resolver)}: expected {' or '.join(RESOLVERS)}")
         answer = replace(answer, offered=own.only_own(answer.offered))
-        kept = {} if request.upgrade else {p.wheel.name: p.wheel.sha256 for p in request.existing}
-        chosen = choose(_admissible(answer.offered, request), request.target, kept)
+        chosen = choose(_admissible(answer.offered, request, shelf.archives), request.target, _kept(request))
         if cross_check:
             _cross_check(request, _with_constraints(question, own), chosen, resolver, places, cache_dir, environ)
         passed_over = comparison.notes(chosen, pages.result())
@@ -135,16 +150,108 @@ def resolve_python(
     known = {p.wheel.sha256: p.wheel.size for p in request.existing}
     full, notes = sizes.complete(chosen, cache_dir, network, progress, known)
     # What comes from an index without digests is known only now.
-    _admissible({c.package: [c] for c in full}, request)
+    _admissible({c.package: [c] for c in full}, request, shelf.archives)
     _decided({c.package: [c] for c in full}, decided)
     return ResolvedPython(
         packages=tuple(map(_package, full)),
-        locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full},
+        locations={c.sha256: _locations(c, answer.offered[c.package]) for c in full if c.sha256 not in shelf.archives},
         notes=(*places.notes, *cutoff.summed_up(answer.warnings), *notes, *passed_over),
     )
 
 
-_Pages = Mapping[str, Sequence[Sequence[newest.File]]]
+def _kept(request: PythonRequest) -> dict[str, str]:
+    """Return the digests of wheels that an earlier lock has, by file name."""
+    return {} if request.upgrade else {p.wheel.name: p.wheel.sha256 for p in request.existing}
+
+
+def _ask_uv(
+    request: PythonRequest,
+    question: uv.Question,
+    own: local.LocalWheels,
+    places: indexes.Indexes,
+    environ: Mapping[str, str],
+    shelf: Shelf,
+    comparison: _Comparison,
+    pages: Callable[[], Pages],
+) -> uv.Answer:
+    """Ask until all that is chosen can be installed: what has no wheel is built, where the spec allows it."""
+    shelf.offer()
+    while True:
+        try:
+            answer = uv.ask(question, request.target, places, environ)
+        except NoWheelError as error:
+            if shelf.admit(error.lacking):
+                continue
+            raise
+        answer = replace(answer, offered=shelf.completed(answer.offered))
+        if not shelf.used:
+            return answer
+        chosen = choose(own.only_own(answer.offered), request.target, _kept(request))
+        if shelf.build(chosen):
+            continue
+        falls = comparison.falls(chosen, pages())
+        if not shelf.admit(line for fall in falls for line in fall.lacking):
+            return answer
+
+
+Pages = Mapping[str, Sequence[Sequence[newest.File]]]
+
+
+class _Pages:
+    """Reads pages of the indexes that uv asks."""
+
+    def __init__(
+        self,
+        folder: Path,
+        target: Target,
+        places: indexes.Indexes,
+        environ: Mapping[str, str],
+        network: NetworkConfig,
+        cache_dir: Path,
+    ) -> None:
+        self._memory = cache_dir / "default-index"
+        self._folder, self._target, self._places = folder, target, places
+        self._environ, self._network = environ, network
+
+    def known(self, names: Iterable[str]) -> Pages:
+        """Read the pages of all indexes that are known without uv."""
+        known = indexes.addresses(self._places, self._environ, self._folder, self._built_in())
+        return newest.read_pages(dict.fromkeys(names, known), self._network) if known else {}
+
+    def others(self, names: Collection[str], lines: Sequence[str]) -> Pages:
+        """Read the pages of indexes that only uv knows, which takes a process: by its files, or its own default.
+
+        Args:
+            lines: requirements that are met with wheels, of these names.
+        """
+        if self._built_in() and indexes.addresses(self._places, self._environ, self._folder):
+            return {}  # all were read: the packages come from a folder
+        found = uv.indexes_of(lines, self._folder, self._target, self._places, self._environ)
+        self._remember(found.values())
+        return newest.read_pages({name: (place,) for name, place in found.items()}, self._network)
+
+    def of(self, names: Iterable[str]) -> Pages:
+        """Read the pages of packages that may have no wheel at all."""
+        if not self._built_in() and "built-in:" in indexes.addresses(
+            self._places, self._environ, self._folder, "built-in:"
+        ):
+            self._remember(uv.indexes_of([_ANY], self._folder, self._target, self._places, self._environ).values())
+        return self.known(names)
+
+    def _built_in(self) -> str:
+        """Return uv's own default index as an earlier call learned it; empty if none did."""
+        with suppress(OSError, ValueError):
+            uv_file, _, address = self._memory.read_text(encoding="utf-8").partition("\n")
+            return address if uv_file == _identity(uv.find_uv()) else ""
+        return ""
+
+    def _remember(self, places: Iterable[str]) -> None:
+        """Keep uv's own default index, where it is the only one that nothing else names."""
+        named = indexes.addresses(self._places, self._environ, self._folder, "built-in:")
+        others = set(places) - set(named)
+        if len(others) == 1 and "built-in:" in named:
+            with suppress(OSError):
+                atomic_write(self._memory, f"{_identity(uv.find_uv())}\n{others.pop()}".encode(), mode=0o600)
 
 
 class _Comparison:
@@ -156,11 +263,9 @@ class _Comparison:
         own: local.LocalWheels,
         places: indexes.Indexes,
         environ: Mapping[str, str],
-        network: NetworkConfig,
-        cache_dir: Path,
+        pages: _Pages,
     ) -> None:
-        self._memory = cache_dir / "default-index"
-        self._request, self._places, self._environ, self._network = request, places, environ, network
+        self._request, self._places, self._environ, self._pages = request, places, environ, pages
         asked = (*request.requirements, *request.asked)
         admitted = newest.open_names((*asked, *request.constraints))
         named = set(newest.open_names(asked)) - set(own.digests)
@@ -168,50 +273,26 @@ class _Comparison:
         self._lines = [line for line in asked if next(iter(newest.open_names([line])), "") in named]
         self._before = set() if request.upgrade else {(p.name, p.version) for p in request.existing}
 
-    def pages(self) -> _Pages:
+    def pages(self) -> Pages:
         """Return what indexes list of the packages that the spec names; nothing if a lock pins them all."""
         moved = set(self._asked) - {name for name, _ in self._before} | set(self._request.upgrade_packages)
-        return self._read() if moved else {}
+        return self._pages.known(self._asked) if moved else {}
 
-    def notes(self, chosen: Sequence[Candidate], pages: _Pages) -> tuple[str, ...]:
+    def notes(self, chosen: Sequence[Candidate], pages: Pages) -> tuple[str, ...]:
         """Return notes on newer releases that were passed over for want of a wheel; raises ``ResolveError`` if far."""
+        return newest.refuse_far(self.falls(chosen, pages), self._request.target)
+
+    def falls(self, chosen: Sequence[Candidate], pages: Pages) -> list[newest.PassedOver]:
+        """Return which newer releases were passed over for want of a wheel."""
         fresh = [c for c in chosen if c.package in self._asked and (c.package, c.version) not in self._before]
-        pages = pages or (self._read() if fresh else {})
+        pages = pages or (self._pages.known(self._asked) if fresh else {})
         if unlisted := {c.package for c in fresh if not newest.lists(pages.get(c.package, ()), c)}:
-            pages = {**pages, **self._read_others(unlisted)}
+            lines = [line for line in self._lines if unlisted & set(newest.open_names([line]))]
+            pages = {**pages, **self._pages.others(unlisted, lines)}
         target = self._request.target
         if self._request.exclude_newer:
             pages = cutoff.before(pages, self._request.exclude_newer)
-        return newest.refuse_far(newest.passed_over(fresh, self._asked, target, pages, self._lacking), target)
-
-    def _read(self) -> _Pages:
-        """Read the pages of all indexes that are known without uv."""
-        known = indexes.addresses(self._places, self._environ, self._request.folder, self._built_in())
-        return newest.read_pages(dict.fromkeys(self._asked, known), self._network) if known else {}
-
-    def _read_others(self, names: set[str]) -> _Pages:
-        """Read the pages of indexes that only uv knows, which takes a process: by its files, or its own default."""
-        if self._built_in() and indexes.addresses(self._places, self._environ, self._request.folder):
-            return {}  # all were read: the packages come from a folder
-        lines = [line for line in self._lines if names & set(newest.open_names([line]))]
-        found = uv.indexes_of(lines, self._request.folder, self._request.target, self._places, self._environ)
-        self._remember(found.values())
-        return newest.read_pages({name: (place,) for name, place in found.items()}, self._network)
-
-    def _built_in(self) -> str:
-        """Return uv's own default index as an earlier call learned it; empty if none did."""
-        with suppress(OSError, ValueError):
-            uv_file, _, address = self._memory.read_text(encoding="utf-8").partition("\n")
-            return address if uv_file == _identity(uv.find_uv()) else ""
-        return ""
-
-    def _remember(self, places: Iterable[str]) -> None:
-        """Keep uv's own default index, where it is the only one that nothing else names."""
-        named = indexes.addresses(self._places, self._environ, self._request.folder, "built-in:")
-        others = set(places) - set(named)
-        if len(others) == 1 and "built-in:" in named:
-            with suppress(OSError):
-                atomic_write(self._memory, f"{_identity(uv.find_uv())}\n{others.pop()}".encode(), mode=0o600)
+        return newest.passed_over(fresh, self._asked, target, pages, self._lacking)
 
     def _lacking(self, line: str) -> Sequence[str]:
         alone = uv.Question(lines=(line,), folder=self._request.folder, constraints=self._request.constraints)
@@ -227,6 +308,30 @@ def _identity(program: str) -> str:
 def _with_constraints(question: uv.Question, own: local.LocalWheels) -> uv.Question:
     """Return a question for pip as well, which ranks no indexes: the versions that the spec's own wheels have."""
     return replace(question, constraints=(*question.constraints, *own.constraints))
+
+
+def source_urls(
+    archives: Mapping[str, tuple[str, str]],
+    target: Target,
+    cache_dir: Path,
+    *,
+    folder: Path = Path(),
+    environ: Mapping[str, str] = os.environ,
+    network: NetworkConfig | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """Return where archives of sources are found now, by SHA-256.
+
+    Args:
+        archives: file name and SHA-256 by normalised name of the package.
+        cache_dir, environ, network: as for ``resolve_python``.
+
+    Raises:
+        IntegrityError: no configured index has one of them.
+    """
+    places = indexes.configured(environ, folder, ())
+    reader = _Pages(folder, target, places, environ, network or network_config(environ), cache_dir)
+    pages = reader.of(archives)
+    return {sha256: locate(file, sha256, pages.get(name, ())) for name, (file, sha256) in archives.items()}
 
 
 def wheel_urls(
@@ -318,7 +423,7 @@ def _decided(
 
 
 def _admissible(
-    offered: Mapping[str, Sequence[Candidate]], request: PythonRequest
+    offered: Mapping[str, Sequence[Candidate]], request: PythonRequest, archives: Mapping[str, str]
 ) -> Mapping[str, Sequence[Candidate]]:
     """Return the candidates that the request admits by digest, and those whose digest is not known yet.
 
@@ -344,7 +449,7 @@ def _admissible(
     left = {}
     for name, candidates in offered.items():
         digests = allowed.get(name) or frozenset()
-        left[name] = [c for c in candidates if not c.sha256 or c.sha256 in digests]
+        left[name] = [c for c in candidates if not c.sha256 or archives.get(c.sha256, c.sha256) in digests]
         if candidates and not left[name]:
             one = best(candidates, request.target) or candidates[0]
             raise IntegrityError(

@@ -34,6 +34,29 @@ BUILD_ONE = (
 )
 
 
+def way_out(lacking: Iterable[str]) -> str:
+    """Return what to do about requirements, PEP 508 lines, that no wheel meets: the lines to add to the spec."""
+    lines = list(dict.fromkeys(lacking))
+    names = ", ".join(dict.fromkeys(map(project_of, lines)))
+    own = BUILD_ONE.format(" ".join(map(shell_word, lines)))
+    return f"let envbuild build it from source, which runs its code in a sandbox:  sources: [{names}]; or {own}"
+
+
+def project_of(requirement: str) -> str:
+    """Return the normalised name that a requirement starts with."""
+    from packaging.utils import canonicalize_name
+
+    return canonicalize_name(re.match(r"[A-Za-z0-9._-]*", requirement)[0])  # type: ignore[index]  # matches anything
+
+
+class NoWheelError(ResolveError):
+    """Nothing fits for want of wheels: ``lacking`` has the requirements that no wheel meets."""
+
+    def __init__(self, message: str, hint: str, lacking: tuple[str, ...]) -> None:
+        super().__init__(message, hint)
+        self.lacking = lacking
+
+
 def shell_word(requirement: str) -> str:
     """Return a requirement as a word of a shell."""
     return requirement if re.fullmatch(r"[A-Za-z0-9._=-]+", requirement) else f"'{requirement}'"
@@ -166,7 +189,7 @@ def read_pylock(data: bytes, folder: Path) -> dict[str, list[Candidate]]:
         wheels = [candidate for candidate in found if candidate.file.endswith(".whl")]
         if not wheels:
             line = f"{name}=={package['version']}" if "version" in package else name
-            raise ResolveError(f"{line} has no wheel, and an image takes wheels only", BUILD_ONE.format(line))
+            raise NoWheelError(f"{line} has no wheel, and an image takes wheels only", way_out([line]), (line,))
         offered.setdefault(name, []).extend(wheels)
     return offered
 
@@ -186,7 +209,7 @@ def choose(
         if candidate is None
     )
     if lacking:
-        raise ResolveError(f"no wheel for {target}: {', '.join(lacking)}", BUILD_ONE.format(" ".join(lacking)))
+        raise NoWheelError(f"no wheel for {target}: {', '.join(lacking)}", way_out(lacking), tuple(lacking))
     return sorted((c for c in chosen.values() if c is not None), key=lambda candidate: candidate.package)
 
 

@@ -27,6 +27,8 @@ from envbuild.lockfile.model import (
     Python,
     PythonPackage,
     RunOptions,
+    Source,
+    SourceArchive,
     Suite,
     Wheel,
     dumps,
@@ -462,6 +464,28 @@ def test_a_limit_in_time_is_recorded_and_costs_nothing_if_there_is_none() -> Non
     assert loads(dumps(lock)) == lock
     assert b'exclude-newer = "20260711T000000Z"' in dumps(lock)
     assert b"exclude-newer" not in dumps(LOCK)
+
+
+def test_sources_of_built_wheels_are_recorded_and_cost_nothing_if_there_are_none() -> None:
+    """What a wheel was built from and with is read as it was written; it belongs to a package of the lock."""
+    source = Source(
+        name=LOCK.packages[0].name,
+        archive=SourceArchive(name="some-1.0.tar.gz", size=7, sha256="a" * 64),
+        requires=("setuptools>=40.8.0",),
+        packages=LOCK.packages[:1],
+        builds=("b" * 64, "c" * 64),
+        normalised=("times of files",),
+        recipe="d" * 64,
+    )
+    lock = msgspec.structs.replace(LOCK, sources=(source,), build_packages=LOCK.os.packages)
+    assert loads(dumps(lock)) == lock
+    assert b"sources" not in dumps(LOCK)
+    assert b"build-packages" not in dumps(LOCK)
+    stranger = msgspec.structs.replace(source, name="nobody")
+    with pytest.raises(LockError, match=r"tool\.envbuild\.sources\[0\]\.name: no package 'nobody' is locked"):
+        dumps(msgspec.structs.replace(LOCK, sources=(stranger,)))
+    with pytest.raises(LockError, match="is at tool"):
+        dumps(msgspec.structs.replace(LOCK, sources=(source, source)))
 
 
 def test_several_kinds_of_gpu_round_trip() -> None:

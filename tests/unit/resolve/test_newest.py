@@ -63,9 +63,20 @@ def test_the_newest_is_final_there_and_for_this_python(tmp_path: Path) -> None:
 
 def test_both_forms_of_a_page_are_read_alike() -> None:
     """PEP 503 and PEP 691 give equal files."""
-    files = [{"filename": name, "requires-python": python or None, "yanked": gone} for name, python, gone in ROWS]
-    found = list(newest.read_json(json.dumps({"files": files}).encode()))
-    assert found == list(newest.read_html(_page().encode()))
+    base = "https://example.invalid/simple/pkg/"
+    files = [
+        {
+            "filename": name,
+            "requires-python": python or None,
+            "yanked": gone,
+            "url": f"../{name}",
+            "hashes": {"sha256": "0"},
+        }
+        for name, python, gone in ROWS
+    ]
+    found = list(newest.read_json(json.dumps({"files": files}).encode(), base))
+    assert found == list(newest.read_html(_page().encode(), base))
+    assert found[0].address == f"https://example.invalid/simple/{found[0].name}"
     assert len(found) == len(ROWS) - 1
 
 

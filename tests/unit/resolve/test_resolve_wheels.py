@@ -91,6 +91,7 @@ def test_all_packages_without_a_wheel_are_named() -> None:
         choose(offered, BOOKWORM)
     assert caught.value.message == "no wheel for Python 3.11 on manylinux_2_36_x86_64: a==1, b==1"
     assert caught.value.hint == (
+        "let envbuild build it from source, which runs its code in a sandbox:  sources: [a, b]; or "
         "build one on a machine like the target and name its folder in the spec: pip wheel --no-deps -w wheels "
         "a==1 b==1 (then  wheels: [wheels])"
     )

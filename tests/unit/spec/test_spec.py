@@ -483,3 +483,19 @@ def test_variables_that_the_policy_derives_from_the_spec_are_refused() -> None:
 
     derived = {row.name for row in policy.explain() if "{seed}" in row.value or "{threads}" in row.value}
     assert derived <= set(DECIDED)
+
+
+def test_sources_are_names_or_all() -> None:
+    """Names are normalised, ``all`` stands alone or in a list, and build packages have no versions."""
+    text = "name: n\nsources: [Seq_Eval, rouge.score]\nbuild-packages: [gcc, python3-dev]\n"
+    assert parse_spec(text).sources == ("seq-eval", "rouge-score")
+    assert parse_spec(text).build_packages == ("gcc", "python3-dev")
+    assert parse_spec("name: n\nsources: all\n").sources == ("all",)
+    assert parse_spec("name: n\n").sources == ()
+    for line, words in (
+        ("sources: some", "sources"),
+        ("sources: [a b]", "is no name of a package"),
+        ("build-packages: [gcc=1.0]", "write gcc"),
+    ):
+        (found,) = problems(f"name: n\n{line}\n")
+        assert words in found

@@ -1,0 +1,106 @@
+"""Source archives (PEP 625 and its forerunners): which build system they name (PEP 518). Nothing in them is run."""
+
+from __future__ import annotations
+
+import sys
+import tarfile
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envbuild.errors import BuildError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - exercised by the 3.10 job
+    import tomli as tomllib
+
+_LIMIT = 1 << 20
+"""Most bytes of a pyproject.toml."""
+_LEGACY = ("setuptools>=40.8.0",)
+_LEGACY_BACKEND = "setuptools.build_meta:__legacy__"
+"""What PEP 517 has for projects that name no build system."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BuildSystem:
+    """What builds a project.
+
+    Attributes:
+        requires: PEP 508 lines.
+        backend: object that has the hooks, as ``module:object``.
+        path: folders of the project that hold the backend itself.
+    """
+
+    requires: tuple[str, ...] = _LEGACY
+    backend: str = _LEGACY_BACKEND
+    path: tuple[str, ...] = ()
+
+
+def build_system(archive: Path, name: str) -> BuildSystem:
+    """Return the build system that a source archive names.
+
+    Args:
+        archive: the file, whatever it is called here.
+        name: what it is called.
+
+    Raises:
+        BuildError: it is no sound archive of sources.
+    """
+    try:
+        data = _from_zip(archive) if name.endswith(".zip") else _from_tar(archive)
+        return _read(data)
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        zlib.error,
+        OSError,
+        EOFError,
+        ValueError,
+        NotImplementedError,
+    ) as why:
+        raise BuildError(f"{name} is no source archive that can be built: {why}", "use another release of it") from None
+
+
+def _from_tar(archive: Path) -> bytes:
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in tar:
+            if _is_wanted(member.name) and member.isreg() and member.size <= _LIMIT:
+                content = tar.extractfile(member)
+                return content.read(_LIMIT) if content else b""
+    return b""
+
+
+def _from_zip(archive: Path) -> bytes:
+    with zipfile.ZipFile(archive) as found:
+        for member in found.infolist():
+            if _is_wanted(member.filename) and member.file_size <= _LIMIT:
+                with found.open(member) as content:
+                    return content.read(_LIMIT)
+    return b""
+
+
+def _is_wanted(member: str) -> bool:
+    parts = member.removeprefix("./").split("/")
+    return len(parts) == 2 and parts[1] == "pyproject.toml"
+
+
+def _read(data: bytes) -> BuildSystem:
+    table: Any = tomllib.loads(data.decode("utf-8")).get("build-system")
+    if not isinstance(table, dict):
+        return BuildSystem()
+    backend = table.get("build-backend") or _LEGACY_BACKEND
+    if not isinstance(backend, str):
+        raise ValueError("build-system.build-backend in its pyproject.toml is no text")
+    return BuildSystem(
+        requires=_texts(table, "requires"), backend=backend, path=_texts({"backend-path": [], **table}, "backend-path")
+    )
+
+
+def _texts(table: dict[str, Any], key: str) -> tuple[str, ...]:
+    found = table.get(key)
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise ValueError(f"build-system.{key} in its pyproject.toml is no list of texts")
+    return tuple(found)

@@ -1,0 +1,244 @@
+"""The build step: sources, build requirements and a backend's hooks in a container without network, twice.
+
+The two builds are in different folders and at different times. What they make is brought into canonical form and
+compared; what differs then is named, and nothing is taken.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from envbuild.core.digest import sha256_bytes
+from envbuild.core.fs import temporary_folder
+from envbuild.core.progress import Progress
+from envbuild.engine.protocol import Step, StepRunner
+from envbuild.errors import BuildError, NotReproducibleError
+from envbuild.image.python.environment import WheelFile, pack_wheels
+from envbuild.image.tar.layer import BLOCK
+from envbuild.lockfile import layout
+from envbuild.sources import canonical
+from envbuild.sources.archive import BuildSystem
+
+VERSION = 1
+"""Another number where other bytes than before are made of the same files."""
+_WORK = "build-sources"
+_PLACES = ("one", "second/place")
+"""Folders of the two builds; of different length, so that a path in a result shows."""
+_END = 2 * BLOCK
+_MOST_SHOWN = 8
+_ENVIRONMENT = {
+    "HOME": f"/{_WORK}",
+    "LC_ALL": "C.UTF-8",
+    "PATH": f"{layout.ENV_PREFIX}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONHASHSEED": "0",
+    "SOURCE_DATE_EPOCH": "315532800",
+    "TMPDIR": f"/{_WORK}",
+    "TZ": "UTC",
+    "ZERO_AR_DATE": "1",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Archive:
+    """An archive of sources: what it is called, and the file."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Room:
+    """What sources are built in.
+
+    Attributes:
+        base, base_key: tar of a system with the interpreter, and a digest that names it.
+        python, executable: feature release and path of the interpreter.
+        layers: further tars to unpack over it.
+    """
+
+    base: Path
+    base_key: str
+    python: str
+    executable: str
+    layers: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Made:
+    """A wheel that was built.
+
+    Attributes:
+        name: its file name.
+        data: its canonical bytes.
+        builds: SHA-256 of what the two builds gave.
+        normalised: what differed between them and was made equal.
+    """
+
+    name: str
+    data: bytes
+    builds: tuple[str, str]
+    normalised: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """Further requirements, PEP 508 lines, that a backend has before it builds."""
+
+    requires: tuple[str, ...]
+
+
+def build(
+    archive: Archive,
+    system: BuildSystem,
+    known: Sequence[str],
+    wheels: Sequence[WheelFile],
+    room: Room,
+    runner: StepRunner,
+    scratch: Path,
+    progress: Progress,
+) -> Made | Asked:
+    """Build a wheel twice and compare.
+
+    Args:
+        known: requirements that ``wheels`` meet.
+        wheels: the build requirements with all that they need.
+        scratch: folder for temporary files.
+
+    Raises:
+        BuildError: the backend failed, or made no sound wheel.
+        NotReproducibleError: the two wheels differ; the files that do are named.
+        EngineError: no engine runs the step.
+    """
+
+    def once(place: str) -> tuple[str, bytes] | Asked:
+        with temporary_folder("build-", scratch) as folder:
+            inputs = folder / "inputs.tar"
+            request: dict[str, object] = {
+                "archive": f"/{_WORK}/archive/{archive.name}",
+                "place": f"/{_WORK}/{place}",
+                "backend": system.backend,
+                "path": system.path,
+                "known": [*known],
+                "out": f"/{_WORK}/out",
+            }
+            _write_inputs(inputs, wheels, room, archive, request)
+            step = Step(
+                base=room.base,
+                base_key=room.base_key,
+                inputs=inputs,
+                command=(f"{layout.ENV_PREFIX}/bin/python", f"/{_WORK}/backend.py"),
+                environment=_ENVIRONMENT,
+                result=f"/{_WORK}/out",
+            )
+            with runner.run_step(step) as stream:
+                return _result(stream, archive.name)
+
+    with progress.phase(f"build {archive.name}", 2, unit="builds") as advance:
+        one = _named(archive, lambda: once(_PLACES[0]))
+        if isinstance(one, Asked):
+            return one
+        advance(1)
+        two = _named(archive, lambda: once(_PLACES[1]))
+        advance(1)
+    if isinstance(two, Asked):
+        raise NotReproducibleError(f"{archive.name}: only the second build asks for {', '.join(two.requires)}")
+    return _compared(archive, one, two)
+
+
+def _named(archive: Archive, once: Callable[[], tuple[str, bytes] | Asked]) -> tuple[str, bytes] | Asked:
+    """Build; an error names the archive, and the way out that most need."""
+    try:
+        return once()
+    except BuildError as error:
+        raise BuildError(
+            f"{archive.name} cannot be built: {error.message}",
+            error.hint
+            or "if a compiler, a library or Python.h is missing: build-packages: [gcc, python3-dev] in the spec, which "
+            "are Debian packages for builds only",
+        ) from None
+
+
+def _compared(archive: Archive, one: tuple[str, bytes], two: tuple[str, bytes]) -> Made:
+    first, second = (canonical.read(data, name) for name, data in (one, two))
+    differing = [] if one[0] == two[0] else [f"{one[0]} and {two[0]}"]
+    differing += canonical.differences(first, second)
+    if differing:
+        left = len(differing) - _MOST_SHOWN
+        lines = "".join(f"\n  {name}" for name in differing[:_MOST_SHOWN]) + (f"\n  … {left} more" if left > 0 else "")
+        raise NotReproducibleError(
+            f"{archive.name}: two builds of it differ, in:{lines}",
+            "its build writes something of its folder, the time or chance into them; build a wheel elsewhere and name "
+            "its folder in the spec: wheels: [wheels]",
+        )
+    return Made(
+        name=one[0],
+        data=canonical.canonical(first),
+        builds=(sha256_bytes(one[1]), sha256_bytes(two[1])),
+        normalised=tuple(canonical.normalised(first, second)),
+    )
+
+
+def _write_inputs(
+    output: Path, wheels: Sequence[WheelFile], room: Room, archive: Archive, request: dict[str, object]
+) -> None:
+    """Write what is unpacked over the system: environment with the build requirements, further layers, the sources."""
+    with output.open("w+b") as stream:
+        pack_wheels(stream, wheels, room.python, executable=room.executable, advance=lambda amount: None)
+        for layer in room.layers:
+            _forget_end(stream)
+            with layer.open("rb") as content:
+                shutil.copyfileobj(content, stream, 1 << 20)
+        _forget_end(stream)
+        with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            _add(tar, "backend.py", Path(__file__).with_name("backend.py").read_bytes())
+            _add(tar, "request.json", json.dumps(request).encode())
+            _add(tar, f"archive/{archive.name}", archive.path.read_bytes())
+
+
+def _forget_end(stream: BinaryIO) -> None:
+    """Remove the two empty blocks that end a tar, so that more can follow."""
+    stream.seek(-_END, os.SEEK_END)
+    stream.truncate()
+
+
+def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
+    member = tarfile.TarInfo(f"{_WORK}/{name}")
+    member.size, member.mode, member.mtime = len(data), 0o644, layout.EPOCH
+    tar.addfile(member, io.BytesIO(data))
+
+
+def _result(stream: BinaryIO, name: str) -> tuple[str, bytes] | Asked:
+    """Return what the step left: a wheel with its name, or what the backend asks for."""
+    found: dict[str, bytes] = {}
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            content = tar.extractfile(member) if member.isreg() else None
+            if content is not None:
+                found[member.name.rsplit("/", 1)[-1]] = content.read()
+    while stream.read(1 << 20):
+        pass
+    if "requires.json" in found:
+        return Asked(requires=_lines(found["requires.json"], name))
+    wheels = [file for file in found if file.endswith(".whl")]
+    if len(wheels) != 1:
+        raise BuildError(f"its backend left {len(wheels)} wheels, expected one")
+    return wheels[0], found[wheels[0]]
+
+
+def _lines(data: bytes, name: str) -> tuple[str, ...]:
+    try:
+        lines = json.loads(data)
+    except ValueError:
+        lines = None
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise BuildError(f"{name}: its backend asks for no list of requirements")
+    return tuple(lines)
