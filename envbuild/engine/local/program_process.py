@@ -343,7 +343,7 @@ def _terminal(channel: _Channel) -> int:
 
 
 class _Init:
-    """Process 1 once the root is ready: starts the program, passes on what it is told, reaps.
+    """Process 1 once the root is ready: starts the program, passes on what it is sent, reaps.
 
     Args:
         terminal: descriptor of the program's terminal; -1 for none.

@@ -1,8 +1,8 @@
 """Versions that were passed over: whether a newer release of a package was not taken for want of a wheel.
 
 A resolver that may take wheels only goes back in time, silently, until a release has one: years, or to a pre-release.
-Compared is what the spec names itself and what no earlier lock pinned. One page of the package's index tells which
-releases there are; whether the newest that the spec admits lacks a wheel, or something that it needs does, tells the
+Compared is what the spec names itself and what no earlier lock pinned. One page of the package's index has
+its releases; whether the newest that the spec admits lacks a wheel, or something that it needs does, shows the
 resolver that is asked for just that release. If the release could be had alone, others of the requirements hold it
 back, which is what resolution is for.
 """

@@ -67,7 +67,7 @@ class Clock:
     def _replace(self, name: str, nanoseconds: bool) -> None:
         original: Any = getattr(time, name)
 
-        def told() -> Any:
+        def replacement() -> Any:
             if self._waits(sys._getframe(1)):
                 return original()
             self.now += self.tick
@@ -75,33 +75,33 @@ class Clock:
                 return original()
             return self.now if nanoseconds else self.now / _SECOND
 
-        setattr(time, name, told)
+        setattr(time, name, replacement)
 
     def _with_default(self, name: str) -> None:
         original: Any = getattr(time, name)
 
-        def told(seconds: Any = None) -> Any:
+        def replacement(seconds: Any = None) -> Any:
             if seconds is None:
                 self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                     seconds = self.now / _SECOND
             return original(seconds) if seconds is not None else original()
 
-        setattr(time, name, told)
+        setattr(time, name, replacement)
 
     def _written(self, name: str, before: int) -> None:
         """Replace a function that writes the time; ``before`` is how many arguments it has without one."""
         original: Any = getattr(time, name)
         local: Any = time.localtime
 
-        def told(*arguments: Any) -> Any:
+        def replacement(*arguments: Any) -> Any:
             if len(arguments) == before:
                 self.now += self.tick
                 if not self.callers.real("clock", f"time.{name}", sys._getframe(1)):
                     arguments = (*arguments, local(self.now / _SECOND))
             return original(*arguments)
 
-        setattr(time, name, told)
+        setattr(time, name, replacement)
 
     def _replace_datetime(self) -> None:
         import datetime

@@ -53,18 +53,18 @@ class Figures:
         original = getattr(module, name)
         call = call or f"{module.__name__}.{name}"
 
-        def told(*arguments: Any) -> Any:
+        def replacement(*arguments: Any) -> Any:
             frame = sys._getframe(1)
             if not self.callers.is_project(frame.f_code) or self.callers.real("figures", call, frame):
                 return original(*arguments)
             return value
 
-        setattr(module, name, told)
+        setattr(module, name, replacement)
 
     def _stat(self, name: str) -> None:
         original = getattr(os, name)
 
-        def told(*arguments: Any, **options: Any) -> Any:
+        def replacement(*arguments: Any, **options: Any) -> Any:
             found = original(*arguments, **options)
             number = self.files.setdefault((found.st_dev, found.st_ino), len(self.files) + 1)
             if self.callers.real("figures", f"os.{name}", sys._getframe(1)):
@@ -75,11 +75,11 @@ class Figures:
             fields = (found.st_mode, number, 1, found.st_nlink, found.st_uid, found.st_gid, found.st_size)
             return os.stat_result((*fields, _TIME, _TIME, _TIME), table)
 
-        told.__name__ = name
+        replacement.__name__ = name
         for supported in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
             if original in supported:
-                supported.add(told)
-        setattr(os, name, told)
+                supported.add(replacement)
+        setattr(os, name, replacement)
 
     def _open(self) -> None:
         import builtins
@@ -89,8 +89,8 @@ class Figures:
 
         def opened(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
             path = os.fspath(file) if isinstance(file, (str, os.PathLike)) else ""
-            told = isinstance(path, str) and (path in _KERNEL or path.startswith(_OWN)) and "r" in mode
-            if not told or self.callers.real("figures", f"reading {path}", sys._getframe(1)):
+            replacement = isinstance(path, str) and (path in _KERNEL or path.startswith(_OWN)) and "r" in mode
+            if not replacement or self.callers.real("figures", f"reading {path}", sys._getframe(1)):
                 return original(file, mode, *arguments, **options)
             with original(file, "rb") as stream:
                 data = _ones(stream.read())
