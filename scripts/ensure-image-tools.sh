@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make sure that there is what the tests need next to Docker: podman with its init program, uidmap, skopeo, umoci and
-# sqfstar for engines and exports, ssh-keygen for signed attestations, strace for power cuts; run it as often as you like.
+# Make sure that there is what the tests need next to Docker: podman with its init program, uidmap, bubblewrap, skopeo, umoci
+# and sqfstar for engines and exports, ssh-keygen for signed attestations, strace for power cuts; run it as often as you like.
 # Usage: scripts/ensure-image-tools.sh
 # What is there is left as it is. What is missing is installed, as root on Debian and its kin.
 # Exit status: 0 all are there; 1 some are not, and the message states what to install.
@@ -22,6 +22,7 @@ missing() {
     command -v sqfstar >/dev/null || printf 'squashfs-tools '
     command -v ssh-keygen >/dev/null || printf 'openssh-client '
     command -v newuidmap >/dev/null || printf 'uidmap '
+    command -v bwrap >/dev/null || printf 'bubblewrap '
     [ -x /usr/libexec/podman/catatonit ] || command -v catatonit >/dev/null || printf 'catatonit '
 }
 

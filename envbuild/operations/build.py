@@ -19,7 +19,7 @@ from envbuild.image.record import (
     write_image_record,
 )
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
-from envbuild.operations.engines import connect, is_local
+from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
 from envbuild.operations.export import Target, parse_target
 from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
@@ -92,6 +92,7 @@ def build(
     target = None if output is None else parse_target(output)
     loaded = load_lock(path)
     engine = connect() if target is None else None
+    note_way(engine, events)
     options = BuildOptions(offline=offline, sources=tuple(sources))
     found = _up_to_date(loaded, engine, events)
     if found is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from envbuild.core.settings import origin, setting
 from envbuild.errors import EngineError, UsageError
+from envbuild.operations.events import Events, Note
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -91,6 +92,18 @@ def is_local(engine: Engine | None) -> bool:
     from envbuild.engine.local.engine import LocalEngine
 
     return isinstance(engine, LocalEngine)
+
+
+def note_way(engine: Engine | None, events: Events, *, differs: bool = False) -> None:
+    """Report it if the local engine runs programs in another way than usual, and why.
+
+    Args:
+        differs: leave out what programs do not see.
+    """
+    from envbuild.engine.local.engine import LocalEngine
+
+    if isinstance(engine, LocalEngine) and (text := engine.way().note(differs=differs)):
+        events.report(Note(text=text))
 
 
 def step_runner(engine: Engine | None, store: Store) -> StepRunner:

@@ -18,7 +18,7 @@ from envbuild.image.record import ImageRecord, is_recorded, read_image_record
 from envbuild.lockfile.model import Lock
 from envbuild.operations import ranks
 from envbuild.operations.check import check_host
-from envbuild.operations.engines import connect
+from envbuild.operations.engines import connect, note_way
 from envbuild.operations.events import Events, Note
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
@@ -139,6 +139,7 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         loaded = load_lock(options.lock, options.search_from, option=True)
     inputs_since = require_locked_inputs(loaded.path, loaded.lock, events)
     engine = connect()
+    note_way(engine, events, differs=True)
     image, signer = _image(loaded, options, engine, events)
     request = RunRequest(
         lock_path=loaded.path,

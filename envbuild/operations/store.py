@@ -94,7 +94,7 @@ def verify_store(events: Events, *, offline: bool = False, store: Store | None =
     Raises:
         IntegrityError: something cannot be read or, damaged, not be removed.
     """
-    from envbuild.engine.local.tree_files import is_sound as tree_is_sound
+    from envbuild.engine.local import linked, tree_files
     from envbuild.image.layer_cache import is_sound
     from envbuild.store.fsck import check, checkable
 
@@ -104,7 +104,9 @@ def verify_store(events: Events, *, offline: bool = False, store: Store | None =
     size = sum(entry.size for entry in held)
     began = time.monotonic()
     with events.phase("verify", size) as advance:
-        damaged = check(store, held, {"layers": is_sound, "trees": tree_is_sound}, advance)
+        damaged = check(
+            store, held, {"layers": is_sound, "trees": tree_files.is_sound, linked.KIND: linked.is_sound}, advance
+        )
     seconds = max(time.monotonic() - began, 1e-3)
     files = sum("/" not in entry.name for entry in held)
     events.report(StoreChecked(files=files, made=len(held) - files, bytes=size, seconds=seconds))

@@ -18,7 +18,7 @@ from envbuild.store.objects import Store
 IsSound = Callable[[Path, Advance], bool]
 """Reads a derived folder and reports whether it has the bytes it was made with."""
 Checks = Mapping[str, IsSound]
-"""What reads layers and trees, by kind."""
+"""What reads layers and trees, by the name of the folder that they are in."""
 
 
 def check(
@@ -67,7 +67,7 @@ def _check_derived(store: Store, entry: StoreEntry, checks: Checks, advance: Adv
     except FileNotFoundError:
         return True
     whole = entry.kind == "trees" or store.is_whole(kind, key, advance)
-    if whole and (entry.kind not in checks or checks[entry.kind](folder, advance)):
+    if whole and (kind not in checks or checks[kind](folder, advance)):
         return True
     lock = folder.with_name(f".{key}.lock")
     with claimed(lock):

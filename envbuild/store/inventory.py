@@ -38,6 +38,7 @@ NOTES = ("locations", "libraries/wheel-libraries")
 _DERIVED: Mapping[str, Kind] = {
     "layers": "layers",
     "trees": "trees",
+    "linked": "trees",
     "bytecode": "bytecode",
     "compiled": "bytecode",
     "interpreters": "bytecode",
@@ -125,7 +126,8 @@ def _derived(store: Store) -> Iterator[StoreEntry]:
                 with suppress(OSError):
                     kind = _DERIVED.get(folder.name, "notes")
                     used = entry.stat(follow_symlinks=False).st_mtime
-                    size = sum(file.size for file in _files(entry.path))
+                    once = folder.name == "linked"  # its files are those of layers, which have been counted
+                    size = sum(file.size for file in _files(entry.path) if not once or file.links == 1)
                     name = f"{folder.name}/{entry.name}"
                     yield StoreEntry(kind=kind, name=name, path=entry.path, size=size, used=used)
 
@@ -162,6 +164,7 @@ class _File:
     path: str
     size: int
     used: float
+    links: int
 
 
 def _files(folder: str | Path) -> Iterator[_File]:
@@ -172,7 +175,8 @@ def _files(folder: str | Path) -> Iterator[_File]:
                 yield from _files(entry.path)
             elif entry.is_file(follow_symlinks=False):
                 found = entry.stat(follow_symlinks=False)
-                yield _File(path=entry.path, size=found.st_size, used=max(found.st_mtime, found.st_atime))
+                used = max(found.st_mtime, found.st_atime)
+                yield _File(path=entry.path, size=found.st_size, used=used, links=found.st_nlink)
 
 
 def _entries(folder: str | Path) -> list[os.DirEntry[str]]:

@@ -24,6 +24,7 @@ open("weights.json", "w").write(json.dumps(weights))
 
 
 @pytest.mark.engine
+@pytest.mark.both_engines
 def test_the_example_runs(made: Project, tmp_path: Path) -> None:
     """Lock, build, run, diff and report from Python: equal runs are equal, a changed parameter is the first cause."""
     project = made.copy(tmp_path)
@@ -45,6 +46,7 @@ def test_the_example_runs(made: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.both_engines
 def test_a_limit_and_outputs_outside_the_project(made: Project, tmp_path: Path) -> None:
     """``timeout`` ends a program, and ``outputs`` keeps what it wrote elsewhere in the container."""
     project = made.copy(tmp_path)

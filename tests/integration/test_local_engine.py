@@ -65,13 +65,65 @@ def as_nobody(project: Project, *words: str, prefix: tuple[str, ...] = (), **env
 def _theirs(made: Project) -> Iterator[Project]:
     """The shared project in a folder of another user, with a store that has its files but nothing that was made."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        project = made.copy(folder, own_store=True)
-        shutil.rmtree(project.store / "derived")
-        shutil.rmtree(project.store / "leases", ignore_errors=True)
-        folder.chmod(0o755)
-        subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", name], check=True)
-        yield project
+        yield handed_over(made, Path(name))
+
+
+def handed_over(made: Project, folder: Path) -> Project:
+    """Copy the shared project into a folder for another user, with a store that holds its files only."""
+    project = made.copy(folder, own_store=True)
+    shutil.rmtree(project.store / "derived")
+    shutil.rmtree(project.store / "leases", ignore_errors=True)
+    folder.chmod(0o755)
+    subprocess.run(["chown", "-R", f"{NOBODY}:{NOBODY}", str(folder)], check=True)
+    return project
+
+
+STACKED = """\
+set -e
+store=$1 depth=$2 rest=$3
+shift 3
+below=$store
+while [ "$depth" -gt 0 ]; do
+    mkdir -p "$rest/upper$depth" "$rest/work$depth" "$rest/place$depth"
+    chown --reference="$store" "$rest/upper$depth"
+    layers="lowerdir=$below,upperdir=$rest/upper$depth,workdir=$rest/work$depth"
+    mount -t overlay overlay -o "$layers" "$rest/place$depth"
+    below=$rest/place$depth depth=$((depth - 1))
+done
+mount --bind "$below" "$store"
+exec "$@"
+"""
+"""Puts a store on an overlay, which can be no overlay's upper layer, or on an overlay of one, which can be no lower."""
+BARRED = """\
+import ctypes, os, struct, sys
+number = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+code = [(0x20, 0, 0, 0), (0x15, 0, 3, number), (0x20, 0, 0, 16), (0x45, 0, 1, 1 << 28)]
+code += [(6, 0, 0, 0x50001), (6, 0, 0, 0x7FFF0000)]
+text = b"".join(struct.pack("=HBBI", *each) for each in code)
+kept = ctypes.create_string_buffer(text, len(text))
+assert ctypes.CDLL(None).prctl(22, 2, struct.pack("@HP", len(code), ctypes.addressof(kept)), 0, 0) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+"""Refuses unshare(CLONE_NEWUSER), which envbuild calls; bubblewrap calls clone, and is let through."""
+OUTSIDE = """\
+import json, os
+def tried(path):
+    try:
+        open(path, "w").write("left")
+    except OSError as error:
+        return error.errno
+    return 0
+open("out.txt", "w").write("hello")
+print(json.dumps({path: tried(path) for path in (
+    "/etc/left", "/left", "/usr/local/left", "/usr/lib/left", "/usr/lib/x86_64-linux-gnu/place/left",
+    "/var/tmp/left")}))
+"""
+
+
+def stacked(project: Project, depth: int) -> tuple[str, ...]:
+    """The command that runs another one with the project's store on so many overlays."""
+    rest = project.folder.parent / f"rest{depth}"
+    return ("unshare", "--mount", "sh", "-c", STACKED, "sh", str(project.store), str(depth), str(rest))
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another user needs root")
@@ -167,3 +219,80 @@ def test_links_in_an_image_lead_into_it(made: Project, tmp_path: Path) -> None:
     mount = f"{tmp_path / 'data'}:/var/run/place:ro"
     assert project.must("run", "--mount", mount, "t.py", ENVBUILD_ENGINE="local").out == "mounted mounted\n"
     assert not Path("/run/place").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("who", ["root", "nobody"])
+def test_where_the_store_cannot_be_below_an_overlay(who: str, theirs: Project, made: Project, tmp_path: Path) -> None:
+    """The layers are linked into one folder: same bits; a user sees no difference, root cannot write to large folders.
+
+    What is written outside the project is found all the same, and the store stays as it was.
+    """
+    project = theirs if who == "nobody" else made.copy(tmp_path)
+
+    def call(*words: str, depth: int) -> Done:
+        prefix = stacked(project, depth) if depth else ()
+        if who == "nobody":
+            return as_nobody(project, *words, prefix=prefix)
+        return project(*words, prefix=prefix, ENVBUILD_ENGINE="local")
+
+    (tmp_path / "data").mkdir()
+    tmp_path.chmod(0o755)
+    project.write("outside.py", OUTSIDE)
+    run = ("run", "--mount", f"{tmp_path / 'data'}:/usr/lib/x86_64-linux-gnu/place:ro", "outside.py")
+    assert call("build", "--offline", depth=0).code == 0
+    usual, linked = call(*run, depth=0), call(*run, depth=2)
+    assert (usual.code, linked.code) == (0, 0), linked.err
+    assert (
+        "no overlay over this store (Invalid argument): the image's files are linked into one read-only" in linked.err
+    )
+    assert "note" not in usual.err
+    before, found = json.loads(usual.out), json.loads(linked.out)
+    assert found == (before if who == "nobody" else before | {"/usr/lib/left": 30})
+    assert found["/usr/lib/x86_64-linux-gnu/place/left"] == 30
+    records = json.loads(call("runs", "--json", depth=0).out)
+    newest, older = (json.loads(call("show", "--json", each["id"], depth=0).out) for each in records[:2])
+    assert (newest["engine"]["storage"], older["engine"]["storage"]) == ("linked", "overlay")
+    assert newest["verdict"]["checks"] == older["verdict"]["checks"]
+    assert newest["outputs"] == older["outputs"]
+    written = {path for path, error in found.items() if error == 0}
+    assert {each["path"] for each in newest["outside"]} == written
+    project.write("differs.py", "import os\nopen('/var/tmp/differs', 'wb').write(os.urandom(64))\n")
+    assert call("verify", "-n", "2", "differs.py", depth=2).code == 16
+    assert call("store", "verify", "--offline", depth=2).code == 0
+
+
+@needs_root
+def test_where_the_store_cannot_be_the_upper_layer(theirs: Project) -> None:
+    """What programs write goes to another disk, and nothing stays there."""
+    assert as_nobody(theirs, "build", "--offline").code == 0
+    theirs.write("outside.py", OUTSIDE)
+    done = as_nobody(theirs, "build", "--offline", prefix=stacked(theirs, 1))
+    assert done.code == 0, done.err
+    assert "no overlay in this store (Invalid argument): what programs write outside the project is in /" in done.out
+    folder = Path(done.out.split(" is in ")[1].split()[0])
+    done = as_nobody(theirs, "run", "outside.py", prefix=stacked(theirs, 1))
+    assert (done.code, json.loads(done.out)["/var/tmp/left"]) == (0, 0), done.err
+    assert "note" not in done.err
+    assert list(folder.iterdir()) == []
+
+
+@needs_root
+def test_bubblewrap_makes_the_namespace_that_the_user_may_not(made: Project) -> None:
+    """Package scripts, bytecode and program run with it alone: same digest, same isolation, exit code, signals."""
+    with tempfile.TemporaryDirectory() as name:
+        project = handed_over(made, Path(name))
+        prefix = ("python3", "-c", BARRED)
+        done = as_nobody(project, "build", "--offline", prefix=prefix)
+        assert done.code == 0, done.err
+        assert "reproduces the recorded digest" in done.out
+        project.write("look.py", f"HOST = {[str(ROOT / 'pyproject.toml')]!r}\n{LOOK}")
+        found = json.loads(as_nobody(project, "run", "--no-controls", "look.py", prefix=prefix).out)
+        assert (found["user"], found["processes"], found["network"]) == ([int(NOBODY)] * 2, [1, 2], ["lo"])
+        assert {value.strip("0") for key, value in found["rights"].items() if key.startswith("Cap")} == {""}
+        assert (found["rights"]["NoNewPrivs"], found["rights"]["Seccomp"]) == ("1", "2")
+        assert (found["write"]["/usr/x"], found["write"]["/tmp/x"], found["host"]) == (30, 0, [False])
+        project.write("t.py", "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+        assert as_nobody(project, "run", "t.py", prefix=prefix).code == 143
+        assert list((project.store / "derived/runs").iterdir()) == []
+        assert list((project.store / "derived/steps").iterdir()) == []

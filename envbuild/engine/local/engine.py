@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from envbuild import __version__
 from envbuild.core.progress import Progress
-from envbuild.engine.local.images import Images
+from envbuild.engine.local.images import FoundImage, Images
+from envbuild.engine.local.linked import KIND, FoundTree, LinkedTrees
 from envbuild.engine.local.trees import Trees
+from envbuild.engine.local.ways import Way
 from envbuild.engine.protocol import (
     ContainerExit,
     ContainerRun,
@@ -51,18 +53,27 @@ class LocalEngine:
     def __init__(self, place: Place, boot: str) -> None:
         self._place, self._boot = place, boot
         self._images = Images(place.cache_dir("images"), trees_of(place, boot))
+        self._linked = LinkedTrees(_private(place, KIND), lambda image: place.use(KIND, image), boot)
+        self._found: Way | tuple[str, str] | None = None
 
     def reason_against(self) -> tuple[str, str] | None:
         """Return why programs cannot run here, and what to do about it; None if they can."""
-        from envbuild.engine.local.self_check import reason_against
+        found = self._tried()
+        return None if isinstance(found, Way) else found
 
-        return reason_against(self._scratch(), self._place.cache_dir("self-checks"), self._boot)
+    def way(self) -> Way:
+        """Return how programs run on this machine; raises ``EngineError`` if they cannot."""
+        found = self._tried()
+        if isinstance(found, Way):
+            return found
+        raise EngineError(f"the local engine does not work here: {found[0]}", found[1])
 
     def makes_owners(self) -> bool:
         """Return whether build steps can make files of several owners, as OS layers have them."""
         from envbuild.engine.local.namespaces import makes_owners
 
-        return makes_owners()
+        found = self._tried()
+        return makes_owners() and not (isinstance(found, Way) and found.prefix)
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a build step; see ``StepRunner``."""
@@ -84,7 +95,10 @@ class LocalEngine:
 
     def deliver(self, parcels: Iterator[Parcel], tag: str, progress: Progress) -> Delivered:
         """Unpack an image's layers and keep it under a tag; see ``ImageStore``."""
-        return self._images.deliver(parcels, tag, progress)
+        delivered = self._images.deliver(parcels, tag, progress)
+        if self.way().root == "linked" and (found := self._images.find(tag)) is not None:
+            self._linked_tree(found)
+        return delivered
 
     def held_layers(self) -> tuple[tuple[str, ...], ...] | None:
         """Return None: layers are known by themselves, in no chain."""
@@ -115,7 +129,8 @@ class LocalEngine:
         if found is None:
             raise EngineError(f"the engine has no image {request.image}", "build it: envbuild build")
         gpus = handed(request.gpus) if request.gpus else Handed()
-        return run_program(request, found, self._scratch(), gpus)
+        way = self.way()
+        return run_program(request, found, way, gpus, self._linked_tree(found) if way.root == "linked" else None)
 
     def gpu_support(self) -> GpuSupport:
         """Describe how GPUs are passed; see ``ContainerRunner``."""
@@ -129,15 +144,30 @@ class LocalEngine:
 
     def describe(self) -> Mapping[str, str]:
         """Return the engine's name, version, storage driver and API version."""
-        return {"name": "local", "version": __version__, "storage": "overlay", "api": "1"}
+        found = self._tried()
+        storage = found.root if isinstance(found, Way) else "overlay"
+        return {"name": "local", "version": __version__, "storage": storage, "api": "1"}
+
+    def _tried(self) -> Way | tuple[str, str]:
+        """Try out how programs can run here, unless that was done before."""
+        from envbuild.engine.local.self_check import find_way
+
+        if self._found is None:
+            self._found = find_way(self._scratch(), self._place.cache_dir("self-checks"), self._boot)
+        return self._found
 
     def _scratch(self) -> Path:
         return _private(self._place, "runs")
 
+    def _linked_tree(self, found: FoundImage) -> FoundTree:
+        return self._linked.make(found.image.config, found.image.layers, found.trees)
+
     def _steps(self) -> NamespaceSteps:
         from envbuild.engine.local.namespaces import NamespaceSteps
 
-        return NamespaceSteps(self._place.cache_dir("steps"))
+        found = self._tried()
+        prefix = found.as_root() if isinstance(found, Way) else ()
+        return NamespaceSteps(self._place.cache_dir("steps"), prefix)
 
 
 def trees_of(place: Place, boot: str) -> Trees:

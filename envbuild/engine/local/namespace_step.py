@@ -4,7 +4,8 @@ Standard library only: it runs as a script (``python -I -S -B namespace_step.py`
 which it has left behind once it has gone into the step's root file system.
 
 Descriptor 0 gives one line of JSON, the request; with ``user`` "needed" or "wanted" then a line as soon as this
-process's identities are mapped: "wanted" goes on without a user namespace where the kernel refuses one. Descriptor 2
+process's identities are mapped: "wanted" goes on without a user namespace where the kernel refuses one. With "entered"
+this process is root of one already. Descriptor 2
 takes lines of JSON: ``{"map": true}`` asks for the mapping; ``{"failed": what, "reason": errno}`` states that the
 kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
 whether it left no result. After code 0 the result follows on descriptor 1 as a tar stream. SIGKILL ends all of it.
@@ -91,10 +92,10 @@ def _become_root(user: str) -> bool:
     """Become root of a user namespace of this process's own; returns whether it has one.
 
     Args:
-        user: "needed", "wanted" or "none".
+        user: "needed", "wanted", "entered" or "none".
     """
-    if user == "none":
-        return False
+    if user in ("none", "entered"):
+        return user == "entered"
     if _LIBC.unshare(_CLONE_NEWUSER) != 0:
         if user == "wanted":
             return False

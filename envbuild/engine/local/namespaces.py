@@ -54,10 +54,11 @@ class NamespaceSteps:
     Args:
         scratch: folder for the steps' root file systems while they run, on a local disk; what killed builds left there
             is swept.
+        prefix: command that makes a step's process root of a user namespace, where this user may make none by itself.
     """
 
-    def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
+    def __init__(self, scratch: Path, prefix: tuple[str, ...] = ()) -> None:
+        self._scratch, self._prefix = scratch, prefix
 
     @contextmanager
     def run_step(self, step: Step) -> Iterator[BinaryIO]:
@@ -71,7 +72,7 @@ class NamespaceSteps:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
-            record = step.result == "/" and not makes_owners()
+            record = step.result == "/" and (bool(self._prefix) or not makes_owners())
             request = {
                 "tars": [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None],
                 "folder": name,
@@ -79,12 +80,12 @@ class NamespaceSteps:
                 "filter": syscall_filter.program(os.uname().machine, noticed=_noticed(record)).hex(),
                 "record": record,
                 "environment": {**_ENVIRONMENT, **step.environment},
-                "user": _user_namespace(),
+                "user": "entered" if self._prefix else _user_namespace(),
                 "result": step.result,
                 "owners": step.result == "/",
             }
             try:
-                with _started(request) as process:
+                with _started(request, self._prefix) as process:
                     with ended_early(step.unwanted, process.kill):
                         _judge(step, process, root)
                     assert process.stdout is not None  # noqa: S101 - a pipe
@@ -177,9 +178,9 @@ def _judge(step: Step, process: subprocess.Popen[bytes], root: Path) -> None:
 
 
 @contextmanager
-def _started(request: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+def _started(request: Mapping[str, Any], prefix: tuple[str, ...] = ()) -> Iterator[subprocess.Popen[bytes]]:
     """Start the script with a request; it is gone when the block ends."""
-    command = [sys.executable, "-I", "-S", "-B", str(_SCRIPT)]
+    command = [*prefix, sys.executable, "-I", "-S", "-B", str(_SCRIPT)]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

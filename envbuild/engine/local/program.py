@@ -26,58 +26,79 @@ from envbuild.core.leftovers import registered
 from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.limits import Group, Limits
+from envbuild.engine.local.linked import FoundTree, changes, prepare
 from envbuild.engine.local.program_request import describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
 from envbuild.engine.local.trees import remove
+from envbuild.engine.local.ways import SCRIPT, Way
 from envbuild.engine.overlay import layer_changes
 from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
 from envbuild.engine.watchdog import Watchdog
 from envbuild.errors import EngineError
 
-SCRIPT = Path(__file__).with_name("program_process.py")
 _STDOUT, _STDERR = 1, 2
 
 
 def run_program(
     request: ContainerRun,
     image: FoundImage,
-    scratch: Path,
+    way: Way,
     gpus: Handed,
+    tree: FoundTree | None = None,
 ) -> ContainerExit:
     """Implement ``ContainerRunner.run_container``.
 
     Args:
         request: what to run.
         image: the image that it names.
-        scratch: folder for what programs write, on a file system that can be an overlay's upper one.
+        way: how programs run on this machine.
         gpus: what it gets for its GPUs.
+        tree: the image as one folder, where there is no overlay.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(own_folder(scratch))
+        folder = stack.enter_context(own_folder(way.scratch))
         group = stack.enter_context(Group(Limits(cpus=request.cpus, memory=request.memory)))
-        program = _Program(request)
-        code = program.run(describe(request, image, folder, gpus) | {"groups": group.doors()})
+        if tree is not None:
+            _prepare(tree, folder / "upper")
+        program = _Program(request, way.prefix)
+        words = describe(request, image, folder, gpus, tree)
+        if way.prefix:
+            words |= {"parent": 0, "entered": True}
+        code = program.run(words | {"groups": group.doors()})
         if request.ended is not None:
-            request.ended(EndedProgram(folder / "upper", [str(tree.path) for tree in image.trees]))
+            request.ended(EndedProgram(folder / "upper", [str(layer.path) for layer in image.trees], tree))
         out_of_memory = code != 0 and group.out_of_memory()
     return ContainerExit(code, out_of_memory=out_of_memory, timed_out=program.exceeded)
 
 
+def _prepare(tree: FoundTree, own: Path) -> None:
+    try:
+        prepare(tree, own)
+    except OSError as error:
+        raise EngineError(
+            f"cannot copy the image's small folders to {own}: {error.strerror}",
+            "make room, or choose another disk: export ENVBUILD_STORE=FOLDER",
+        ) from error
+
+
 class EndedProgram:
-    """Implements ``OwnFiles`` for an overlay's upper folder.
+    """Implements ``OwnFiles`` for a run's own folder, an overlay's upper one.
 
     Args:
         upper: the folder.
         lowers: those below it.
+        tree: the image as one folder, if there was no overlay.
     """
 
-    def __init__(self, upper: Path, lowers: Sequence[str]) -> None:
-        self._upper, self._lowers = upper, lowers
+    def __init__(self, upper: Path, lowers: Sequence[str], tree: FoundTree | None = None) -> None:
+        self._upper, self._lowers, self._tree = upper, lowers, tree
 
     def changes(self) -> Mapping[str, FileChange]:
         """List what the program wrote; see ``OwnFiles``."""
         try:
+            if self._tree is not None:
+                return changes(self._tree, self._upper)
             return layer_changes(str(self._upper), self._lowers)
         except OSError as error:
             raise EngineError(f"cannot list what the program wrote: {error.strerror}") from error
@@ -116,8 +137,8 @@ def _readable(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 class _Program:
     """One program from its start to its end."""
 
-    def __init__(self, request: ContainerRun) -> None:
-        self._request = request
+    def __init__(self, request: ContainerRun, prefix: Sequence[str]) -> None:
+        self._request, self._prefix = request, prefix
         self._answers = Answers()
         self.exceeded: float | None = None
 
@@ -171,7 +192,7 @@ class _Program:
         self, theirs: socket.socket, stdin: int, outputs: Mapping[int, tuple[int, int]]
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", str(SCRIPT), str(theirs.fileno())],
+            [*self._prefix, sys.executable, "-I", "-S", "-B", str(SCRIPT), str(theirs.fileno())],
             stdin=stdin if stdin >= 0 else subprocess.DEVNULL,
             stdout=outputs[_STDOUT][1] if outputs else subprocess.DEVNULL,
             stderr=outputs[_STDERR][1] if outputs else subprocess.DEVNULL,

@@ -10,16 +10,17 @@ Three processes: the first waits in the old process namespace; the second is pro
 file system, passes signals on and reaps; the third becomes the program. When the caller ends, the kernel ends the first
 one, then process 1, and with it everything in its namespace.
 
-A root file system is an overlay of the image's layers, read-only, under a folder of the run's own. What is mounted is
-taken hold of before the root changes (``open_tree``) and put into place afterwards (``move_mount``), so that links in
-the image lead nowhere but into the image.
+A root file system is an overlay of the image's layers, read-only, under a folder of the run's own. Where there is no
+overlay, it is a folder of the run's own, in which folders of the image are mounted read-only (``linked.py``). What is
+mounted is opened before the root changes and put into place afterwards, so that links in the image lead nowhere but
+into the image. ``mount`` alone is used, not the calls of Linux 5.2 to 5.12 for the same.
 
 Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7), ioctl_tty(2); Linux,
-Documentation/filesystems/overlayfs.rst and mount_api; moby, oci/defaults.go.
+Documentation/filesystems/overlayfs.rst; mount(2); moby, oci/defaults.go.
 """
 
 # Paths here are those of system calls, most of them below another root:
-# ruff: noqa: PTH102, PTH103, PTH110, PTH112, PTH114, PTH120, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH110, PTH112, PTH114, PTH115, PTH120, PTH211
 
 from __future__ import annotations
 
@@ -28,6 +29,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import resource
 import select
 import signal
@@ -43,9 +45,9 @@ _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 32, 4096, 16384, 1 << 18
 _DETACH = 2
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR, _CLOSE_RANGE = 428, 429, 442, 436
-_HERE, _EMPTY_PATH, _RECURSIVE, _CLONE, _CLOEXEC = -100, 0x1000, 0x8000, 1, 0o2000000
-_FROM_EMPTY_PATH = 4
+_KEPT_FLAGS = _RDONLY | _NOSUID | _NODEV | _NOEXEC
+"""Flags that a mount keeps when it gets others: the kernel lets no user take them away."""
+_CLOSE_RANGE = 436
 _DEATH_SIGNAL, _DROP_BOUND, _NO_NEW_PRIVILEGES = 1, 24, 38
 _SECCOMP, _FILTER = 22, 2
 _CAPABILITIES_3 = 0x20080522
@@ -55,6 +57,10 @@ _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/se
 _READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 _HIDDEN = ("kcore", "keys", "latency_stats", "timer_list", "timer_stats", "acpi", "scsi", "sched_debug", "interrupts")
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_OPENED: list[str] = []
+"""Folders that ``_open_up`` put something over."""
+_SPARE: list[int] = []
+"""The folder in which it makes what it puts there, opened; none where it does nothing."""
 _FILES = 1 << 20
 """Open files of a process, as engines have it, or as many as this user may have."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -68,6 +74,7 @@ class _Channel:
     """This side of the socket to envbuild."""
 
     def __init__(self, descriptor: int) -> None:
+        os.set_inheritable(descriptor, False)
         self.socket = socket.socket(fileno=descriptor)
         self._rest = b""
 
@@ -112,7 +119,7 @@ def main() -> None:
     code = 1
     try:
         _call("end with envbuild", _LIBC.prctl, _DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != request["parent"]:
+        if request["parent"] and os.getppid() != request["parent"]:
             os._exit(1)
         _separate(request)
         child = os.fork()
@@ -134,7 +141,7 @@ def main() -> None:
 def _separate(request: dict[str, Any]) -> None:
     """Make the namespaces, and map this user to itself in a new user namespace where that is asked for."""
     user, group = os.getuid(), os.getgid()
-    if request["unshare"]:
+    if request["unshare"] and not request["entered"]:
         _call("make a user namespace", _LIBC.unshare, _NEWUSER)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
@@ -165,12 +172,15 @@ def _first(request: dict[str, Any], channel: _Channel) -> None:
 def _enter(request: dict[str, Any]) -> None:
     """Make the image's file system this process's root, with everything that is mounted in it."""
     _mount(None, "/", None, _REC | _PRIVATE)
+    table = _mounted()
     trees = [
-        (mount, _taken(mount["source"], read_only=mount["read_only"], devices=mount.get("devices", False)))
+        (mount, _Taken(mount["source"], table, read_only=mount["read_only"], devices=mount.get("devices", False)))
         for mount in request["mounts"]
     ]
-    devices = [(name, _taken(f"/dev/{name}", devices=True)) for name in _DEVICES if os.path.exists(f"/dev/{name}")]
-    system = _taken("/sys", read_only=True) if request["network"] and os.path.isdir("/sys") else -1
+    names = [name for name in _DEVICES if os.path.exists(f"/dev/{name}")]
+    devices = [(name, _Taken(f"/dev/{name}", [], devices=True)) for name in names]
+    shown = request["network"] and os.path.isdir("/sys")
+    system = _Taken("/sys", table, read_only=True) if shown else None
     _mount_root(request)
     os.chdir(request["root"])
     number = _PIVOT_ROOT.get(os.uname().machine)
@@ -182,63 +192,161 @@ def _enter(request: dict[str, Any]) -> None:
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
     _system(system)
     _devices(devices, request)
+    for path in request["memory"]:
+        _mount_point(path)
+        _mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=1777")
+    for mount, tree in trees:
+        tree.place(mount["target"], file=mount["file"])
+    for path, target in request["links"].items():
+        with suppress(OSError):
+            _link(path, target)
+    with suppress(OSError):
+        _mount_point(request["directory"])
+    _close_up()
     _call("leave the old root", _LIBC.umount2, b".", _DETACH)
     os.chdir("/")
     _protect_proc()
     _names(request)
-    for path in request["memory"]:
-        _folder(path)
-        _mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=1777")
-    for mount, tree in trees:
-        _place(tree, mount["target"], file=mount["file"])
     _libraries(request)
-    with suppress(OSError):
-        os.makedirs(request["directory"], exist_ok=True)
     if not request["network"]:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control, suppress(OSError):
             fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
 
 
 def _mount_root(request: dict[str, Any]) -> None:
-    """Mount the layers, uppermost first, under the run's own folder; by descriptors, since options have one page."""
+    """Mount the image under the run's own folder."""
+    if request["tree"]:
+        _mount_linked(request)
+        return
+    # by descriptors, since options have one page
     layers = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for path in request["layers"]]
     lower = ":".join(f"/proc/self/fd/{number}" for number in layers)
     own = f"upperdir={request['upper']},workdir={request['work']}"
     how = "userxattr" if request["mapped"] else "redirect_dir=off,metacopy=off,index=off"
-    _mount("overlay", request["root"], "overlay", _NODEV, f"lowerdir={lower},{own},{how},volatile")
+    try:
+        _mount("overlay", request["root"], "overlay", _NODEV, f"lowerdir={lower},{own},{how},volatile")
+    except _RefusedError as refused:
+        raise _RefusedError("mount an overlay", refused.args[1]) from None
     for number in layers:
         os.close(number)
 
 
-def _taken(path: str, *, read_only: bool = False, devices: bool = False) -> int:
-    """Take hold of a file or folder of the host, with what is mounted below; returns a descriptor."""
-    tree = _LIBC.syscall(_OPEN_TREE, _HERE, path.encode("utf-8", "surrogateescape"), _CLONE | _CLOEXEC | _RECURSIVE)
-    if tree < 0:
-        raise _RefusedError(f"mount {path}", ctypes.get_errno())
-    flags = _NOSUID | (_RDONLY if read_only else 0) | (0 if devices else _NODEV)
-    words = struct.pack("=4Q", flags, 0, 0, 0)
-    _call(f"mount {path}", _LIBC.syscall, _MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, words, len(words))
-    return int(tree)
+def _mount_linked(request: dict[str, Any]) -> None:
+    """Mount the run's own folder with folders of the image in it, read-only, and of the run's in these."""
+    root, own, tree = request["root"], request["upper"], request["tree"]
+    _SPARE.append(os.open(request["work"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    _mount(own, root, None, _BIND)
+    _mount(None, root, None, _BIND | _REMOUNT | _NODEV | (os.statvfs(root).f_flag & _KEPT_FLAGS))
+    for path in tree["shared"]:
+        _mount(f"{tree['path']}{path}", f"{root}{path}", None, _BIND)
+        flags = os.statvfs(f"{root}{path}").f_flag & _KEPT_FLAGS
+        _mount(None, f"{root}{path}", None, _BIND | _REMOUNT | _RDONLY | _NODEV | flags)
+    for path in tree["private"]:
+        _mount(f"{own}{path}", f"{root}{path}", None, _BIND)
+        flags = os.statvfs(f"{root}{path}").f_flag & _KEPT_FLAGS
+        _mount(None, f"{root}{path}", None, _BIND | _REMOUNT | _NODEV | flags)
 
 
-def _place(tree: int, target: str, *, file: bool) -> None:
-    """Put what was taken to where the program sees it; missing folders are made."""
-    if file and not os.path.lexists(target):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
-    elif not file:
-        os.makedirs(target, exist_ok=True)
-    path = target.encode("utf-8", "surrogateescape")
-    _call(f"mount {target}", _LIBC.syscall, _MOVE_MOUNT, tree, b"", _HERE, path, _FROM_EMPTY_PATH)
-    os.close(tree)
+def _mounted() -> list[str]:
+    """Return where something is mounted."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        places = [line.split()[4] for line in table]
+    return [os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), place)) for place in places]
+
+
+class _Taken:
+    """A file or folder of the host, with what is mounted below, until it is put to where the program sees it.
+
+    Args:
+        table: where something is mounted on the host.
+    """
+
+    def __init__(self, path: str, table: list[str], *, read_only: bool = False, devices: bool = False) -> None:
+        try:
+            self._number = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except OSError as error:
+            raise _RefusedError(f"mount {path}", error.errno or 0) from None
+        real = os.path.realpath(path).rstrip("/")
+        self._below = sorted({place[len(real) :] for place in table if place.startswith(f"{real}/")})
+        self._flags = _NOSUID | (_RDONLY if read_only else 0) | (0 if devices else _NODEV)
+
+    def place(self, target: str, *, file: bool) -> None:
+        """Mount it; what is missing of the way there is made."""
+        _mount_point(target, file=file)
+        try:
+            _mount(f"/proc/self/fd/{self._number}", target, None, _BIND | _REC)
+            self._restrict(target)
+            for below in self._below:
+                if os.path.ismount(f"{target}{below}"):  # another one may hide it
+                    self._restrict(f"{target}{below}")
+        except _RefusedError as refused:
+            raise _RefusedError(f"mount {target}", refused.args[1]) from None
+        os.close(self._number)
+
+    def _restrict(self, path: str) -> None:
+        """Set its flags."""
+        flags = os.statvfs(path).f_flag & _KEPT_FLAGS
+        _mount(None, path, None, _BIND | _REMOUNT | self._flags | flags)
+
+
+def _mount_point(path: str, *, file: bool = False) -> None:
+    """Make a file or folder on which something can be mounted, unless there is one."""
+    if file and os.path.lexists(path):
+        return
+    above = os.path.dirname(path) if file else path
+    try:
+        os.makedirs(above, exist_ok=True)
+        if file:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    except OSError as error:
+        if error.errno != errno.EROFS or not _open_up(above):
+            raise
+        _mount_point(path, file=file)
+
+
+def _open_up(path: str) -> bool:
+    """Put a folder of the run's own over the last one on the way to ``path`` that exists, with the same content.
+
+    Mount points can then be made in it. Returns False if that cannot be.
+    """
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    path = os.path.realpath(path)
+    if path in _OPENED or not _SPARE:
+        return False
+    _OPENED.append(path)
+    number = f"{len(_OPENED)}"
+    below = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    with os.scandir(path) as found:
+        entries = [(entry.name, entry.is_symlink(), entry.is_dir(follow_symlinks=False)) for entry in found]
+    os.mkdir(number, dir_fd=_SPARE[0])
+    _mount(f"/proc/self/fd/{_SPARE[0]}/{number}", path, None, _BIND)
+    os.chmod(path, os.fstat(below).st_mode & 0o7777)
+    for name, is_link, is_folder in entries:
+        source, target = f"/proc/self/fd/{below}/{name}", f"{path}/{name}"
+        if is_link:
+            os.symlink(os.readlink(source), target)
+            continue
+        if is_folder:
+            os.mkdir(target)
+        else:
+            os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        _mount(source, target, None, _BIND | _REC)
+    os.close(below)
+    return True
+
+
+def _close_up() -> None:
+    """Let nobody write to the folders that were opened, nor open another one."""
+    while _SPARE:
+        os.close(_SPARE.pop())
+    for path in _OPENED:
+        flags = os.statvfs(path).f_flag & _KEPT_FLAGS
+        _mount(None, path, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | flags)
 
 
 def _libraries(request: dict[str, Any]) -> None:
-    """Make links, and the loader's cache where libraries came in; its program is the image's, and may do no more."""
-    for path, target in request["links"].items():
-        with suppress(OSError):
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.symlink(target, path)
+    """Make the loader's cache where libraries came in; its program is the image's, and may do no more."""
     if not request["libraries"]:
         return
     child = os.fork()
@@ -251,15 +359,26 @@ def _libraries(request: dict[str, Any]) -> None:
     os.waitpid(child, 0)
 
 
+def _link(path: str, target: str) -> None:
+    """Make a symbolic link and the folders above it."""
+    _mount_point(os.path.dirname(path))
+    try:
+        os.symlink(target, path)
+    except OSError as error:
+        if error.errno != errno.EROFS or not _open_up(os.path.dirname(path)):
+            raise
+        os.symlink(target, path)
+
+
 def _folder(path: str) -> None:
     """Make a folder unless there is one."""
     os.makedirs(path, exist_ok=True)
 
 
-def _system(tree: int) -> None:
+def _system(tree: _Taken | None) -> None:
     """Mount ``/sys`` read-only: a new one where the network is the namespace's own, else the host's."""
-    if tree >= 0:
-        _place(tree, "/sys", file=False)
+    if tree is not None:
+        tree.place("/sys", file=False)
     else:
         try:
             _mount("sysfs", "/sys", "sysfs", _NOSUID | _NODEV | _NOEXEC | _RDONLY)
@@ -271,11 +390,11 @@ def _system(tree: int) -> None:
                 _mount("tmpfs", f"/sys/{name}", "tmpfs", _RDONLY)
 
 
-def _devices(devices: list[tuple[str, int]], request: dict[str, Any]) -> None:
+def _devices(devices: list[tuple[str, _Taken]], request: dict[str, Any]) -> None:
     """Make ``/dev``: few devices of the host, terminals and shared memory of the program's own."""
     _mount("tmpfs", "/dev", "tmpfs", _NOSUID | _NOEXEC, "mode=755,size=65536k")
     for name, tree in devices:
-        _place(tree, f"/dev/{name}", file=True)
+        tree.place(f"/dev/{name}", file=True)
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")
     os.mkdir("/dev/pts")
@@ -318,14 +437,11 @@ def _limit_root(request: dict[str, Any]) -> None:
     """
     if not request["unshare"]:
         return
-    places = [path for path in request["writable"] if os.path.isdir(path) and not os.path.islink(path)]
-    trees = [(path, _LIBC.syscall(_OPEN_TREE, _HERE, path.encode(), _CLONE | _CLOEXEC | _RECURSIVE)) for path in places]
-    _mount(None, "/", None, _BIND | _REMOUNT | _RDONLY | _NODEV)
-    for path, tree in trees:
-        if tree >= 0 and not os.path.ismount(path):
-            _call(f"mount {path}", _LIBC.syscall, _MOVE_MOUNT, tree, b"", _HERE, path.encode(), _FROM_EMPTY_PATH)
-        if tree >= 0:
-            os.close(tree)
+    for path in request["writable"]:
+        if os.path.isdir(path) and not os.path.islink(path) and not os.path.ismount(path):
+            _mount(path, path, None, _BIND)
+            _mount(None, path, None, _BIND | _REMOUNT | _NODEV | (os.statvfs(path).f_flag & _KEPT_FLAGS))
+    _mount(None, "/", None, _BIND | _REMOUNT | _RDONLY | _NODEV | (os.statvfs("/").f_flag & _KEPT_FLAGS))
 
 
 def _terminal(channel: _Channel) -> int:

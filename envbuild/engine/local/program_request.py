@@ -10,6 +10,7 @@ from typing import Any
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.images import FoundImage
+from envbuild.engine.local.linked import FoundTree
 from envbuild.engine.protocol import ContainerRun, Mount
 from envbuild.errors import EngineError
 
@@ -28,6 +29,7 @@ def describe(
     image: FoundImage,
     folder: Path,
     gpus: Handed,
+    tree: FoundTree | None = None,
 ) -> dict[str, Any]:
     """Describe a program for ``program_process.py``: its one line of JSON.
 
@@ -36,6 +38,7 @@ def describe(
         image: the image that it names.
         folder: the run's own folder, with ``root``, ``upper`` and ``work``.
         gpus: what it gets for its GPUs.
+        tree: the image as one folder, where there is no overlay; ``upper`` is then prepared for it.
     """
     stored = image.image
     user, _, group = request.user.partition(":")
@@ -50,8 +53,10 @@ def describe(
         "unshare": not root,
         "mapped": not root or _is_mapped(),
         "network": _network(request.network),
-        "layers": [str(tree.path) for tree in reversed(image.trees)],
-        "writable": sorted({path for tree in image.trees for path in tree.writable}),
+        "entered": False,
+        "layers": [str(layer.path) for layer in reversed(image.trees)],
+        "tree": {"path": str(tree.path), "shared": tree.known.shared, "private": tree.known.private} if tree else {},
+        "writable": sorted({path for layer in image.trees for path in layer.writable}),
         "root": str(folder / "root"),
         "upper": str(folder / "upper"),
         "work": str(folder / "work"),

@@ -1,7 +1,7 @@
 """Whether programs can run here without an engine: tried out once, with an empty root file system.
 
 What is found is kept for this run of the machine, so that it costs a process only once. Sources: user_namespaces(7);
-Ubuntu, "Restricted unprivileged user namespaces"; Linux 5.11 (overlays of users), 5.12 (mount_setattr).
+Ubuntu, "Restricted unprivileged user namespaces"; Linux 5.11 (overlays of users).
 """
 
 from __future__ import annotations
@@ -9,73 +9,106 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
+from envbuild import __version__
 from envbuild.core.digest import sha256_json
-from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write
 from envbuild.engine.local import syscall_filter
-from envbuild.engine.local.program import SCRIPT, own_folder
+from envbuild.engine.local.program import own_folder
+from envbuild.engine.local.ways import SCRIPT, Way, is_own, prefixes, roots
 
-_NEEDED = (5, 12)
+_OVERLAY = "mount an overlay"
+"""What ``program_process.py`` reports where there is none."""
 _PATIENCE = 30.0
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 _USERNS = Path("/proc/sys/kernel/unprivileged_userns_clone")
 _MOST = Path("/proc/sys/user/max_user_namespaces")
 
 
-def reason_against(scratch: Path, notes: Path, boot: str) -> tuple[str, str] | None:
-    """Return why programs cannot run here, and what to do about it; None if they can.
+def find_way(scratch: Path, notes: Path, boot: str) -> Way | tuple[str, str]:
+    """Return how programs can run here; else why they cannot, and what to do about it.
 
     Args:
-        scratch: folder on the file system where programs would write.
+        scratch: folder on the store's file system where programs would write.
         notes: folder in which what was found is kept.
         boot: name of this run of the machine; empty if it is not known, and nothing is kept.
     """
-    key = sha256_json([boot, os.geteuid(), str(scratch), _namespace()])
+    device = 0
+    with suppress(OSError):
+        device = scratch.stat().st_dev
+    names = [str(scratch), device, tempfile.gettempdir(), shutil.which("bwrap") or ""]
+    key = sha256_json([__version__, boot, os.geteuid(), *names, _namespace()])
     note = notes / f"{key}.json"
     if boot:
-        with suppress(OSError, ValueError, TypeError, IndexError):
-            found = parse_json(note.read_bytes())
-            return (str(found[0]), str(found[1])) if found else None
-    why = _reason(scratch)
+        with suppress(OSError, msgspec.MsgspecError):
+            found = msgspec.json.decode(note.read_bytes(), type=_Found)
+            if found.way is None:
+                return found.why, found.hint
+            if found.way.scratch == scratch or is_own(found.way.scratch):
+                return found.way
+    way = _find(scratch)
     if boot:
+        found = _Found(way=way) if isinstance(way, Way) else _Found(why=way[0], hint=way[1])
         with suppress(OSError):
             notes.mkdir(parents=True, exist_ok=True)
-            atomic_write(note, json.dumps(why).encode())
-    return why
+            atomic_write(note, msgspec.json.encode(found))
+    return way
 
 
-def _reason(scratch: Path) -> tuple[str, str] | None:
-    """Look at the kernel, then try."""
-    release = os.uname().release.split("-")[0].split(".")
-    with suppress(ValueError, IndexError):
-        if (int(release[0]), int(release[1])) < _NEEDED:
-            return f"this kernel is {os.uname().release}, and 5.12 is the oldest that can", "start Docker or podman"
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept: a way, or why there is none and what to do."""
+
+    way: Way | None = None
+    why: str = ""
+    hint: str = ""
+
+
+def _find(scratch: Path) -> Way | tuple[str, str]:
+    """Look at the machine, then try."""
     if os.uname().machine not in syscall_filter.DENIED:
         return f"no filter of system calls is known for {os.uname().machine}", "start Docker or podman"
+    refused: tuple[str, int] | None = None
     try:
-        failed, number = _try(scratch)
+        for prefix in prefixes():
+            why = ""
+            for root, folder in roots(scratch):
+                way = Way(root=root, folder=str(folder), prefix=prefix, why=why)
+                failed, number = _try(scratch, way)
+                if failed is None:
+                    return way
+                if failed != _OVERLAY:
+                    refused = refused or (failed, number)
+                    break
+                why = why or os.strerror(number)
     except OSError as error:
-        return f"cannot write to {scratch}: {error.strerror}", "choose another disk: export ENVBUILD_STORE=FOLDER"
-    return None if failed is None else _explained(failed, number, scratch)
+        why = f"cannot write to {error.filename or scratch}: {error.strerror}"
+        return why, "choose another disk: export ENVBUILD_STORE=FOLDER"
+    return _explained(*(refused or ("run a program in namespaces", errno.EPERM)))
 
 
-def _try(scratch: Path) -> tuple[str | None, int]:
+def _try(scratch: Path, way: Way) -> tuple[str | None, int]:
     """Start a program that does not exist in an empty image; that it is missing is all that may go wrong."""
-    with own_folder(scratch) as folder:
-        layer = folder / "layer"
+    with own_folder(scratch) as below, own_folder(way.scratch) as folder:
+        layer = below / "layer"
         layer.mkdir(mode=0o755)
         words = {
-            "parent": os.getpid(),
+            "parent": 0 if way.prefix else os.getpid(),
             "unshare": os.geteuid() != 0,
+            "entered": bool(way.prefix),
             "mapped": True,
             "network": False,
             "layers": [str(layer)],
+            "tree": {"path": str(layer), "shared": [], "private": []} if way.root == "linked" else {},
             "writable": [],
             **{name: str(folder / name) for name in ("root", "upper", "work")},
             "mounts": [],
@@ -96,21 +129,7 @@ def _try(scratch: Path) -> tuple[str | None, int]:
             "terminal": False,
             "filter": syscall_filter.program(os.uname().machine).hex(),
         }
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            command = [sys.executable, "-I", "-S", "-B", str(SCRIPT), str(theirs.fileno())]
-            null = subprocess.DEVNULL
-            with subprocess.Popen(
-                command, stdin=null, stdout=null, stderr=null, pass_fds=(theirs.fileno(),), cwd="/", env={}
-            ) as process:
-                theirs.close()
-                ours.settimeout(_PATIENCE)
-                answer = b""
-                with suppress(OSError):
-                    ours.sendall(json.dumps(words).encode() + b"\n")
-                    while data := ours.recv(1 << 16):
-                        answer += data
-                process.kill()
+        answer = _asked(way.prefix, words)
     for line in answer.splitlines():
         found = json.loads(line)
         if "failed" in found:
@@ -120,14 +139,29 @@ def _try(scratch: Path) -> tuple[str | None, int]:
     return "run a program in namespaces", errno.EPERM
 
 
-def _explained(failed: str, number: int, scratch: Path) -> tuple[str, str]:
+def _asked(prefix: Sequence[str], words: Mapping[str, object]) -> bytes:
+    """Start the script, and return what it reports."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = [*prefix, sys.executable, "-I", "-S", "-B", str(SCRIPT), str(theirs.fileno())]
+        null = subprocess.DEVNULL
+        with subprocess.Popen(
+            command, stdin=null, stdout=null, stderr=null, pass_fds=(theirs.fileno(),), cwd="/", env={}
+        ) as process:
+            theirs.close()
+            ours.settimeout(_PATIENCE)
+            answer = b""
+            with suppress(OSError):
+                ours.sendall(json.dumps(words).encode() + b"\n")
+                while data := ours.recv(1 << 16):
+                    answer += data
+            process.kill()
+    return answer
+
+
+def _explained(failed: str, number: int) -> tuple[str, str]:
     """Say what was refused, and the administrator's line that allows it."""
     why = f"the kernel does not let this user {failed}: {os.strerror(number)}"
-    if failed.startswith("mount overlay") or failed.startswith(f"mount {scratch}"):
-        return (
-            f"no overlay can be mounted over {scratch}: {os.strerror(number)}",
-            "choose a local disk (ext4, xfs, btrfs): export ENVBUILD_STORE=FOLDER",
-        )
     if _is(_APPARMOR, "1"):
         return why, "let users have namespaces: sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
     if _is(_USERNS, "0"):

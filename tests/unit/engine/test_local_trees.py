@@ -305,11 +305,13 @@ class Folder:
 
 def test_nobody_else_reaches_set_uid_programs(tmp_path: Path) -> None:
     """Images and programs that run leave set-uid files on the host's disk: they are behind folders of their owner."""
-    for name in ("trees", "runs"):
+    for name in ("trees", "linked", "runs"):
         (tmp_path / name).mkdir(mode=0o777)
     engine = LocalEngine(Folder(tmp_path), BOOT)
     engine._scratch()
-    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("trees", "runs")] == [0o700, 0o700]
+    assert [path.stat().st_mode & 0o777 for path in (tmp_path / "trees", tmp_path / "linked", tmp_path / "runs")] == (
+        [0o700] * 3
+    )
 
 
 def test_what_a_program_nested_deep_goes(tmp_path: Path) -> None:
