@@ -19,6 +19,7 @@ from typing import Any
 from envbuild.record.measurements import kind_of, names_result
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, below, moment_of
+from envbuild.verification.content.cursor import Cursor
 
 Nested = Callable[[Canonical, str, bytes], None]
 """Opens what is in a value."""
@@ -35,13 +36,11 @@ _BARE = frozenset(("time", "times", "timestamp", "datetime", "t"))
 """Names that a column of data may have too."""
 
 
-class _Thrift:
+class _Thrift(Cursor):
     """Reads structures of the compact protocol as dictionaries by field number."""
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-        self._left = _PARTS
+        super().__init__(data, _PARTS)
 
     def structure(self, depth: int = 0) -> dict[int, Any]:
         """Read the next one."""
@@ -91,13 +90,6 @@ class _Thrift:
     def _zigzag(self) -> int:
         number = self._varint()
         return (number >> 1) ^ -(number & 1)
-
-    def _take(self, size: int) -> bytes:
-        data = self._data[self._at : self._at + size]
-        if len(data) != size:
-            raise UnreadableError("data that end too early")
-        self._at += size
-        return data
 
 
 def read_parquet(out: Canonical, path: str, data: bytes, nested: Nested) -> None:

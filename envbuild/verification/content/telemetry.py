@@ -8,6 +8,7 @@ from typing import Any
 
 from envbuild.verification.content import values
 from envbuild.verification.content.canonical import Canonical, UnreadableError, moment_of
+from envbuild.verification.content.cursor import Cursor
 
 _DECLARED = re.compile(r"# (?:HELP|TYPE) [a-zA-Z_:][\w:]* .*")
 _SAMPLE = re.compile(r'([a-zA-Z_:][\w:]*)(\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\})?[ \t]+(\S+)(?:[ \t]+(-?\d+(?:\.\d+)?))?')
@@ -86,16 +87,14 @@ _KEYWORDS: dict[bytes, Any] = {b"N": None, b"T": True, b"F": False}
 _TEXTS = {b"a": 4, b"A": 4, b"u": 4, b"t": 4, b"s": 4, b"z": 1, b"Z": 1}
 
 
-class _Marshalled:
+class _Marshalled(Cursor):
     """Reads what ``marshal`` wrote of tuples, dictionaries, texts and numbers; everything else is refused.
 
     Python's own reader is not made for damaged data. Source: CPython, Python/marshal.c.
     """
 
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-        self._left = _PARTS
+        super().__init__(data, _PARTS)
         self._known: list[Any] = []
 
     def whole(self) -> Any:
@@ -159,13 +158,6 @@ class _Marshalled:
         if found is ...:
             raise UnreadableError("an end in the middle")
         return found
-
-    def _take(self, size: int) -> bytes:
-        data = self._data[self._at : self._at + size]
-        if len(data) != size:
-            raise UnreadableError("data that end too early")
-        self._at += size
-        return data
 
 
 class _Pairs(list[tuple[Any, Any]]):
