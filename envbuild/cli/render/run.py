@@ -6,7 +6,6 @@ from envbuild.cli.render.records import failed_ranks
 from envbuild.core.text import plural
 from envbuild.record.model import Record
 from envbuild.record.summary import doubt
-from envbuild.spec.detect import DISTRIBUTIONS
 
 
 def summary(record: Record) -> str:
@@ -52,6 +51,8 @@ def missing_module(record: Record) -> str:
     top = names[0].partition(".")[0]
     if any(file.path.split("/")[0] == top for file in record.modules):
         return ""
+    from envbuild.spec.detect import DISTRIBUTIONS  # a tenth of all imports of a run, most of which end well
+
     package = DISTRIBUTIONS.get(top, top)
     return (
         f"no module named {names[0]} in the image: if it is a package, add it to the spec (requirements: [{package}]), "
