@@ -6,8 +6,10 @@ has to one file, and syncs it.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +20,7 @@ from pathlib import Path
 from benchmarks import images
 from benchmarks.cases import BIN, ENVBUILD, EXAMPLE, call
 from benchmarks.measure import Case
+from benchmarks.workshop import BASE, framework, quietly, workshop
 from envbuild.lockfile import model as locks
 from envbuild.store.objects import Store
 
@@ -47,6 +50,7 @@ def cold(folder: Path) -> tuple[str, list[Case]]:
     project, store = _filled(folder)
     return "cold: from the store's files to the first line of a program", [
         *_engines(project, store, partial(_forget, folder, project)),
+        _pip(),
         _uv(folder, project, store),
         _floor(folder, project, store),
     ]
@@ -143,6 +147,30 @@ def _engines(project: Path, store: dict[str, str], prepare: Callable[[], None]) 
             slow=True,
         ),
     ]
+
+
+def _pip() -> Case:
+    """What most people do: pip in a Dockerfile, on a base that has Python and pip, and docker run."""
+    shop = workshop(framework())
+    made = shop.project("local")
+    base, tag = shop.base_image(""), f"envbuild-bench-local:{os.getpid()}"
+
+    def forget() -> None:
+        quietly("docker", "image", "rm", "--force", tag)
+
+    atexit.register(quietly, "docker", "image", "rm", "--force", tag, BASE, base)
+    script = (
+        f"docker build --no-cache --network=none --quiet -t {tag} -f classic . && "
+        f"docker run --rm --network=none {tag} /opt/venv/bin/python -c {shlex.quote(_PROGRAM)}"
+    )
+    return Case(
+        name="docker build with pip, docker run",
+        command=["sh", "-c", script],
+        cwd=made.context,
+        environment={"DOCKER_BUILDKIT": "0"},
+        prepare=forget,
+        slow=True,
+    )
 
 
 def _uv(folder: Path, project: Path, store: dict[str, str]) -> Case:
