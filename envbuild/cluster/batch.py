@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import jinja2
 
@@ -24,7 +25,11 @@ _GPU_TYPE = _NAME
 _RANGE = r"[0-9]{1,7}(?:-[0-9]{1,7}(?::[0-9]{1,7})?)?"
 _ARRAY = re.compile(rf"(?=.{{1,255}}\Z){_RANGE}(?:,{_RANGE})*(?:%[0-9]{{1,6}})?")
 ARRAY_TASK = "SLURM_ARRAY_TASK_ID"
+_FILE = re.compile(r"[A-Za-z0-9_.+/-]{1,4000}")
+_REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/#@-]{0,1000}")
+Container = Literal["", "apptainer", "pyxis"]
 _MOST_NODES, _MOST_TASKS = 65_536, 4_096
+_PORT = 29500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +46,8 @@ class Job:
         array: numbers of the tasks of a job array, such as ``0-9`` or ``1,3-7%2`` (two at once).
         requeue: let Slurm start the job again after a failed node or preemption.
         tcp: ranks meet over TCP, since the nodes share no folder.
+        container: program of the cluster that runs the image; empty: ``envbuild run`` does.
+        image: what it runs: a file of Apptainer's or enroot's (``.sif``, ``.sqsh``), for pyxis also a reference.
     """
 
     nodes: int = 1
@@ -53,6 +60,8 @@ class Job:
     array: str = ""
     requeue: bool = False
     tcp: bool = False
+    container: Container = ""
+    image: str = ""
 
 
 def check(job: Job) -> Job:
@@ -64,6 +73,7 @@ def check(job: Job) -> Job:
         ("--account", job.account, _NAME, "the name of an account"),
         ("--gpu-type", job.gpu_type, _GPU_TYPE, "a type of GPU as the cluster names it, such as h200"),
         ("--array", job.array, _ARRAY, "numbers such as 0-9 or 1,3-7%2"),
+        ("--image", job.image, _REFERENCE if job.container == "pyxis" else _FILE, "a file without spaces in its path"),
     )
     for option, text, pattern, expected in texts:
         if text and not pattern.fullmatch(text):
@@ -71,6 +81,10 @@ def check(job: Job) -> Job:
     for option, number, most in (("--nodes", job.nodes, _MOST_NODES), ("--tasks-per-node", job.tasks, _MOST_TASKS)):
         if not 1 <= number <= most:
             raise UsageError(f"{option}: expected a number from 1 to {most}, found {number}", "one by default")
+    if bool(job.container) != bool(job.image):
+        raise UsageError("--container and --image belong together", "--container apptainer --image digits.sif")
+    if job.container and job.tcp:
+        raise UsageError(f"--tcp: ranks do not meet under {job.container}", "leave --tcp or --container out")
     return job
 
 
@@ -94,7 +108,7 @@ def script(
         lock, digest: the lock's file name, and the SHA-256 of its bytes.
         folder: the project on the nodes, absolute.
         cpus, gpus: of each task, as the lock asks for them; no GPUs: 0.
-        words: what follows ``envbuild run``.
+        words: what follows ``envbuild run``; with ``container`` the program and its arguments.
         output: file for what it prints, without spaces; empty: Slurm's default.
 
     Raises:
@@ -102,6 +116,11 @@ def script(
     """
     if not all(word.isprintable() for word in (folder, lock, *words)):
         raise UsageError("a folder, file or argument holds control characters", "rename it, or pass it in a file")
+    check(job)
+    if job.container and not _FILE.fullmatch(folder):
+        raise UsageError(
+            f"{folder!r} cannot be mounted by {job.container}: expected letters, digits and ._+-/", "rename the folder"
+        )
     engine = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_dir() / "slurm"),
         undefined=jinja2.StrictUndefined,
@@ -116,11 +135,16 @@ def script(
         .render(
             lock=lock,
             digest=digest,
-            directives=list(_directives(check(job), name, cpus, gpus, output)),
+            directives=list(_directives(job, name, cpus, gpus, output)),
             folder=folder,
             cpus=cpus,
             words=list(words),
             tcp=job.tcp,
+            array=job.array,
+            container=job.container,
+            image=job.image,
+            gpus=gpus,
+            port=_PORT,
         )
         .rstrip("\n")
         + "\n"

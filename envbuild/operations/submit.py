@@ -64,9 +64,17 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
         cpus=loaded.lock.determinism.threads,
         gpus=gpu.count if gpu else 0,
         output=output,
-        words=["--lock", str(path), *(("-e", batch.ARRAY_TASK) if job.array else ()), *command],
+        words=_words(command, job, path),
     )
     return Submission(script=text, output=output, job="" if dry_run else _sbatch(text))
+
+
+def _words(command: Sequence[str], job: Job, lock: Path) -> list[str]:
+    """Return what follows ``envbuild run``; under another program that runs the image: what the guard starts."""
+    if not job.container:
+        return ["--lock", str(lock), *(("-e", batch.ARRAY_TASK) if job.array else ()), *command]
+    is_script = command[0].endswith(".py") or command[0] in ("-m", "-c")
+    return ["python", *command] if is_script else [*command]
 
 
 def _output(project: Path, *, array: bool) -> str:

@@ -13,6 +13,13 @@ from envbuild.cli.console import Console
 from envbuild.cli.options import PROGRAM_SETTINGS, LockOption, Program, Quiet, app
 
 
+class Runtime(str, Enum):
+    """What runs images on the nodes of a cluster."""
+
+    APPTAINER = "apptainer"
+    PYXIS = "pyxis"
+
+
 @app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
 def submit(
     command: Program = None,
@@ -27,6 +34,10 @@ def submit(
     array: Annotated[str, typer.Option("--array", metavar="NUMBERS", help="Job array, such as 0-9 or 1,3-7%2.")] = "",
     requeue: Annotated[bool, typer.Option("--requeue", help="Slurm may start the job again.")] = False,
     tcp: Annotated[bool, typer.Option("--tcp", help="The nodes share no folder: ranks meet over TCP.")] = False,
+    container: Annotated[
+        Runtime | None, typer.Option("--container", help="What runs the image; envbuild by default.")
+    ] = None,
+    image: Annotated[str, typer.Option("--image", metavar="IMAGE", help="For --container: a .sif or .sqsh file.")] = "",
     wait: Annotated[bool, typer.Option("--wait", "-W", help="Show its output; end with its exit code.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the script, submit nothing.")] = False,
     quiet: Quiet = False,
@@ -40,6 +51,7 @@ def submit(
     job = Job(
         nodes=nodes, tasks=tasks, time=time, partition=partition, constraint=constraint, account=account,
         gpu_type=gpu_type, array=array, requeue=requeue, tcp=tcp,
+        container=container.value if container else "", image=image,
     )  # fmt: skip
     found = operation(command or (), job, lock, dry_run=dry_run)
     if dry_run:
