@@ -158,7 +158,7 @@ def test_the_context_builds_the_assembled_image(project: Project, image: str) ->
         lock,
         cache=store,
         runner=engine,
-        build_os=lambda output: build_os_layer(lock.os, store.path, engine, output, Silent()),
+        build_os=lambda output, stream: build_os_layer(lock.os, store.path, engine, output, Silent(), stream),
         progress=Silent(),
     )
     assert differences(client, TAG, built) == {}

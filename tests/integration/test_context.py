@@ -87,8 +87,8 @@ def _lock(folder: Path, store: Store) -> Lock:
 def _assemble(lock: Lock, store: Store) -> Built:
     engine = connect()
 
-    def build_os(output: Path) -> Any:
-        return build_os_layer(lock.os, store.path, engine, output, Silent())
+    def build_os(output: Path, stream: Any) -> Any:
+        return build_os_layer(lock.os, store.path, engine, output, Silent(), stream)
 
     return assemble(plan(lock), lock, cache=store, runner=engine, build_os=build_os, progress=Silent())
 

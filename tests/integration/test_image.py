@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import pytest
@@ -76,7 +76,7 @@ class Case:
         kinds = [layer.kind for layer in self.built.layers]
         blob = self.built.image.layers[kinds.index("os")]
 
-        def copy(path: Path) -> Layer:
+        def copy(path: Path, stream: BinaryIO | None) -> Layer:
             path.write_bytes(blob.path.read_bytes())
             return Layer(diff_id=blob.digest, size=blob.size)
 
@@ -104,8 +104,8 @@ def _case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     lock = os_lock(real_os("debian-12", "python3.11"), packages=tuple(packages), name="image")
     store, engine = SplitStore(folder / "store"), connect()
 
-    def build_os(path: Path) -> Layer:
-        return build_os_layer(lock.os, store.path, engine, path, Silent())
+    def build_os(path: Path, stream: BinaryIO | None) -> Layer:
+        return build_os_layer(lock.os, store.path, engine, path, Silent(), stream)
 
     built = assemble(plan(lock), lock, cache=store, runner=engine, build_os=build_os, progress=Silent())
     return Case(lock=lock, built=built, store=store)
@@ -179,7 +179,7 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 from tests.integration.test_image import offline_build
-def die(path):
+def die(path, stream):
     path.write_bytes(b"half a layer")
     os.kill(os.getpid(), signal.SIGKILL)
 offline_build(Path(sys.argv[1]), die)
