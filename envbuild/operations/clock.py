@@ -75,7 +75,7 @@ class _Bench:
         self.ran.append(ran)
         self.folders.append(found.files if stays else None)
         self.streams.append({name: path.read_bytes() if path.is_file() else b"" for name, path in names})
-        self.clocks.append(clock or Span(start, start + (ran.record.duration or 0.0)))
+        self.clocks.append(clock or Span(start, start + (ran.record.duration or 0.0), time.monotonic()))
         changed = [each for each in ran.record.outputs if first.get(each.path) != each.sha256]
         copies = {} if stays or found.files is None else {e.path: _read(found.files, e) for e in changed[:_FILES]}
         self.copies.append({path: data for path, data in copies.items() if data is not None})

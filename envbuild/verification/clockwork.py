@@ -3,7 +3,8 @@
 With the clock fixed (``runtime/hook/fix_clock.py``) a program gets START + k x TICK at its k-th question. A value
 is
 
-- a *date* if it is START + k x TICK with one whole k in all settings;
+- a *date* if it is START + k x TICK with one whole k in all settings, and about now with the real clock;
+- a *reading* if it is that too, but with the real clock a time since the machine or the program started;
 - a *duration* if it is r x TICK, whatever START is, with one simple fraction r: sums, means and parts of durations;
 - a *rate* if it is r / TICK with a simple fraction r, and never a whole number: a count of steps within a limit is one.
 
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-Kind = Literal["date", "duration", "rate"]
+Kind = Literal["date", "reading", "duration", "rate"]
 
 TICK = 31_250_000
 """Nanoseconds: 1/32 s, which floating-point numbers, microseconds and milliseconds hold exactly."""
@@ -61,10 +62,11 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """When a run was: seconds since 1970."""
+    """When a run was: seconds since 1970, and since the machine's start, if that is known."""
 
     begin: float
     end: float
+    up: float | None = None
 
 
 When = Setting | Span
@@ -117,6 +119,8 @@ def kind_of_numbers(values: Values, trials: int = 1) -> Kind | None:
         return None
     if any(_is_date(fixed, real, *each) for each in (*_EPOCHS, _SERIAL)):
         return "date"
+    if any(_is_reading(fixed, real, unit, off) for unit, _, off in _EPOCHS):
+        return "reading"
     if any(number.value < 0 for _, number in real) or any(number.value <= 0 for _, number in fixed):
         return None
     for loose in (False, True):
@@ -180,6 +184,23 @@ def _is_date(
         seconds, about = number.value * unit + epoch, number.off * unit + off
         if not Fraction(span.begin) - about - 2 <= seconds <= Fraction(span.end) + about + 2:
             return False
+    return _is_question(fixed, unit, epoch, off, coarse=coarse)
+
+
+def _is_reading(
+    fixed: Sequence[tuple[Setting, Number]], real: Sequence[tuple[Span, Number]], unit: Fraction, off: Fraction
+) -> bool:
+    """Whether numbers are what a clock shows that does not know the date, such as ``time.perf_counter``."""
+    for span, number in real:
+        if span.up is None or not 0 <= number.value * unit <= Fraction(span.up) + number.off * unit + 2:
+            return False
+    return _is_question(fixed, unit, Fraction(0), off)
+
+
+def _is_question(
+    fixed: Sequence[tuple[Setting, Number]], unit: Fraction, epoch: Fraction, off: Fraction, *, coarse: bool = False
+) -> bool:
+    """Whether numbers are the fixed clock's at one question, the same one in all settings."""
     low, high = Fraction(1), None
     for when, number in fixed:
         about = number.off * unit + off

@@ -110,7 +110,7 @@ class Measured(_Value, frozen=True, kw_only=True):
 
     path: str
     where: str
-    kind: Literal["date", "duration", "rate"]
+    kind: Literal["date", "reading", "duration", "rate"]
 
 
 class Verdict(_Value, frozen=True, kw_only=True):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from envbuild.verification.clockwork import Setting, When
 from envbuild.verification.judge import Measured
-from envbuild.verification.tokens import Piece, names_no_time, of_bytes, of_texts
+from envbuild.verification.labels import Header, may_be_times, names_no_time, names_time, place_name
+from envbuild.verification.tokens import Piece, of_bytes, of_texts
 
 Place = tuple[str, "bytes | str"]
 _NUMPY = b"\x93NUMPY"
@@ -44,8 +45,8 @@ def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | N
     if len({run.when for run in runs if isinstance(run.when, Setting)}) < least:
         return None
     found: list[Measured] = []
-    for source, name, values in _places(runs):
-        pieces = _of_place(name, values)
+    for source, name, values, header in _places(runs):
+        pieces = _of_place(source, name, values, header)
         if pieces is None:
             return None
         found += (Measured(path=source, where=_where(name, piece), kind=piece.kind) for piece in pieces)
@@ -58,7 +59,7 @@ def may_be_measured(runs: Sequence[Seen]) -> bool:
     Args:
         runs: with the real clock.
     """
-    return same_places(runs) and all(_is_candidate(name, values) for _, name, values in _places(runs))
+    return same_places(runs) and all(_is_candidate(name, values) for _, name, values, _ in _places(runs))
 
 
 def same_places(runs: Sequence[Seen]) -> bool:
@@ -75,29 +76,38 @@ def _shape(run: Seen) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((source, tuple(name for name, _ in places)) for source, places in sorted(run.sources.items()))
 
 
-def _places(runs: Sequence[Seen]) -> Iterator[tuple[str, str, list[tuple[When, bytes | str]]]]:
-    """Yield source, name and values of each place that is not equal in all runs; all have the same places."""
+_Values = list[tuple[When, "bytes | str"]]
+
+
+def _places(runs: Sequence[Seen]) -> Iterator[tuple[str, str, _Values, Header | None]]:
+    """Yield source, name, values and names of columns of each place that is not equal in all runs.
+
+    If not all runs have the same places, there is one, without values.
+    """
     if not same_places(runs):
-        yield "", "", []
+        yield "", "", [], None
         return
     for source, places in sorted(runs[0].sources.items()):
+        header = None
         for at, (name, first) in enumerate(places):
             values = [run.sources[source][at][1] for run in runs]
             if any(value != first for value in values):
-                yield source, name, [(run.when, value) for run, value in zip(runs, values, strict=True)]
+                yield source, name, [(run.when, value) for run, value in zip(runs, values, strict=True)], header
+            elif isinstance(first, str):
+                header = Header.of(first) or header
 
 
-def _of_place(name: str, values: Sequence[tuple[When, bytes | str]]) -> list[Piece] | None:
+def _of_place(source: str, name: str, values: _Values, header: Header | None) -> list[Piece] | None:
     """Return what follows the clock in a place; None if anything else differs, or nothing is known of it."""
     texts = [(when, value) for when, value in values if isinstance(value, str)]
     if texts and len(texts) == len(values):
         if not names_no_time(name) and all(_PACKED.fullmatch(text) for _, text in texts):
-            return of_bytes([(when, bytes.fromhex(text)) for when, text in texts])
-        return of_texts(texts, name)
+            return of_bytes([(when, bytes.fromhex(text)) for when, text in texts], named=names_time(place_name(name)))
+        return of_texts(texts, name, header)
     data = [(when, value) for when, value in values if isinstance(value, bytes)]
     if not data or len(data) < len(values) or names_no_time(name) or _is_matrix(data[0][1]):
         return None
-    return of_bytes(data)
+    return of_bytes(data, named=may_be_times(name, source))
 
 
 def _is_matrix(data: bytes) -> bool:

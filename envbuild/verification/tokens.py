@@ -10,7 +10,6 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 
-from envbuild.record.measurements import names_result
 from envbuild.verification.clockwork import (
     Kind,
     Number,
@@ -20,6 +19,7 @@ from envbuild.verification.clockwork import (
     is_time_of_day,
     kind_of_numbers,
 )
+from envbuild.verification.labels import Header, may_be_time, name_in_bytes, names_no_time, names_time
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
@@ -37,18 +37,13 @@ _TOKEN = re.compile(
 )
 _SPACES = re.compile(r"\s+")
 _MINUS = re.compile(r"(?<![A-Za-z0-9)\]}])-\Z")
-_NAME = 24
-"""Characters before a number in which it may be named."""
-_RESULT = re.compile(
-    r"(?:^|[^a-z])(?:lr|learning[ _-]rate|alpha|beta|gamma|eps|epsilon|lambda|momentum|decay|dropout|seeds?|temperature"
-    r"|steps?|epochs?|iters?|iterations?|rounds?|trials?|batch(?:es)?|batch[ _-]size|samples?|count|best|weights?|bias"
-    r"|coef|coefficient|metric|result|value|mean|std|var|norm|cost|size|seeded(?: with)?)\W*$",
-    re.IGNORECASE,
-)
-"""Names that a time never has, in addition to those of ``names_result``."""
+_NAME = 80
+"""Characters before and after a number in which it may be named."""
 _ZONES = tuple(quarter * 900 for quarter in (0, *(sign * each for each in range(1, 57) for sign in (1, -1))))
 _QUESTIONS = 80
 """Seconds of the slow clock within which a day's name is looked at; on the fast one these are a day."""
+_SURE = frozenset(("date", "reading"))
+"""What needs no name: only a clock gives exactly these."""
 _EXACT = 15
 """Digits of a number that show that it was not rounded to be shown."""
 _WINDOW = 8
@@ -74,19 +69,20 @@ class _Token:
     kind: str
     text: str
     before: str
+    after: str
+    at: int
 
 
-def names_no_time(text: str) -> bool:
-    """Whether a text ends in the name of something that is no time: what follows is a result."""
-    return names_result(text) or _RESULT.search(text) is not None
-
-
-def of_texts(texts: Sequence[tuple[When, str]], name: str = "") -> list[Piece] | None:
+def of_texts(
+    texts: Sequence[tuple[When, str]], name: str = "", header: Header | None = None, *, named: bool = False
+) -> list[Piece] | None:
     """Return what follows the clock in texts of several runs; None if anything that differs does not.
 
     Args:
         texts: with the clock of each run.
         name: of the place; empty if it has none of its own.
+        header: the names of the columns, if the texts are lines of a table.
+        named: something else says that durations may be here.
     """
     split = [(when, *_split(text)) for when, text in texts]
     if len({skeleton for _, skeleton, _ in split}) > 1 or len({len(tokens) for _, _, tokens in split}) > 1:
@@ -100,10 +96,18 @@ def of_texts(texts: Sequence[tuple[When, str]], name: str = "") -> list[Piece] |
         if names_no_time(before if before.strip(" \t'\"[(") else f"{name} "):
             return None
         kind = _of_tokens(tokens)
-        if kind is None:
+        if kind is None or not (named or kind in _SURE or _is_named(texts[0][1], tokens[0][1], name, header)):
             return None
         found.append(Piece(where="", kind=kind))
     return found
+
+
+def _is_named(text: str, token: _Token, name: str, header: Header | None) -> bool:
+    """Whether something says that a number may be a duration or a rate."""
+    if token.kind == "clock":
+        return True
+    column = header.column(text, token.at) if header is not None else ""
+    return may_be_time(token.before, token.after, (column, name))
 
 
 def skeleton(text: str) -> str:
@@ -120,7 +124,8 @@ def _split(text: str) -> tuple[str, list[_Token]]:
         if kind == "number" and _MINUS.search(text, 0, found.start()) is not None:
             kind = "negative"  # no time
         parts.append(f"\0{kind if kind in ('clock', 'number', 'negative', 'weekday') else 'date'}\0")
-        tokens.append(_Token(kind, found[0], text[max(0, found.start() - _NAME) : found.start()]))
+        begin, end = found.span()
+        tokens.append(_Token(kind, found[0], text[max(0, begin - _NAME) : begin], text[end : end + _NAME], begin))
         place = found.end()
     parts.append(text[place:])
     return _SPACES.sub(" ", "".join(parts)), tokens
@@ -242,10 +247,14 @@ def _day(text: str) -> tuple[datetime, str]:
     return day + timedelta(0), rest[0] if rest else ""
 
 
-def of_bytes(found: Sequence[tuple[When, bytes]]) -> list[Piece] | None:
+def of_bytes(found: Sequence[tuple[When, bytes]], *, named: bool = False) -> list[Piece] | None:
     """Return what follows the clock in data of unknown format; None if any byte that differs does not.
 
     Numbers of all usual types at any place are looked for, and printable text.
+
+    Args:
+        found: data with the clock of each run.
+        named: they are known to be times by their name.
     """
     if len({len(data) for _, data in found}) > 1:
         return None
@@ -257,7 +266,7 @@ def of_bytes(found: Sequence[tuple[When, bytes]]) -> list[Piece] | None:
     for place in places:
         if place < done:
             continue
-        piece = _text_at(found, place, done) or _number_at(found, place, done)
+        piece = _text_at(found, place, done) or _number_at(found, place, done, named=named)
         if piece is None or len(pieces) >= _FOUND:
             return None
         pieces.append(piece[0])
@@ -310,7 +319,7 @@ def _printable(data: bytes, at: int, wide: int) -> bool:
     return 32 <= data[at] < 127 and not any(data[at + 1 : at + wide])
 
 
-def _number_at(found: Sequence[tuple[When, bytes]], place: int, done: int) -> tuple[Piece, int] | None:
+def _number_at(found: Sequence[tuple[When, bytes]], place: int, done: int, *, named: bool) -> tuple[Piece, int] | None:
     """Read a number that a place is part of, the one that begins at a multiple of its size first."""
     for begin in sorted(range(max(done, place - _WINDOW + 1), place + 1), key=lambda at: (at % 8 != 0, at % 4 != 0)):
         for form in _FORMATS:
@@ -321,7 +330,9 @@ def _number_at(found: Sequence[tuple[When, bytes]], place: int, done: int) -> tu
             if len(values) < len(found):
                 continue
             kind = kind_of_numbers(values, _TRIALS)
-            if kind is not None and not (form[1] in "qiI" and kind == "rate"):
+            if kind is None or (form[1] in "qiI" and kind == "rate"):
+                continue
+            if named or kind in _SURE or names_time(name_in_bytes(found[0][1][max(0, begin - _NAME) : begin])):
                 return Piece(where=f"byte {begin}", kind=kind), begin + size
         if begin + 8 > place and begin + 8 <= len(found[0][1]) and _are_stamps(found, begin):
             return Piece(where=f"byte {begin}", kind="date"), begin + 8

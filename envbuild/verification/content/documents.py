@@ -220,7 +220,7 @@ def _table(out: Canonical, path: str, text: str) -> bool:
             if at in left_out and _is_number(cell):
                 out.leave_out(names[at], cell, "time")
             else:
-                out.text(_line(path, number), cell)
+                out.text(f"{_line(path, number)}: {names[at]}", cell)
     return True
 
 

@@ -74,7 +74,7 @@ def spent(clock: Clock, questions: int = 5) -> float:
     [
         (lambda c: f"done after {spent(c)} of them", ["duration"]),
         (lambda c: f"done after {spent(c):.6f} of them", ["duration"]),
-        (lambda c: f"{spent(c) * 1000:.3f} in all, {spent(c) / 7!r} each", ["duration", "duration"]),
+        (lambda c: f"took {spent(c) * 1000:.3f} in all, {spent(c) / 7!r} each", ["duration", "duration"]),
         (lambda c: f"about {240 / spent(c)!r} of them", ["rate"]),
         (lambda c: f"at {c()!r} and {c():.3f}, {int(c())}, {c.ns()}", ["date"] * 4),
         (lambda c: f"at {c.date()}", ["date"]),
@@ -84,7 +84,7 @@ def spent(clock: Clock, questions: int = 5) -> float:
         (lambda c: c.date().strftime("run-%Y%m%d-%H%M%S"), ["date"]),
         (lambda c: f"0:{spent(c) % 60:09.6f}" if False else f"{spent(c):.9f}s", ["duration"]),
         (lambda c: b"\x82\xa4loss" + struct.pack(">d", 0.25) + struct.pack(">d", c()), ["date"]),
-        (lambda c: b"head" + struct.pack("<d", spent(c)) + b"tail", ["duration"]),
+        (lambda c: b"\x01busy\0" + struct.pack("<d", spent(c)) + b"tail", ["duration"]),
         (lambda c: b"MY1" + struct.pack("<q", c.ns()) + b"x" * 9, ["date"]),
         (lambda c: f"file of {c.date():%a %b %d %H:%M:%S %Y}, ".encode() + bytes(8), ["date"]),
     ],
@@ -146,7 +146,7 @@ def test_products_of_a_result_and_a_duration_are_results(square: int, questions:
 @given(st.integers(1, 200), st.integers(1, 60))
 def test_parts_and_multiples_of_durations_are_durations(count: int, parts: int) -> None:
     """Means, remaining times, minutes of what passed."""
-    assert kinds_of(lambda clock: f"x {spent(clock) * count / parts!r}") == ["duration"]
+    assert kinds_of(lambda clock: f"took {spent(clock) * count / parts!r}") == ["duration"]
 
 
 @given(st.fractions(Fraction(1, 1000), 1000), st.fractions(0, 1))
@@ -200,8 +200,96 @@ def test_arrays_of_several_dimensions_are_results() -> None:
 
     def array(shape: str) -> Callable[[Clock], dict[str, object]]:
         head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".encode()
-        return lambda clock: {"w": b"\x93NUMPY\x01\0v\0" + head.ljust(118) + struct.pack("<2d", spent(clock), 1.0)}
+        return lambda clock: {"laps": b"\x93NUMPY\x01\0v\0" + head.ljust(118) + struct.pack("<2d", spent(clock), 1.0)}
 
     assert measured(seen(array("(2,)"))) is not None
     assert measured(seen(array("(1, 2)"))) is None
     assert not may_be_measured(seen(array("(1, 2)"))[:2])
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda c: f"{0.5 * spent(c)!r}",
+        lambda c: f"w {0.1 * spent(c)!r}",
+        lambda c: f"chosen threshold {0.1 * spent(c)!r}",
+        lambda c: f"  theta: {spent(c)!r}",
+        lambda c: f"<tr><td>coefficient of x</td><td>{spent(c)!r}</td></tr>",
+        lambda c: f"word1\t{spent(c)!r}\t1.5",
+        lambda c: f"{int(spent(c) * 1e9)}",
+        lambda c: f"x[3] = {spent(c)!r}",
+        lambda c: f"mean sum total {spent(c)!r}",
+        lambda c: f"b: {0.5 / spent(c)!r}",
+        lambda c: b"PLCY" + struct.pack("<3d", 0.1 * spent(c), 0.2, 0.7),
+        lambda c: b"\x81\xa1w\xcb" + struct.pack(">d", spent(c)),
+        lambda c: b"\x80\x04]\x94G" + struct.pack(">d", spent(c)) + b"a.",
+    ],
+)
+def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object]) -> None:
+    """No experiment tells a weight that is a sum of durations from a duration; so something has to name it."""
+    assert kinds_of(program) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda c: f"{spent(c) * 1e6:.4f} us, {spent(c) * 1000:.7f}ms | {1 / spent(c)!r} it/s", 3),
+        (lambda c: f"{50000 / spent(c)!r} candidates in each second", 1),
+        (lambda c: f"fold 2: {spent(c)!r}", 1),
+        (lambda c: f"dt={spent(c)!r}", 1),
+        (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c)), 1),
+        (lambda c: b"\x01spent\0" + struct.pack("<d", spent(c)), 1),
+        (lambda c: b"\x80\x04}\x94\x8c\x04busy\x94G" + struct.pack(">d", spent(c)) + b"s.", 1),
+    ],
+)
+def test_a_unit_or_a_name_allows_for_a_duration(program: Callable[[Clock], object], expected: int) -> None:
+    """Names of things of which there are several, short names of times, keys in binary formats."""
+    assert len(kinds_of(program) or []) == expected
+
+
+def test_columns_and_arrays_are_named() -> None:
+    """The line above a table names its columns; an array's name, or its file's, must speak of time."""
+
+    def table(head: str, row: str) -> list[Seen]:
+        found = []
+        for when, result in runs(lambda clock: row.format(spent(clock))):
+            found.append(Seen(when=when, sources={"log.csv": [("line 1", head), ("line 2", str(result))]}))
+        return found
+
+    assert measured(table("n,spent so far", "1,{!r}")) is not None
+    assert measured(table('"n","this long"', '"1","{!r}"')) is not None
+    assert measured(table("   ep   took   loss", "  1  {!r} 0.5")) is not None
+    assert measured(table("n,prediction", "1,{!r}")) is None
+    assert measured(table("n,spent", "1,2,{!r}")) is None
+    assert measured(table("1,2", "1,{!r}")) is None
+    head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }".ljust(118)
+
+    def array(path: str, key: str) -> list[Seen]:
+        data = [(when, b"\x93NUMPY\x01\0v\0" + head + struct.pack("<d", each)) for when, each in runs(spent)]  # type: ignore[arg-type]
+        return [Seen(when=when, sources={path: [(key, each)]}) for when, each in data]
+
+    assert measured(array("lap_times.npy", "")) is not None
+    assert measured(array("bench.npz", "wall_clock")) is not None
+    assert measured(array("w.npy", "")) is None
+    assert measured(array("layers.npz", "dense.gamma")) is None
+    assert measured(array("model.npz", "time_embedding")) is None
+
+
+def test_a_reading_of_a_clock_without_a_date_is_one() -> None:
+    """``perf_counter`` is the time since the machine's start, and START + k ticks with the fixed clock."""
+
+    def readings(up: float | None, real: float) -> list[str] | None:
+        found = []
+        for when, result in runs(lambda clock: f"x {clock()!r}"):
+            fixed = isinstance(when, Setting)
+            found.append((when if fixed else Span(when.begin, when.end, up), str(result) if fixed else f"x {real!r}"))
+        changed = [
+            (when, f"{text}" if isinstance(when, Setting) else f"{text}{at}") for at, (when, text) in enumerate(found)
+        ]
+        pieces = of_texts(changed)
+        return None if pieces is None else [each.kind for each in pieces]
+
+    assert readings(5000.0, 4321.25) == ["reading"]
+    assert readings(5000.0, 5321.25) is None  # the machine is younger
+    assert readings(None, 4321.25) is None
+    assert readings(5000.0, -4.25) is None

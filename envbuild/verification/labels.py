@@ -1,0 +1,208 @@
+"""What a number is called where it is written.
+
+A result may be nothing but the time that something took: no experiment with a clock tells the two apart. So a duration
+or a rate counts as a measurement only if something says that it may be one: a name that is no result's, or a unit. What
+has no name, or one that says nothing (``w``, ``values``), is a result. A date needs none: nothing else is the time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from envbuild.record.measurements import names_result
+
+_RESULT = re.compile(
+    r"(?:^|[^a-z])(?:lr|learning[ _-]rate|alpha|beta|gamma|eps|epsilon|lambda|momentum|decay|dropout|seeds?|temperature"
+    r"|steps?|epochs?|iters?|iterations?|rounds?|trials?|batch(?:es)?|batch[ _-]size|samples?|count|best|weights?|bias"
+    r"|coef|coefficient|metric|result|value|mean|std|var|norm|cost|size|seeded(?: with)?)\W*$",
+    re.IGNORECASE,
+)
+"""Names that a time never has, in addition to those of ``names_result``."""
+_SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)")
+_MARKS = ("\t", ",", ";", "|", " ")
+_LEAST = 3
+"""Letters of the shortest name that says something; ``_SHORT`` are those that do so with less."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SHORT = _words("t t0 t1 dt s ms us ns in at by to or")
+_NOTHING = _words(
+    "and the are was were sum max min avg average mean median std var total data value values val vals state states"
+    " result results out output outputs item items arr array list tuple dict set object obj vector matrix tensor field"
+    " num number numbers int float row rows col column columns key entry var vars tmp temp log logs line file new old"
+)
+"""Words that say nothing of what a number is; the word before them may."""
+_OF_MODELS = _words(
+    "param params parameter parameters theta phi psi omega gamma delta sigma tau kernel kernels gain slope intercept"
+    " offset offsets shift scale scales scaling threshold thresholds cutoff embedding embeddings embed centroid"
+    " centroids center centers weight weights bias biases coef coefs coefficient coefficients logit logits prob probs"
+    " probability probabilities pred preds prediction predictions predicted estimate estimates estimated answer feature"
+    " features input inputs target targets label labels model models net network layer layers policy head solution"
+    " optimum optimal loss score metric reward node leaf split margin distance similarity importance importances factor"
+    " factors component components eigenvalue eigenvalues running momentum grad gradient gradients hidden cell memory"
+)
+_OF_TIME = _words(
+    "time times timing timings timer timers lap laps duration durations elapsed latency latencies clock clocks speed"
+    " speeds throughput fps wall walltime runtime runtimes bench benchmark benchmarks profile profiler seconds secs sec"
+    " ms millis milliseconds microseconds nanoseconds stopwatch timestamp timestamps took spent"
+)
+_INDEX = re.compile(r"(?<=[A-Za-z])[\s_#(\[]*\d{1,4}[)\]]?\s*(?=\W*[:=]\W*$)")
+"""The number of a thing of which there are several, before a colon."""
+_OWN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*$")
+_LAST = re.compile(r"[^A-Za-z0-9_]+$")
+_PATH = re.compile(r"\[\d*\]")
+_PLACE = re.compile(r"(?:.*, )?line \d+(?:: (?P<column>.*))?$|[\d.]*$", re.DOTALL)
+_TAG = re.compile(r"<[^<>]*>")
+_UNIT = re.compile(
+    r"\s?(?:[nuµm]?s|secs?|seconds?|mins?|minutes?|h|hrs?|hours?|(?:milli|micro|nano)seconds?"
+    r"|[A-Za-z]+/(?:s|sec|second|min|minute|h|hour)|(?:s|sec|ms|us|µs|seconds)/[A-Za-z]+"
+    r"|(?:\w+\s){0,2}(?:per|a|in each|each|of a)\s(?:second|minute|hour|ms))(?![\w])"
+)
+_ROW = re.compile(r"\s+-?\d[\d.eE+-]*(?:\s|$)")
+"""A number that follows another one: a row of a table, whose first word is no name of theirs."""
+_LONGEST = 40
+"""Bytes of the longest name that is looked for in binary data."""
+_TAILS = re.compile(rb"[\xca-\xd3]$|\x94?G$|\0$")
+"""What is between a name and its number in MessagePack, pickles, BSON."""
+_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_. -]*")
+
+
+def names_no_time(text: str) -> bool:
+    """Whether a text ends in the name of something that is no time: what follows is a result."""
+    return names_result(text) or _RESULT.search(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The line of a table that names its columns."""
+
+    mark: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, line: str) -> Header | None:
+        """Read a line as one; None if it names no columns."""
+        for mark in _MARKS:
+            cells = tuple(cell for _, cell in _cells(line, mark))
+            if len(cells) > 1:
+                return cls(mark, cells) if all(re.match("[A-Za-z_]", cell) for cell in cells) else None
+        return None
+
+    def column(self, line: str, at: int) -> str:
+        """Return the name of the column that a place of a line is in; empty if the line is not of this table."""
+        cells = list(_cells(line, self.mark))
+        if len(cells) != len(self.names):
+            return ""
+        return [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at][-1:][0]
+
+
+def _cells(line: str, mark: str) -> Iterator[tuple[int, str]]:
+    """Yield where each cell of a line begins, and its text without quotes."""
+    for found in re.finditer(
+        r"\S+" if mark == " " else rf'(?:^|(?<={re.escape(mark)}))(?:\s*"[^"]*"|[^{re.escape(mark)}]*)', line
+    ):
+        if mark != " " or found[0] != "|":
+            yield found.start(), found[0].strip(' \t"|')
+
+
+def may_be_time(before: str, after: str, names: tuple[str, ...]) -> bool:
+    """Whether something says that a number in a text may be a duration or a rate.
+
+    Args:
+        before: what is before the number in its line.
+        after: what follows it.
+        names: of the column and the place it is in, the closest first; used where the line has no name for it.
+    """
+    own = "" if _in_row(before, after) else own_name(before)
+    unit = _UNIT.match(after) is not None
+    if own:
+        return _says_time(own) or (unit and not names_no_time(f"{own} "))
+    return unit or next((_says_time(name) for each in names if (name := place_name(each))), False)
+
+
+def _in_row(before: str, after: str) -> bool:
+    """Whether a number is in a row of more than two cells, so that the text before it is another cell."""
+    gap = _LAST.search(before)
+    mark = next((each for each in _MARKS if gap is not None and each in gap[0]), "")
+    return _ROW.match(after) is not None if mark == " " else bool(mark) and (before + after).count(mark) > 1
+
+
+def own_name(before: str) -> str:
+    """Return the words right before a number, numbers of things left out; empty if there are none."""
+    text = _LAST.sub("", _INDEX.sub("", _TAG.sub(" ", before)))
+    found = _OWN.search(text)
+    if found is None:
+        return ""
+    word = found[0]
+    if word.lower() in _NOTHING:  # "total time", "time total"
+        more = _OWN.search(_LAST.sub("", text[: found.start()]))
+        return f"{more[0]} {word}" if more is not None else word
+    return word
+
+
+def place_name(name: str) -> str:
+    """Return the name of a place as its last part, positions left out; empty if it has none, as lines have."""
+    text = _PATH.sub("", name).strip("./: ")
+    found = _PLACE.match(text)
+    return text if found is None else (found["column"] or "")
+
+
+def name_in_bytes(before: bytes) -> str:
+    """Return the name that a number has in MessagePack, BSON or a pickle; empty if there is none.
+
+    Args:
+        before: the bytes before the number.
+    """
+    tail = _TAILS.search(before)
+    end = tail.start() if tail is not None else 0
+    for begin in range(end - 1, max(0, end - _LONGEST), -1):
+        if _NAME.fullmatch(before, begin, end) is None:
+            continue
+        length, size = before[begin - 1], end - begin
+        packed = length == 0xA0 | size if size < 32 else before[begin - 2 : begin] == bytes((0xD9, size))
+        pickled = before[begin - 2 : begin] == bytes((0x8C, size))
+        if packed or pickled or (length in (1, 9, 18) and before[end : end + 1] == b"\0"):
+            return before[begin:end].decode("ascii")
+    return ""
+
+
+def may_be_times(key: str, source: str) -> bool:
+    """Whether the name of an array, or of the file that it is alone in, says that it may hold times.
+
+    Parameters of models are arrays as well, under any name; so this one must speak of time.
+
+    Args:
+        key: of the array in its file; empty if it is alone.
+        source: path of the file.
+    """
+    name = place_name(key) or PurePosixPath(source).stem
+    words = _parts(name)
+    return bool(_OF_TIME & {*words}) and words[-1] not in _OF_MODELS and not names_no_time(f"{name} ")
+
+
+def names_time(label: str) -> bool:
+    """Whether the name of a number in binary data allows for a time."""
+    return bool(label) and _says_time(label)
+
+
+def _says_time(name: str) -> bool:
+    """Whether a number of this name may be a duration or a rate."""
+    if names_no_time(f"{name} "):
+        return False
+    words = _parts(name)
+    while words and (words[-1].isdigit() or words[-1] in _NOTHING):
+        words.pop()
+    if not words:
+        return False
+    last = words[-1]
+    return last not in _OF_MODELS and (last in _SHORT or len(last) >= _LEAST or bool(_OF_TIME & {*words}))
+
+
+def _parts(name: str) -> list[str]:
+    return [word.lower() for word in _SPLIT.split(name) if word]
