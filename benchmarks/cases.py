@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -223,6 +224,20 @@ def trace(folder: Path) -> tuple[str, list[Case]]:
     ]
 
 
+def verify(folder: Path) -> tuple[str, list[Case]]:
+    """Three runs of the example by ``verify``, in copies and compared, against three by ``run``."""
+    for name in ("spec.yaml", "train.py"):
+        shutil.copy(EXAMPLE / name, folder)
+    call(ENVBUILD, "lock", "spec.yaml", cwd=folder)
+    image_of(folder)
+    train = ["train.py", "--epochs", "60"]
+    thrice = f"for i in 1 2 3; do {shlex.join([ENVBUILD, 'run', *train])} || exit; done"
+    return "verify: the example, 60 epochs, three runs", [
+        Case(name="envbuild verify -n 3", command=[ENVBUILD, "verify", "-n", "3", *train], cwd=folder),
+        Case(name="envbuild run, three times", command=["sh", "-c", thrice], cwd=folder),
+    ]
+
+
 BENCHMARKS: dict[str, Benchmark] = {
     "help": startup,
     "lock": lock,
@@ -232,5 +247,6 @@ BENCHMARKS: dict[str, Benchmark] = {
     "guard": guard,
     "hook": hook,
     "trace": trace,
+    "verify": verify,
     **inputs.BENCHMARKS,
 }

@@ -32,20 +32,30 @@ def main(arguments: list[str]) -> int:
         made = make_project(root, _NAME)
         try:
             with ThreadPoolExecutor(int(os.environ.get("PLANT_JOBS", "2"))) as pool:
-                judged = list(pool.map(lambda plant: _judge(plant, made, root, options), found))
+                judged = []
+                for each in pool.map(lambda plant: _judge(plant, made, root, options), found):
+                    judged.append(each)
+                    _print(each)
         finally:
             forget_images(f"envbuild/{_NAME}")
-    wrong = [each for each in judged if each.code != (16 if each.plant.channel else 0)]
+    wrong = sum(map(_is_wrong, judged))
     planted = [each for each in judged if each.plant.cause]
-    for each in judged:
-        verdict = {0: "identical", 16: "different"}.get(each.code, f"exit {each.code}")
-        mark = "WRONG" if each in wrong else "cause" if each.plant.cause and not each.right else ""
-        print(f"{mark:<6}{each.plant.name:<28}{verdict:<11}{each.where:<16}{each.first[:110]}")
-        if mark == "WRONG":
-            print("      " + "\n      ".join(_why(each)))
-    print(f"{len(judged)} plants: {len(wrong)} wrong verdicts", end="")
+    print(f"{len(judged)} plants: {wrong} wrong verdicts", end="")
     print(f", first cause right in {sum(each.right for each in planted)} of {len(planted)}" if planted else "")
     return 1 if wrong else 0
+
+
+def _is_wrong(judged: Judged) -> bool:
+    return judged.code != (16 if judged.plant.channel else 0)
+
+
+def _print(judged: Judged) -> None:
+    """Print a line as soon as a program is judged, and what speaks against it if the verdict is wrong."""
+    verdict = {0: "identical", 16: "different"}.get(judged.code, f"exit {judged.code}")
+    mark = "WRONG" if _is_wrong(judged) else "cause" if judged.plant.cause and not judged.right else ""
+    print(f"{mark:<6}{judged.plant.name:<28}{verdict:<11}{judged.where:<16}{judged.first[:110]}", flush=True)
+    if mark == "WRONG":
+        print("      " + "\n      ".join(_why(judged)), flush=True)
 
 
 def _why(judged: Judged) -> list[str]:
