@@ -55,7 +55,7 @@ def context(
     """Write the Dockerfile with its complete context.
 
     `docker build --network=none DIR` then works offline, without envbuild."""
-    from envbuild.cli.render.build import context_lines
+    from envbuild.cli.render.image import context_lines
     from envbuild.operations.build import build_context
 
     console = Console(quiet=quiet, verbose=verbose)
@@ -67,7 +67,7 @@ def image(lock: LockArgument = None, as_json: Json = False) -> None:
     """Show what each layer of the locked image weighs.
 
     From bottom to top: bytes, files, digest, and which other locks share it. Needs no engine, but a build before."""
-    from envbuild.cli.render.build import weight_json, weight_lines
+    from envbuild.cli.render.image import weight_json, weight_lines
     from envbuild.operations.image import weigh_image
 
     console, result = Console(as_json=as_json), weigh_image(lock)

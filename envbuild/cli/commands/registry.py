@@ -27,7 +27,7 @@ def push(
 
     Only what the registry lacks is sent, several layers at once. Builds first if need be; needs no engine if the
     layers are in the store. Credentials are those of `docker login`. Prints the image's reference by digest."""
-    from envbuild.cli.render.registry import pushed_json, pushed_lines
+    from envbuild.cli.render.image import pushed_json, pushed_lines
     from envbuild.operations import push as operation
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
@@ -52,7 +52,7 @@ def pull(
 
     The image is compared with the lock before anything of it is brought in; another one is refused with exit
     code 16, bytes altered on the way with 13."""
-    from envbuild.cli.render.registry import pulled_line
+    from envbuild.cli.render.image import pulled_line
     from envbuild.operations import pull as operation
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
@@ -71,7 +71,7 @@ def inspect(
     """Describe what an image in a registry is, without pulling it.
 
     Its lock, layers and their weights, SBOM and signatures."""
-    from envbuild.cli.render.registry import inspected_json, inspected_lines
+    from envbuild.cli.render.image import inspected_json, inspected_lines
     from envbuild.operations import inspect as operation
 
     if lock:

@@ -100,7 +100,7 @@ def run(
 def check(lock: LockArgument = None, as_json: Json = False, quiet: Quiet = False) -> int:
     """Compare this host with the lock; start nothing."""
     from envbuild.cli.render import host as render
-    from envbuild.cli.render.inputs import locked_inputs_lines
+    from envbuild.cli.render.host import locked_inputs_lines
     from envbuild.operations.check import check as compare
     from envbuild.operations.inputs import accept_hint, indented
 

@@ -36,7 +36,7 @@ def sbom(
     """Write the image's bill of materials from its lock.
 
     Every OS package and wheel with version, digest, layer, and, for files in the store, licence and dependencies."""
-    from envbuild.cli.render.trust import bill_line
+    from envbuild.cli.render.image import bill_line
     from envbuild.operations import sbom as operation
 
     console = Console(quiet=quiet)
@@ -86,7 +86,7 @@ def sign(
     """Sign the pushed image with cosign; attach its provenance and bills of materials.
 
     Signs the very digest that push recorded, after a look at what the registry holds."""
-    from envbuild.cli.render.trust import attested_line, signed_json
+    from envbuild.cli.render.image import attested_line, signed_json
     from envbuild.operations import sign as operation
 
     console = Console(quiet=quiet, as_json=as_json)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envbuild.cli.render import divergence
 from envbuild.core.text import plain
 from envbuild.difference.finding import Difference, Finding
 from envbuild.operations.diff import DiffResult
@@ -18,7 +17,10 @@ from envbuild.record.model import Record
 
 if TYPE_CHECKING:
     from envbuild.difference.bisect import Answer
+    from envbuild.trace.divergence import Divergence
 
+_DIGITS = {"float16": 5, "bfloat16": 4, "float32": 9}
+"""Significant digits of floating-point numbers; 17 of those of double precision."""
 _SHORT = 10
 _ROWS = 14
 """Causes shown; the rest is counted."""
@@ -41,7 +43,7 @@ def as_json(result: DiffResult, answer: Answer | None = None) -> dict[str, Any]:
             if not finding.ranks:
                 del entry["ranks"]
             entry["sentence"] = finding.sentence
-    table["first"] = divergence.as_json(result.divergence)
+    table["first"] = divergence_json(result.divergence)
     table["renamed"] = dict(result.renamed)
     if answer is not None:
         table["bisect"] = msgspec.to_builtins(answer)
@@ -57,8 +59,8 @@ def lines(result: DiffResult) -> Iterator[tuple[str, ...]]:
         yield letter, job.first.id[:_SHORT], _started(job.first), *([ranks] if ranks else []), _command(job.first)
     yield from _results(difference)
     if first is not None:
-        yield "first", divergence.sentence(first)
-        if values := divergence.values(first):
+        yield "first", divergence_sentence(first)
+        if values := divergence_values(first):
             yield "", values
     label = {"equal": "although", "different": "because", "unknown": "differs"}[difference.outcome]
     if difference.causes:
@@ -138,3 +140,43 @@ def _started(record: Record) -> str:
 def _command(record: Record) -> str:
     text = plain(shlex.join(record.command))
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def divergence_sentence(found: Divergence) -> str:
+    """Describe where and how much, with the process if it is not the main one."""
+    return f"{found.process}: {found.sentence}" if found.process else found.sentence
+
+
+def divergence_values(found: Divergence) -> str:
+    """Write both values that differ most, with the digits that their type has; empty if they are not known."""
+    tensor = found.leading
+    if tensor is None or tensor.values is None:
+        return ""
+    digits = _DIGITS.get(tensor.dtype, 17)
+    return f"{tensor.values.before:.{digits}g} → {tensor.values.after:.{digits}g}"
+
+
+def divergence_json(found: Divergence | None) -> dict[str, Any] | None:
+    """Return a divergence as JSON values: its place, and the first tensor that differs."""
+    if found is None:
+        return None
+    tensor = found.leading
+    known = tensor.values if tensor is not None else None
+    return {
+        "kind": found.kind,
+        "sentence": found.sentence,
+        "process": found.process,
+        "epoch": found.epoch,
+        "place": found.place,
+        "step": found.step,
+        "tensor": tensor.name if tensor is not None else "",
+        "dtype": tensor.dtype if tensor is not None else "",
+        "others": max(len(found.tensors) - 1, 0),
+        "count": known.count if known is not None else 0,
+        "size": tensor.size if tensor is not None else 0,
+        "before": known.before if known is not None else None,
+        "after": known.after if known is not None else None,
+        "ulps": known.ulps if known is not None else None,
+        "distance": tensor.distance if tensor is not None else None,
+        "batch": found.batch,
+    }

@@ -1,17 +1,23 @@
-"""A machine: its description (``probe``), and the guard's verdict on it (``check``)."""
+"""A machine and its data: ``probe``'s description, the guard's verdict on it and on declared data (``check``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
-from envbuild.cli.render.inputs import comparison_json
+import msgspec
+
 from envbuild.core.text import human_bytes, plural
 from envbuild.host.diagnose import troubles
 from envbuild.host.facts import GpuFacts, HostFacts, HostGpu
 from envbuild.operations.check import CheckResult, Verdict
 from envbuild.runtime.guard import table
 from envbuild.runtime.guard.check import plain
+
+if TYPE_CHECKING:
+    from envbuild.inputs.compare import Comparison
+    from envbuild.lockfile.model import Lock
 
 _HEADINGS = ("GPU", "NAME", "CAPABILITY", "SMS", "MEMORY", "FREE", "MIG", "ECC", "FOR CUDA")
 _MORE = ("GPU", "UUID", "VBIOS", "BOARD", "AWAKE", "PROGRAMS")
@@ -148,3 +154,23 @@ def _wrapped(words: Sequence[str], width: int = 100) -> Iterator[str]:
         line = f"{line} {word}".lstrip()
     if line:
         yield line
+
+
+def locked_inputs_lines(lock: Lock) -> Iterator[str]:
+    """Yield a line for each input that is as locked."""
+    for entry in lock.inputs:
+        yield f"  input    {entry.path}: as locked, {plural(entry.files, 'file')}, {human_bytes(entry.bytes)}"
+
+
+def comparison_json(found: Comparison) -> list[dict[str, Any]]:
+    """Return differences as JSON values."""
+    return [
+        {
+            "path": one.path,
+            "message": one.message,
+            "locked": msgspec.to_builtins(one.locked),
+            "found": msgspec.to_builtins(one.found),
+            "changes": asdict(one.tree) if one.tree is not None else None,
+        }
+        for one in found.differences
+    ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envbuild.cli.render import divergence
+from envbuild.cli.render.diff import divergence_json, divergence_sentence, divergence_values
 from envbuild.core.text import plural
 from envbuild.difference.finding import Finding
 from envbuild.difference.text import shown
@@ -53,7 +53,7 @@ def as_json(result: Verification) -> dict[str, Any]:
         "ids": ids,
         "groups": [[ids[index] for index in group] for group in verdict.groups],
         "side_by_side": result.at_once,
-        "first": divergence.as_json(result.divergence),
+        "first": divergence_json(result.divergence),
         "varied": list(result.varied),
         "causes": [_cause_as_json(cause) for cause in result.causes],
     }
@@ -192,8 +192,8 @@ def _sizes(verdict: Verdict) -> str:
 def _first(found: Divergence | None) -> Iterator[tuple[str, str]]:
     if found is None:
         return
-    yield "first difference", divergence.sentence(found)
-    if values := divergence.values(found):
+    yield "first difference", divergence_sentence(found)
+    if values := divergence_values(found):
         yield "", values
 
 

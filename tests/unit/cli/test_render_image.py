@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.cli.render import build, registry, trust
+from envbuild.cli.render import image
 from envbuild.cli.render.events import Line, lines
 from envbuild.errors import IntegrityError
 from envbuild.lockfile import model as locks
@@ -48,12 +48,12 @@ def test_each_layer_is_weighed_and_shared_layers_name_three_locks() -> None:
     top = LayerWeight(kind="runtime", title="guard", digest="2" * 64, bytes=512, files=1, shared_with=())
     weight = ImageWeight(loaded=LOADED, config="c" * 64, manifest="d" * 64, layers=(layer, top))
     assert (weight.bytes, weight.files) == (3_000_512, 8)
-    assert shown(build.weight_lines(weight)) == [
+    assert shown(image.weight_lines(weight)) == [
         ("3.0 MB", "7", "debian-12", "sha256:111111111111…", "shared with b, c, d and 1 more"),
         ("512 B", "1", "guard", "sha256:222222222222…"),
         ("3.0 MB", f"{LOCK.name}: 8 files in 2 layers, config sha256:cccccccccccc…"),
     ]
-    table = build.weight_json(weight)
+    table = image.weight_json(weight)
     assert table["layers"][0]["shared-with"] == list(names)
     assert (table["config"], table["manifest"]) == (f"sha256:{'c' * 64}", f"sha256:{'d' * 64}")
 
@@ -72,10 +72,10 @@ def test_each_layer_is_weighed_and_shared_layers_name_three_locks() -> None:
 def test_a_push_shows_what_was_moved(upload: Pushed | None, line: tuple[str, ...], counts: tuple[int, ...]) -> None:
     """An image that is there already moves nothing; the reference is shown by digest, and where it was written."""
     pushed = PushedImage(record=RECORD, tag=TAG, reference=PINNED, upload=upload, written=Path("x/a.published.json"))
-    found = shown(registry.pushed_lines(pushed))
+    found = shown(image.pushed_lines(pushed))
     assert found == [line, ("image", str(PINNED)), ("wrote", "a.published.json")]
-    assert len(shown(registry.pushed_lines(replace(pushed, written=None)))) == 2
-    table = registry.pushed_json(pushed)
+    assert len(shown(image.pushed_lines(replace(pushed, written=None)))) == 2
+    table = image.pushed_json(pushed)
     assert (table["bytes"], *(table["blobs"][name] for name in ("uploaded", "mounted", "held"))) == counts
     assert table["reference"] == str(PINNED)
 
@@ -96,22 +96,22 @@ def inspected(signature: SignatureCheck | None, *attached: Attachment) -> Inspec
 def test_what_is_attached_is_shown_as_unchecked() -> None:
     """No message states that an image is signed by somebody before a signature was checked."""
     attached = Attachment(kind="signature", type="cosign", digest="9" * 64, place="referrers")
-    found = shown(registry.inspected_lines(inspected(None, attached)))
+    found = shown(image.inspected_lines(inspected(None, attached)))
     assert ("signed", "cosign", "sha256:999999999999…", "(not checked)") in found
     assert ("sbom", "no") in found
-    assert registry.inspected_json(inspected(None))["signed"] is None
+    assert image.inspected_json(inspected(None))["signed"] is None
 
 
 def test_a_refused_signature_is_shown_and_not_good() -> None:
     """The result of ``inspect`` carries the refusal; its provenance is not shown."""
     who = Trust(key="cosign.pub")
     refused = SignatureCheck(who=who, refusal=IntegrityError("no"), builders=("https://ci.example",))
-    found = shown(registry.inspected_lines(inspected(refused)))
+    found = shown(image.inspected_lines(inspected(refused)))
     assert ("checked", f"not signed by {who}") in found
     assert not [line for line in found if "https://ci.example" in " ".join(line)]
-    assert registry.inspected_json(inspected(refused))["signed"]["good"] is False
+    assert image.inspected_json(inspected(refused))["signed"]["good"] is False
     good = replace(refused, refusal=None, locks=("", "8" * 64))
-    found = shown(registry.inspected_lines(inspected(good)))
+    found = shown(image.inspected_lines(inspected(good)))
     assert ("", "provenance by the same signer names this lock", "built by https://ci.example") in found
     assert ("", f"provenance by the same signer names another lock: sha256:{'8' * 64}") in found
     assert ("", "provenance by the same signer names another lock: none") in found
@@ -124,10 +124,10 @@ def test_statements_that_were_there_are_not_shown_as_new() -> None:
         SignedStatement(kind=cosign.SPDX, sha256="2" * 64, added=False),
     )
     signed = SignedImage(reference=PINNED, signer="cosign.key", added=True, statements=statements)
-    assert trust.attested_line(signed) == Line("attest", ("provenance",), elapsed=True)
+    assert image.attested_line(signed) == Line("attest", ("provenance",), elapsed=True)
     again = replace(signed, statements=statements[1:])
-    assert trust.attested_line(again).columns == ("nothing to do",)
-    assert trust.signed_json(signed)["statements"] == {cosign.PROVENANCE: "1" * 64, cosign.SPDX: "2" * 64}
+    assert image.attested_line(again).columns == ("nothing to do",)
+    assert image.signed_json(signed)["statements"] == {cosign.PROVENANCE: "1" * 64, cosign.SPDX: "2" * 64}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from envbuild.cli.render import verify as render
-from envbuild.cli.render.divergence import as_json
+from envbuild.cli.render.diff import divergence_json
 from envbuild.determinism.operations import table
 from envbuild.difference.finding import Finding
 from envbuild.errors import LockError
@@ -217,15 +217,15 @@ def divergence(**changes: Any) -> Divergence:
 
 def test_a_divergence_as_json() -> None:
     """Epoch, step, the first tensor that differs, both values and their distance."""
-    assert as_json(divergence()) == {
+    assert divergence_json(divergence()) == {
         "kind": "step", "sentence": "epoch 2, step 37, tensor conv2d_1/kernel", "process": "", "epoch": 2, "place": 37,
         "step": 77, "tensor": "conv2d_1/kernel", "dtype": "float32", "others": 1, "count": 1, "size": 9216,
         "before": 0.125, "after": 0.12500001, "ulps": 1, "distance": 1e-9, "batch": False,
     }  # fmt: skip
-    bare = as_json(divergence(tensors=(), kind="process"))
+    bare = divergence_json(divergence(tensors=(), kind="process"))
     assert bare is not None
     assert (bare["tensor"], bare["before"], bare["size"]) == ("", None, 0)
-    assert as_json(None) is None
+    assert divergence_json(None) is None
 
 
 @pytest.mark.parametrize(

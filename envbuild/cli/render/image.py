@@ -1,21 +1,79 @@
-"""What ``push``, ``pull`` and ``inspect`` did and found, as lines for people and as JSON values."""
+"""Images: what ``build``, ``context``, ``image``, ``push``, ``pull``, ``inspect``, ``sbom``, ``sign`` made and found.
+
+As lines for people and as JSON values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.render.events import Line
 from envbuild.core.text import human_bytes, plural
 from envbuild.lockfile import model as locks
-from envbuild.operations.inspect import InspectedImage
-from envbuild.operations.pull import PulledImage
-from envbuild.operations.push import PushedImage
-from envbuild.operations.signatures import SignatureCheck
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envbuild.operations.build import DockerContext
+    from envbuild.operations.image import ImageWeight
+    from envbuild.operations.inspect import InspectedImage
+    from envbuild.operations.pull import PulledImage
+    from envbuild.operations.push import PushedImage
+    from envbuild.operations.sbom import BillOfMaterials
+    from envbuild.operations.sign import SignedImage
+    from envbuild.operations.signatures import SignatureCheck
+
+_NAMED = 3
+"""So many locks that share a layer are named in a line; the JSON names all."""
 _MAIN = ("tensorflow", "torch", "jax", "keras")
 _SHOWN = 4
 """Frameworks named in the line of the lock."""
+
+
+def context_lines(result: DockerContext) -> Iterator[Line]:
+    """Yield where the context is, and the command that builds it."""
+    yield Line("context", (str(result.folder),), elapsed=True)
+    yield Line("next", (f"docker build --network=none {result.folder}",))
+
+
+def weight_lines(result: ImageWeight) -> Iterator[Line]:
+    """Yield layers from bottom to top, then what all of them weigh."""
+    for layer in result.layers:
+        digest, shared = f"sha256:{layer.digest[:12]}…", _shared(layer.shared_with)
+        columns = f"{layer.files:>8,}", f"{layer.title:<44}", digest, shared
+        yield Line(f"{human_bytes(layer.bytes):>8}", columns)
+    counts = f"{plural(result.files, 'file')} in {plural(len(result.layers), 'layer')}"
+    name = result.loaded.lock.name
+    yield Line(f"{human_bytes(result.bytes):>8}", (f"{name}: {counts}, config sha256:{result.config[:12]}…",))
+
+
+def weight_json(result: ImageWeight) -> dict[str, Any]:
+    """Return the result of ``image`` as JSON values."""
+    return {
+        "config": f"sha256:{result.config}",
+        "files": result.files,
+        "layers": [
+            {
+                "digest": f"sha256:{layer.digest}",
+                "files": layer.files,
+                "kind": layer.kind,
+                "shared-with": list(layer.shared_with),
+                "size": layer.bytes,
+                "title": layer.title,
+            }
+            for layer in result.layers
+        ],
+        "lock": result.loaded.lock.file_name,
+        "manifest": f"sha256:{result.manifest}",
+        "size": result.bytes,
+    }
+
+
+def _shared(names: Sequence[str]) -> str:
+    """Name a few of the locks that share a layer, and how many more do."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"shared with {', '.join(names[:_NAMED])}{more}" if names else ""
 
 
 def pushed_lines(result: PushedImage) -> Iterator[Line]:
@@ -130,3 +188,25 @@ def _contents(lock: locks.Lock) -> str:
     frameworks = [f"{name} {version}" for name, version in named][:_SHOWN]
     parts = [system, f"Python {lock.python.release}", plural(len(lock.packages), "wheel"), *frameworks]
     return ", ".join(parts)
+
+
+def bill_line(result: BillOfMaterials, output: Path) -> Line:
+    """Return the line that shows where a bill was written, and what it lists."""
+    lock = result.loaded.lock
+    counts = plural(len(lock.os.packages), "OS package"), plural(len(lock.packages), "wheel")
+    return Line("wrote", (str(output), ", ".join(counts)), elapsed=True)
+
+
+def attested_line(result: SignedImage) -> Line:
+    """Return the line that names the statements that were attached now, of those that were asked for."""
+    from envbuild.signing import cosign
+
+    titles_of = {cosign.PROVENANCE: "provenance", cosign.CYCLONEDX: "CycloneDX", cosign.SPDX: "SPDX"}
+    titles = ", ".join(titles_of[each.kind] for each in result.statements if each.added)
+    return Line("attest", (titles or "nothing to do",), elapsed=True)
+
+
+def signed_json(result: SignedImage) -> dict[str, Any]:
+    """Return the result of ``sign`` as JSON values."""
+    digests = {statement.kind: statement.sha256 for statement in result.statements}
+    return {"reference": str(result.reference), "signer": result.signer, "statements": digests}
