@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from envbuild.runs.repeat import Repeated
     from envbuild.runs.request import RunEngine
     from envbuild.verification.files import FileTable
-    from envbuild.verification.judge import Ran, Verdict
+    from envbuild.verification.judge import Measured, Ran, Verdict
     from envbuild.verification.measured import Place
 
 _GRACE = 30
@@ -51,6 +52,8 @@ class _Bench:
         streams: what each run printed.
         clocks: which clock each had.
         known: the fixed clocks.
+        moments: dates are masked where it is known what they are, as usual. A reading of ``perf_counter`` is none with
+            the real clock and looks like one with a fixed one: then nothing is masked, and all dates have to be proven.
     """
 
     session: Session
@@ -61,6 +64,7 @@ class _Bench:
     copies: list[dict[str, bytes]] = field(default_factory=list)
     streams: list[dict[str, bytes]] = field(default_factory=list)
     clocks: list[When] = field(default_factory=list)
+    moments: bool = True
 
     @property
     def fixed(self) -> int:
@@ -112,37 +116,46 @@ def settle(session: Session, verdict: Verdict, engine: RunEngine, events: Events
         if found.files is None or not found.files.is_dir():
             return None
         bench.take(found, session.runs[group[0]], None, stays=True)
-    runs = _seen(bench)
-    if runs is None or not may_be_measured(runs):
+    if _view(bench, may_be_measured) is None:
         return None
-    runs = _experiments(bench)
-    places = measured(runs) if runs is not None else None
+    places = _experiments(bench)
     return settled(verdict, places, bench.fixed) if places else None
 
 
-def _experiments(bench: _Bench) -> list[Seen] | None:
+_T = TypeVar("_T")
+
+
+def _view(bench: _Bench, judge: Callable[[Sequence[Seen]], _T | None]) -> _T | None:
+    """Judge what the runs left with dates masked, and if that fails, from now on without."""
+    for moments in (True, False) if bench.moments else (False,):
+        bench.moments = moments
+        runs = _seen(bench)
+        if runs is not None and (judged := judge(runs)):
+            return judged
+    return None
+
+
+def _experiments(bench: _Bench) -> list[Measured] | None:
     """Make the runs; None as soon as one shows that something differs that is no measurement."""
     from envbuild.verification.odds import MOST
 
     first, later, faster, both = bench.known
     plan: list[tuple[Setting | None, int]] = [(first, 2), (faster, 1), (None, 1), (later, 1), (both, 1)]
-    runs: list[Seen] | None = None
     while plan:
         clock, count = plan.pop(0)
         purpose = "nothing fixed" if clock is None else _NAMES[bench.known.index(clock)]
         before = len(bench.ran)
         bench.laboratory.observed(count, purpose, clock, bench.take)
-        runs = _seen(bench) if len(bench.ran) == before + count else None
-        if runs is None or not _still_possible(bench, runs):
+        if len(bench.ran) < before + count or not _agree(bench) or _view(bench, _still_possible) is None:
             return None
-        if clock == faster and measured(runs, least=2) is None:  # the others would not change that
+        if clock == faster and _view(bench, partial(measured, least=2)) is None:  # the others would not change that
             return None
         if not plan and bench.fixed < (wanted := _wanted(bench)):
             if wanted > MOST:
                 return None
             bench.laboratory.take_time()
             plan = [(None, 1), (first, 1), (both, 1)]
-    return runs
+    return _view(bench, measured)
 
 
 def _wanted(bench: _Bench) -> int:
@@ -153,12 +166,15 @@ def _wanted(bench: _Bench) -> int:
     return luck_of(bench.laboratory.sizes(real)).runs_that_prove()
 
 
-def _still_possible(bench: _Bench, runs: Sequence[Seen]) -> bool:
-    """Whether runs with the same fixed clock are equal, and all agree in what is no measurement."""
+def _agree(bench: _Bench) -> bool:
+    """Whether all runs ended well and are equal in what is no measurement in any case."""
     from envbuild.verification.judge import agree_elsewhere
 
-    if not all(each.ended_well for each in bench.ran) or not agree_elsewhere(bench.ran, bench.session.ignore):
-        return False
+    return all(each.ended_well for each in bench.ran) and agree_elsewhere(bench.ran, bench.session.ignore)
+
+
+def _still_possible(runs: Sequence[Seen]) -> bool:
+    """Whether all runs have the same places, and those with the same fixed clock are equal."""
     fixed = [run for run in runs if isinstance(run.when, Setting)]
     equal = all(unchanged(run, next(each for each in fixed if each.when == run.when)) for run in fixed)
     return equal and same_places(runs)
@@ -201,7 +217,7 @@ def _files(bench: _Bench) -> list[dict[str, Sequence[Place]]] | None:
             data = bench.data(at, output) if output is not None else None
             if data is None:
                 return None
-            found[at][name] = leaves(data, masks_of(run.record))
+            found[at][name] = leaves(data, masks_of(run.record, moments=bench.moments))
     return found
 
 
@@ -230,7 +246,7 @@ def _lines(bench: _Bench, at: int, name: str, data: bytes, *, several: bool) -> 
     from envbuild.verification.files import masks_of
     from envbuild.verification.printed import rows
 
-    masks = masks_of(bench.ran[at].record, ignored_lines(bench.session.ignore, name))
+    masks = masks_of(bench.ran[at].record, ignored_lines(bench.session.ignore, name), moments=bench.moments)
     found = [row.masked.text for row in rows(data, masks) if not row.masked.left_out]
     if several:
         found.sort(key=skeleton)

@@ -24,10 +24,10 @@ class HasFiles(Protocol):
         """What was opened."""
 
 
-def masks_of(record: Record, ignored: Sequence[str] = ()) -> Masks:
-    """Return what masks the times of a run, and the names that it drew for its files; ``ignored`` as in ``Masks``."""
+def masks_of(record: Record, ignored: Sequence[str] = (), *, moments: bool = True) -> Masks:
+    """Return what masks the times of a run, and the names that it drew for its files; the rest is as in ``Masks``."""
     start = datetime.fromisoformat(record.start.replace("Z", "+00:00")).timestamp()
-    return Masks(start, ignored, drawn=drawn_names(output.path for output in record.outputs))
+    return Masks(start, ignored, drawn_names(output.path for output in record.outputs), moments=moments)
 
 
 class FileTable:

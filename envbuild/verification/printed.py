@@ -113,13 +113,17 @@ class Masks:
         start: when the run began, seconds since 1970.
         ignored: patterns of lines that are not compared, as ``fnmatch`` has them; one without ``*`` may be anywhere.
         drawn: names that the run has drawn for its files and folders.
+        moments: dates and seconds since 1970 of about when the run was are masked; a fixed clock's look like those of
+            another clock's readings.
     """
 
-    def __init__(self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = ()) -> None:
+    def __init__(
+        self, start: float, ignored: Sequence[str] = (), drawn: Collection[str] = (), *, moments: bool = True
+    ) -> None:
         self._drawn = re.compile("|".join(map(re.escape, sorted(drawn)[:_DRAWN]))) if drawn else None
         patterns = (each if "*" in each else f"*{each}*" for each in ignored)
         self._ignored = [re.compile(translate(each)) for each in patterns]
-        self._window = (start - _BEFORE, start + _AFTER)
+        self._window = (start - _BEFORE, start + _AFTER) if moments else (1.0, 0.0)
 
     def is_moment(self, seconds: float) -> bool:
         """Whether a number of seconds since 1970 is about when the run was."""

@@ -405,3 +405,9 @@ def test_tables_of_profilers_are_masked_as_a_whole() -> None:
 def test_other_tables_count(before: bytes, after: bytes) -> None:
     """Only rows of a profile below its own head are masked."""
     assert digest(before).result() != digest(after).result()
+
+
+def test_moments_are_left_as_they_are_if_asked() -> None:
+    """Readings of a fixed clock look like dates; all else is masked as ever."""
+    masks = Masks(START, moments=False)
+    assert masks.mask(f"at {START} on 2026-11-22, took 0.25 s").text == f"at {START} on 2026-11-22, took ⟨time⟩"
