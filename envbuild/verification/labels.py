@@ -22,6 +22,10 @@ _RESULT = re.compile(
 )
 """Names that a time never has, in addition to those of ``names_result``."""
 _SPLIT = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=\d)")
+_DATA = re.compile(r"(?:^|[\s,;|\"])[-+.\d]")
+"""A cell that is no name."""
+_WIDEST = 4096
+"""Characters of the longest line that is looked at for names."""
 _MARKS = ("\t", ",", ";", "|", " ")
 _LEAST = 3
 """Letters of the shortest name that says something; ``_SHORT`` are those that do so with less."""
@@ -88,6 +92,8 @@ class Header:
     @classmethod
     def of(cls, line: str) -> Header | None:
         """Read a line as one; None if it names no columns."""
+        if len(line) > _WIDEST or _DATA.search(line) is not None:
+            return None
         for mark in _MARKS:
             cells = tuple(cell for _, cell in _cells(line, mark))
             if len(cells) > 1:
@@ -99,7 +105,8 @@ class Header:
         cells = list(_cells(line, self.mark))
         if len(cells) != len(self.names):
             return ""
-        return [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at][-1:][0]
+        before = [name for (begin, _), name in zip(cells, self.names, strict=True) if begin <= at]
+        return before[-1] if before else ""
 
 
 def _cells(line: str, mark: str) -> Iterator[tuple[int, str]]:
