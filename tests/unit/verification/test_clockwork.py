@@ -238,6 +238,7 @@ def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object
         (lambda c: f"fold 2: {spent(c)!r}", 1),
         (lambda c: f"dt={spent(c)!r}", 1),
         (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c)), 1),
+        (lambda c: b"\x81\xa1t\xcb" + struct.pack(">d", spent(c) if c.setting else 0.0), 1),
         (lambda c: b"\x01spent\0" + struct.pack("<d", spent(c)), 1),
         (lambda c: b"\x80\x04}\x94\x8c\x04busy\x94G" + struct.pack(">d", spent(c)) + b"s.", 1),
     ],
