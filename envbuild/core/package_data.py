@@ -45,6 +45,7 @@ def data(name: str) -> bytes:
     return data_path(name).read_bytes()
 
 
-def archive_keys() -> tuple[Path, ...]:
-    """Return the files with the OpenPGP certificates of Debian's archives, sorted by name."""
-    return tuple(sorted((_PACKAGE / "data" / "keys").glob("*.gpg")))
+def archive_keys(distribution: str = "debian") -> tuple[Path, ...]:
+    """Return the files with the OpenPGP certificates of a distribution's archives, sorted by name."""
+    folder = _PACKAGE / "data" / "keys"
+    return tuple(sorted((folder if distribution == "debian" else folder / distribution).glob("*.gpg")))

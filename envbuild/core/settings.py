@@ -22,6 +22,7 @@ VARIABLES = {
     "engine": "ENVBUILD_ENGINE",
     "cdi-dirs": "ENVBUILD_CDI_DIRS",
     "debian-snapshot": "ENVBUILD_DEBIAN_SNAPSHOT",
+    "ubuntu-snapshot": "ENVBUILD_UBUNTU_SNAPSHOT",
     "python-mirror": "ENVBUILD_PYTHON_MIRROR",
     "cosign": "ENVBUILD_COSIGN",
 }

@@ -51,7 +51,9 @@ PoolPath = Annotated[
 ]
 Release = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9.-]*\Z", title="a release such as debian-12")]
 Archive = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9-]*\Z", title="an archive's name")]
-SuiteName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]*(?:[./][a-z0-9_-]+)*\Z", title="a suite's name")]
+SuiteName = Annotated[str, Meta(pattern=r"^(?:/|[a-z0-9][a-z0-9_-]*(?:[./][a-z0-9_-]+)*/?)\Z", title="a suite's name")]
+Component = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]*(?:/[a-z0-9][a-z0-9-]*)*\Z", title="a component's name")]
+Fingerprint = Annotated[str, Meta(pattern=r"^(?:[0-9A-F]{40}|[0-9A-F]{64})\Z", title="an OpenPGP fingerprint")]
 Snapshot = Annotated[str, Meta(pattern=r"^(?:[0-9]{8}T[0-9]{6}Z)?\Z", title="a time such as 20260711T000000Z")]
 ImageName = Annotated[
     str,

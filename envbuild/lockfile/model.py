@@ -22,11 +22,13 @@ from envbuild.core.fs import read_regular
 from envbuild.core.types import (
     Archive,
     BuildPath,
+    Component,
     DebArch,
     DebName,
     DebVersion,
     EnvName,
     Executable,
+    Fingerprint,
     ImageName,
     Level,
     Line,
@@ -79,7 +81,7 @@ class OsPackage(Value, frozen=True, kw_only=True):
     """One Debian package file.
 
     Attributes:
-        archive: which archive of the mirror holds it: ``debian`` or ``debian-security``.
+        archive: which archive of the mirror holds it, such as ``debian`` or ``debian-security``; or a further archive.
         path: path of the file below that archive's root, as its Packages index names it.
     """
 
@@ -106,10 +108,29 @@ class Suite(Value, frozen=True, kw_only=True):
     sha256: Sha256
 
 
+class FurtherArchive(Value, frozen=True, kw_only=True):
+    """An archive that is not the distribution's: where packages were looked for in it, and who may sign it.
+
+    Attributes:
+        suite: its suite; a path that ends in a slash for an archive without suites.
+        replaces: packages that are taken from it although the distribution has them.
+        keys: fingerprints of the certificates that are trusted for it, for it alone.
+        key_sha256: SHA-256 of the file that has them.
+    """
+
+    name: Archive
+    suite: SuiteName
+    components: tuple[Component, ...] = ()
+    replaces: tuple[DebName, ...] = ()
+    keys: tuple[Fingerprint, ...]
+    key_sha256: Sha256
+
+
 class Os(Value, frozen=True, kw_only=True, omit_defaults=True):
     """The operating system: Debian packages, or a base image by digest.
 
     Attributes:
+        archives: further archives that packages were looked for in.
         image_rootfs: SHA-256 of the base image's normalised file system, an uncompressed tar.
         image_size: its size in bytes.
     """
@@ -121,6 +142,7 @@ class Os(Value, frozen=True, kw_only=True, omit_defaults=True):
     image_rootfs: OptionalSha256 = ""
     image_size: Size = 0
     suites: tuple[Suite, ...] = ()
+    archives: tuple[FurtherArchive, ...] = ()
     packages: tuple[OsPackage, ...] = ()
 
 

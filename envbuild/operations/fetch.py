@@ -253,7 +253,8 @@ def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str
         missing: their SHA-256.
         apt: the machine's apt configuration; read from it if None.
     """
-    from envbuild.resolve.debian.sources import SNAPSHOT_VARIABLE, origin, read_apt_config
+    from envbuild.resolve.debian.releases import distribution_of
+    from envbuild.resolve.debian.sources import SNAPSHOT_VARIABLES, origin, read_apt_config
     from envbuild.resolve.python.build_sources import VARIABLE as PYTHON_VARIABLE
 
     ways = ["what came in is kept: try again later"]
@@ -261,9 +262,14 @@ def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str
         "where another machine has the files: envbuild fetch --vendor DIR there, envbuild fetch --from DIR here"
     )
     ways.append("from a folder or registry that `envbuild store push` filled: envbuild store pull PLACE")
-    debs = any(package.sha256 in missing for package in lock.os.packages)
-    if debs and not lock.os.snapshot and not origin("debian", apt or read_apt_config()):
-        ways.append(f"from a snapshot service of Debian, none of which is known: export {SNAPSHOT_VARIABLE}=ADDRESS")
+    further = {archive.name for archive in lock.os.archives}
+    lacking = {package.archive for package in lock.os.packages if package.sha256 in missing}
+    found = distribution_of(lock.os.release)
+    if lacking - further and not lock.os.snapshot and not origin(found.archives[0], apt or read_apt_config()):
+        variable = SNAPSHOT_VARIABLES[found.name]
+        ways.append(f"from a snapshot service of {found.title}, none of which is known: export {variable}=ADDRESS")
+    if gone := sorted(lacking & further):
+        ways.append(f"a lock has no address of {' and '.join(gone)}: the spec next to it has (os.archives)")
     if lock.python.build and lock.python.build.sha256 in missing:
         ways.append(f"from a mirror or folder of standalone Pythons: export {PYTHON_VARIABLE}=ADDRESS")
     ways.append("or lock again, which moves what is gone: envbuild lock")
@@ -275,7 +281,7 @@ def _deb_sources(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence
     from envbuild.resolve.debian.closure import deb_urls
 
     wanted = any(package.sha256 in missing for package in loaded.lock.os.packages)
-    return deb_urls(loaded.lock.os, loaded.mirror) if wanted else {}
+    return deb_urls(loaded.lock.os, loaded.mirror, archives=loaded.archives) if wanted else {}
 
 
 def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequence[str]]:

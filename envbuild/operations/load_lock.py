@@ -49,6 +49,11 @@ class LoadedLock:
         """The spec's Debian mirror; empty if it names none."""
         return self.spec.os.mirror if self.spec else ""
 
+    @property
+    def archives(self) -> dict[str, str]:
+        """The addresses of the spec's further archives, by name."""
+        return {archive.name: archive.url for archive in self.spec.os.archives} if self.spec else {}
+
 
 def load_lock(path: Path | None, start: Path | None = None, *, option: bool = False) -> LoadedLock:
     """Load a lock: the named one, or the one found upward.

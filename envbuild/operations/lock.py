@@ -233,7 +233,7 @@ def resolve(
     host.lock(None)  # what cannot be locked is refused before anything is resolved
     os_moved, python_moved = _split_upgrades(options.upgrade_packages, spec, old)
     held = () if options.upgrade else operating_system.held_packages(spec, old, os_moved)
-    resolver = _Resolver(spec=spec, options=options, events=events, store=Store(), held=held)
+    resolver = _Resolver(spec=spec, folder=path.parent, options=options, events=events, store=Store(), held=held)
     base = operating_system.lock_base(spec, resolver.store, events) if spec.os.image else None
     interpreter, python_notes = (base.python, ()) if base else _lock_python(resolver, old)
     plan = lock_hardware.plan_cuda(spec, path, interpreter.version)
@@ -365,6 +365,7 @@ class _Resolver:
     """Resolves wheels and operating system at the same time."""
 
     spec: Spec
+    folder: Path
     options: LockOptions
     events: Events
     store: Store
@@ -392,6 +393,7 @@ class _Resolver:
             system=cache(lambda: alone._system(base, ())[0]),
             whole=bool(packages),
             mirror=spec.os.mirror,
+            archives={archive.name: archive.url for archive in spec.os.archives},
             old=old,
             store=self.store,
             events=self.events,
@@ -432,6 +434,7 @@ class _Resolver:
         notes: list[str] = []
         system = operating_system.resolve_system(
             self.spec,
+            self.folder,
             added,
             self.store,
             self.events,

@@ -111,6 +111,8 @@ def resolution_inputs(spec: Spec, path: Path, resolver: str = "uv") -> dict[str,
     inputs = {path.name: spec_digest(spec)}
     for name in included(path.parent, spec.requirement_files, path.name):
         inputs[name] = sha256_file(path.parent / name)
+    for archive in spec.os.archives:
+        inputs[archive.key] = sha256_file(path.parent / archive.key)
     for name in spec.wheels:
         inputs[f"{name}{_WHEELS}"] = _wheels_digest(path.parent / name)
     if resolver != "uv":

@@ -22,11 +22,12 @@ from envbuild.lockfile import model as locks
 from envbuild.lockfile.pylock import LIBRARY_PATH
 from envbuild.operations.events import BaseImageFetched, Events
 from envbuild.spec.environment import refuse
-from envbuild.spec.model import Spec
+from envbuild.spec.model import Archive, Spec
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import BaseImages, ImageInfo
+    from envbuild.resolve.debian.further import FurtherArchive
 
 Connect = Callable[[], "BaseImages"]
 """Called only if an engine is needed."""
@@ -82,6 +83,7 @@ def platform_of(spec: Spec) -> str:
 
 def resolve_system(
     spec: Spec,
+    folder: Path,
     added: Iterable[str],
     store: Store,
     events: Events,
@@ -93,6 +95,7 @@ def resolve_system(
     """Resolve the closure of the Python it has, what every image has, the spec's packages and those added for wheels.
 
     Args:
+        folder: of the spec, which paths in it are relative to.
         held: packages of an earlier lock, as ``held_packages`` gives them.
         note: receives sentences that a person should read.
     """
@@ -110,10 +113,25 @@ def resolve_system(
         packages=tuple(sorted({*python, *common, *added, *asked})),
         snapshot=spec.os.snapshot,
         mirror=spec.os.mirror,
+        components=spec.os.components,
+        archives=tuple(_further(archive, folder) for archive in spec.os.archives),
         versions={package.name: package.version for package in spec.packages if package.version},
         held=tuple(held),
     )
     return closure.resolve_os(wanted, store.cache_dir("debian"), events, refresh=refresh, note=note)
+
+
+def _further(archive: Archive, folder: Path) -> FurtherArchive:
+    from envbuild.resolve.debian.further import FurtherArchive
+
+    return FurtherArchive(
+        name=archive.name,
+        url=archive.url,
+        suite=archive.suite,
+        components=archive.components,
+        key=folder / archive.key,
+        replaces=archive.replaces,
+    )
 
 
 def held_packages(spec: Spec, old: locks.Lock | None, moved: Collection[str]) -> tuple[locks.OsPackage, ...]:

@@ -163,6 +163,7 @@ class SourceBuilder:
         system: returns the system to build in, when the first wheel is built.
         whole: as in ``_Workshop``.
         mirror: the spec's mirror of Debian packages.
+        archives: addresses of the spec's further archives, by name.
         old: the lock that is replaced.
         made: what was built, or taken from ``old``, by the wheel's SHA-256.
         reused: names of packages whose wheel was taken from ``old``.
@@ -173,6 +174,7 @@ class SourceBuilder:
     system: Callable[[], locks.Os]
     whole: bool
     mirror: str
+    archives: Mapping[str, str]
     old: locks.Lock | None
     store: Store
     events: Events
@@ -193,7 +195,7 @@ class SourceBuilder:
             store=self.store,
             network=network,
             events=self.events,
-            sources=lambda: deb_urls(system, self.mirror) if system.packages else {},
+            sources=lambda: deb_urls(system, self.mirror, archives=self.archives) if system.packages else {},
         )
         archive, place = self._archive(source, network)
         shop.bring_archive(archive, (place,))
@@ -317,7 +319,9 @@ def build_missing(loaded: LoadedLock, store: Store, missing: set[str], events: E
         store=store,
         network=network,
         events=events,
-        sources=lambda: {} if offline or not system.packages else deb_urls(system, loaded.mirror),
+        sources=lambda: (
+            {} if offline or not system.packages else deb_urls(system, loaded.mirror, archives=loaded.archives)
+        ),
     )
     wheels = {package.name: package.wheel for package in lock.packages}
     wanted = [source for source in lock.sources if wheels[source.name].sha256 in missing]

@@ -44,7 +44,8 @@ def bill(lock: Lock, image: Image, evidence: Mapping[str, Evidence]) -> Bill:
 
 def _deb(lock: Lock, package: OsPackage, layer: int, evidence: Evidence | None) -> Component:
     """Describe a Debian package (purl type ``deb``; the qualifier ``upstream`` is what scanners match sources by)."""
-    distribution = lock.os.release.partition("-")[0]
+    further = {archive.name for archive in lock.os.archives}
+    distribution = package.archive if package.archive in further else lock.os.release.partition("-")[0]
     ref = f"pkg:deb/{distribution}/{_encoded(package.name)}@{_encoded(package.version)}?arch={package.architecture}"
     source = evidence.source if evidence else ("", "")
     upstream = source[0] if source[0] != package.name or source[1] != package.version else ""
@@ -61,7 +62,7 @@ def _deb(lock: Lock, package: OsPackage, layer: int, evidence: Evidence | None) 
         file=package.file,
         layer=layer,
         licence=evidence.licence if evidence else None,
-        supplier=_SUPPLIERS.get(distribution, ""),
+        supplier=_SUPPLIERS.get(distribution, distribution if distribution in further else ""),
     )
 
 

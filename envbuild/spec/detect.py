@@ -13,7 +13,8 @@ from typing import Any
 
 from envbuild.errors import UsageError
 from envbuild.spec import foreign, validators
-from envbuild.spec.keys import PYTHONS, STANDALONE
+from envbuild.spec.keys import STANDALONE
+from envbuild.spec.system_keys import DEFAULTS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -162,29 +163,29 @@ def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
     """Choose the release whose Python the project asks for; Debian 12 if it does not matter."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    default = next(iter(PYTHONS))
+    default = next(iter(DEFAULTS))
     if found := re.search(r"^\s*(?:cpython-)?(3\.\d{1,2})(?:\.\d+)?\s*$", _read(folder / ".python-version"), re.M):
-        for release, version in PYTHONS.items():
+        for release, version in DEFAULTS.items():
             if version == found[1]:
                 return release, version, "from .python-version"
         if found[1] in STANDALONE:
             return default, found[1], "from .python-version"
-        return default, PYTHONS[default], f".python-version requires {found[1]}, of which there is no build"
+        return default, DEFAULTS[default], f".python-version requires {found[1]}, of which there is no build"
     wanted = project.get("requires-python")
     if isinstance(wanted, str):
         try:
             allowed = SpecifierSet(wanted)
         except InvalidSpecifier:
-            return default, PYTHONS[default], ""
-        for release, version in PYTHONS.items():
+            return default, DEFAULTS[default], ""
+        for release, version in DEFAULTS.items():
             if allowed.contains(f"{version}.0") or allowed.contains(f"{version}.99"):
                 return release, version, "allowed by pyproject.toml"
         for version in reversed(STANDALONE):
             if allowed.contains(f"{version}.99"):
                 return default, version, "allowed by pyproject.toml"
         why = f"pyproject.toml wants {wanted}" if wanted.isprintable() else "pyproject.toml wants another"
-        return default, PYTHONS[default], f"{why}, of which there is no build"
-    return default, PYTHONS[default], ""
+        return default, DEFAULTS[default], f"{why}, of which there is no build"
+    return default, DEFAULTS[default], ""
 
 
 def _requirements(folder: Path, project: dict[str, Any]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:

@@ -2,87 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from envbuild.core import types
 from envbuild.spec import environment, validators
 from envbuild.spec.fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
 from envbuild.spec.hardware_keys import hardware_table
 from envbuild.spec.package_fields import FilePath, Folder, Requirement
-
-PYTHONS: Mapping[str, str] = {"debian-12": "3.11", "debian-13": "3.13"}
-"""The one Python of each release (python3 in Debian 12 and 13)."""
+from envbuild.spec.system_keys import os_table
 
 STANDALONE = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Feature releases that a spec may ask for where the operating system has another one."""
-
-
-COMMON: Mapping[str, str] = {
-    "tzdata": "time zones, for zoneinfo and pandas",
-    "ca-certificates": "certificates of authorities, for TLS",
-}
-"""What is in every image made of packages, unless the spec leaves it out."""
-
-
-def _os_table() -> Table:
-    releases = {"debian-12": "Debian 12 (bookworm), Python 3.11", "debian-13": "Debian 13 (trixie), Python 3.13"}
-    short = {"bookworm": "debian-12", "trixie": "debian-13", "debian:12": "debian-12", "debian:13": "debian-13"}
-    return Table(
-        alone="release",
-        expected="a release such as debian-12, or a mapping with release",
-        elsewhere={
-            "arch": "architecture",
-            "url": "mirror",
-            "date": "snapshot",
-            "from": "image",
-            "packages": "packages",
-        },
-        fields={
-            "release": Field(
-                kind=Choice(values=releases, short=short),
-                doc="The Debian release.",
-                default="debian-12",
-                examples=("debian-13",),
-            ),
-            "architecture": Field(
-                kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM: can be locked, not yet built"}),
-                doc="The Debian architecture.",
-                default="amd64",
-                examples=("arm64",),
-            ),
-            "mirror": Field(
-                kind=Text(expected="an address", check=validators.mirror, rules={"pattern": "^(https?|file)://"}),
-                doc="Mirror to take Debian packages from.",
-                default=None,
-                default_doc="the machine's apt configuration",
-                examples=("https://mirror.example.invalid/debian",),
-            ),
-            "snapshot": Field(
-                kind=Text(expected="a time in UTC", check=validators.snapshot),
-                doc="Take packages as the archive had them at this time (UTC).",
-                default=None,
-                default_doc="the archive as it is at lock time",
-                examples=("2026-07-11", "20260711T000000Z"),
-            ),
-            "without": Field(
-                kind=ListOf(item=Choice(values=COMMON), expected="a list of tzdata or ca-certificates"),
-                doc="What to leave out of the packages that every image has. "
-                + "; ".join(f"`{word}`: {meaning}" for word, meaning in COMMON.items())
-                + ".",
-                default=[],
-                examples=(["tzdata"],),
-            ),
-            "image": Field(
-                kind=Text(
-                    expected="an image by digest", check=validators.image, rules={"pattern": "@sha256:[0-9a-f]{64}$"}
-                ),
-                doc="Base image to start from instead of Debian packages, by digest. It must hold glibc and Python.",
-                default=None,
-                default_doc="none: the system is built from packages",
-                examples=(f"debian@sha256:{'0123456789abcdef' * 4}",),
-            ),
-        },
-    )
 
 
 def _determinism_table() -> Table:
@@ -152,7 +80,7 @@ def _system_fields() -> dict[str, Field]:
             doc="Names the lock (pylock.NAME.toml) and the image.",
             examples=("digits",),
         ),
-        "os": Field(kind=_os_table(), doc="The operating system.", default="debian-12", examples=("debian-13",)),
+        "os": Field(kind=os_table(), doc="The operating system.", default="debian-12", examples=("debian-13",)),
         "packages": Field(
             kind=ListOf(
                 item=Text(expected="a package name", check=validators.package),
@@ -183,7 +111,7 @@ def _python_fields() -> dict[str, Field]:
             doc="Release of Python: the operating system's own if it has that feature release, else a standalone build "
             "of CPython, 3.10 to 3.14. With a third number always such a build.",
             default=None,
-            default_doc="the operating system's own: 3.11 on debian-12, 3.13 on debian-13; what a base image has",
+            default_doc="the operating system's own, such as 3.11 on debian-12; what a base image has",
             examples=("3.12", "3.12.7"),
         ),
         "requirements": Field(

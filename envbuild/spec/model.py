@@ -19,8 +19,9 @@ from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.discovery import near_spec
 from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.hardware import HardwareRequirements, Requirement, hardware_requirements
-from envbuild.spec.keys import PYTHONS, ROOT, STANDALONE
+from envbuild.spec.keys import ROOT, STANDALONE
 from envbuild.spec.package_fields import File
+from envbuild.spec.system_keys import PYTHONS
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
 
 DETERMINISM = Determinism(seed=42, threads=2, level="ops", strict=True)
@@ -31,16 +32,34 @@ CheckEnv = Callable[[Mapping[str, str], str], Iterable[Problem]]
 _HINT = "every key, with its values and defaults: envbuild schema"
 
 
+class Archive(Value, frozen=True, kw_only=True):
+    """A further apt archive.
+
+    Attributes:
+        key: file of the certificates that may sign it, relative to the spec's folder.
+        replaces: packages to take from it although the release has them.
+    """
+
+    name: str
+    url: str
+    suite: str
+    key: str
+    components: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+
+
 class Os(Value, frozen=True, kw_only=True):
     """The operating system wanted.
 
     Attributes:
-        release: ``debian-12`` or ``debian-13``.
+        release: such as ``debian-12`` or ``ubuntu-24.04``.
         architecture: Debian architecture.
-        mirror: address of a Debian mirror; empty: the machine's apt configuration.
+        mirror: address of a mirror of the release; empty: the machine's apt configuration.
         snapshot: time to take the archive at, ``20260711T000000Z``; empty: now.
         image: base image by digest instead of packages; empty: none. Then ``release`` reports nothing.
         without: what to leave out of the packages that every image has: ``tzdata``, ``ca-certificates``.
+        components: of the archive that are searched; empty: the distribution's default.
+        archives: further archives.
     """
 
     release: str = "debian-12"
@@ -49,6 +68,8 @@ class Os(Value, frozen=True, kw_only=True):
     snapshot: str = ""
     image: str = ""
     without: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
+    archives: tuple[Archive, ...] = ()
 
 
 class Package(Value, frozen=True, kw_only=True):
@@ -224,6 +245,9 @@ def _python_over_image(values: dict[str, Any], report: Report) -> str:
             report.add(
                 f"os.{key}", "specifies where Debian packages come from, but os.image takes none — leave one out"
             )
+    for key in ("components", "archives"):
+        if values["os"].get(key):
+            report.add(f"os.{key}", "specifies where packages come from, but os.image takes none — leave one out")
     if values["os"].get("without"):
         report.add("os.without", "nothing is installed into a base image — leave it out")
     if values.get("packages"):
@@ -236,8 +260,10 @@ def _build(values: dict[str, Any]) -> Spec:
     """Turn checked values into the frozen spec."""
     entries = values.pop("requirements", ())
     packages = [entry.partition("=") for entry in values.pop("packages", ())]
+    system = values.pop("os", {})
+    archives = tuple(_archive(table) for table in system.pop("archives", ()))
     return Spec(
-        os=Os(**values.pop("os", {})),
+        os=Os(**system, archives=archives),
         packages=tuple(Package(name=name, version=version) for name, _, version in packages),
         requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
@@ -250,6 +276,12 @@ def _build(values: dict[str, Any]) -> Spec:
         run=RunOptions(**values.pop("run", {})),
         **values,
     )
+
+
+def _archive(table: dict[str, Any]) -> Archive:
+    """Turn a checked table into a value: an archive with suites has a component at least."""
+    components = () if table["suite"].endswith("/") else table.get("components") or ("main",)
+    return Archive(**{**table, "components": components})
 
 
 def _without_empty(table: dict[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any
 
 from envbuild.core.text import names_in, perhaps, quote
 from envbuild.spec import foreign, validators
-from envbuild.spec.fields import MISSING, Field, Schema, Table, Text
+from envbuild.spec.fields import MISSING, Field, Schema, Table, Text, wrong
+from envbuild.spec.yaml import Items, Node, Report, Scalar
 from envbuild.spec.yaml import Mapping as MappingNode
-from envbuild.spec.yaml import Node, Report, Scalar
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,6 +81,47 @@ class Folder:
     def schema(self) -> Schema:
         """Return a string schema."""
         return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeyFile:
+    """Reads the path of a file with OpenPGP certificates; it must exist."""
+
+    def read(self, node: Node, path: str, report: Report) -> Any:
+        """Read a scalar."""
+        value = Text(expected="a path", check=validators.relative).read(node, path, report)
+        if value is not MISSING and report.base is not None and not os.path.isfile(report.base / value):  # noqa: PTH113
+            near = perhaps(Path(value).name, names_in((report.base / value).parent))
+            report.add(path, f"no file {quote(value)} in the spec's folder{near}", node.line)
+        return value
+
+    def schema(self) -> Schema:
+        """Return a string schema."""
+        return {"type": "string", "minLength": 1}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tables:
+    """Reads a list of mappings."""
+
+    table: Table
+    expected: str
+
+    def read(self, node: Node, path: str, report: Report) -> Any:
+        """Return one mapping of values per item."""
+        if not isinstance(node, Items):
+            return wrong(self.expected, node, path, report, " — write [] for none")
+        found = []
+        for index, child in enumerate(node.nodes):
+            here = f"{path}[{index}]"
+            report.lines[here] = child.line
+            value = self.table.read(child, here, report)
+            found += [] if value is MISSING else [value]
+        return tuple(found)
+
+    def schema(self) -> Schema:
+        """Return an array schema."""
+        return {"type": "array", "items": self.table.schema()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

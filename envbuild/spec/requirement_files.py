@@ -17,7 +17,8 @@ from envbuild.core.text import quote
 from envbuild.errors import Problem, SpecError
 from envbuild.spec import foreign
 from envbuild.spec.foreign import is_pylock
-from envbuild.spec.keys import PYTHONS, STANDALONE
+from envbuild.spec.keys import STANDALONE
+from envbuild.spec.system_keys import DEFAULTS
 from envbuild.spec.validators import requirement
 
 if sys.version_info >= (3, 11):
@@ -192,7 +193,7 @@ def python_conflicts(base: Path, files: Sequence[str], version: str) -> list[Pro
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, InvalidSpecifier):
             continue
         if not any(allowed.contains(f"{version}.{patch}") for patch in (0, 99)):
-            fits = [name for name, python in PYTHONS.items() if allowed.contains(f"{python}.99")]
+            fits = [name for name, python in DEFAULTS.items() if allowed.contains(f"{python}.99")]
             builds = [python for python in reversed(STANDALONE) if allowed.contains(f"{python}.99")]
             way = f" — write os: {fits[0]}" if fits else f" — write python: {builds[0]}" if builds else ""
             message = f"{path} requires Python {allowed}, but this is {version}{way}"

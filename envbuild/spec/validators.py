@@ -302,6 +302,33 @@ def mirror(text: str) -> str:
     return text.rstrip("/")
 
 
+def archive(text: str) -> str:
+    """Check the address of a further archive; ``{snapshot}`` may be one of its folders."""
+    mirror(text.replace("{snapshot}", "snapshot"))
+    return text.rstrip("/")
+
+
+def archive_name(text: str) -> str:
+    """Check the name of a further archive."""
+    if not types.matches(types.Archive, text):
+        raise ValueError(f"{quote(text)} is not a name: lower-case letters, digits and -{_eg('company')}")
+    return text
+
+
+def suite(text: str) -> str:
+    """Check a suite, or the path of an archive without suites."""
+    if not types.matches(types.SuiteName, text):
+        raise ValueError(f"{quote(text)} is not a suite{_eg('bookworm')}; / for an archive without suites")
+    return text
+
+
+def component(text: str) -> str:
+    """Check the name of a component."""
+    if not types.matches(types.Component, text):
+        raise ValueError(f"{quote(text)} is not a component{_eg('main')}")
+    return text
+
+
 def image(text: str) -> str:
     """Check an image by digest: ``repository@sha256:…``, with or without a tag."""
     if not _IMAGE.fullmatch(text):

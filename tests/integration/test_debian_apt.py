@@ -52,6 +52,7 @@ CASES = [
     *(("debian-12", "amd64", names) for names in (*SETS, "python3.11", *IMPOSSIBLE)),
     *(("debian-13", "amd64", names) for names in (*SETS[1::2], "python3.13", *IMPOSSIBLE)),
     *(("debian-12", "arm64", names) for names in ("git", "ffmpeg python3.11")),
+    ("debian-12 contrib non-free", "amd64", "nvidia-cuda-toolkit unrar"),
 ]
 
 
@@ -128,7 +129,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, st
 
         @cache
         def make(release: str, architecture: str) -> Both:
-            root = tmp_path_factory.mktemp(f"{release}-{architecture}")
+            root = tmp_path_factory.mktemp(f"{release.replace(' ', '-')}-{architecture}")
             return stack.enter_context(_both(root, release, architecture))
 
         yield make
@@ -136,14 +137,19 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str, st
 
 @contextmanager
 def _both(root: Path, name: str, architecture: str) -> Iterator[Both]:
+    name, *further = name.split()
+    components = ("main", *further)
     release = find_release(name)
     access = Access(cache=root / "cache", get=Recorder(root / "mirror"))
-    request = OsRequest(release=name, architecture=architecture, packages=())
+    request = OsRequest(release=name, architecture=architecture, packages=(), components=components)
     keys = root / "keys.gpg"
     keys.write_bytes(b"".join(path.read_bytes() for path in archive_keys()))
     with open_suites(request, release, access, read_apt_config()) as opened:
         apt = Apt(root / "apt")
-        lines = (f"deb [signed-by={keys}] file:{root}/mirror/{part} {suite} main\n" for part, suite in release.suites)
+        lines = (
+            f"deb [signed-by={keys}] file:{root}/mirror/{part} {suite} {' '.join(components)}\n"
+            for part, suite in release.suites(architecture)
+        )
         apt.setup("".join(lines), architecture)
         yield Both(apt, Universe([indexes for _, indexes in opened], architecture, EXCLUDED))
 

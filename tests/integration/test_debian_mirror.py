@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pysequoia import Cert
 
+from envbuild.core.package_data import archive_keys
 from envbuild.errors import IntegrityError
+from envbuild.image.os.deb import open_deb
 from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
 from envbuild.resolve.debian.contents import package_for_library
 from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, keyring, stanza, write_release
+from tests.support.oslocks import real_os, shared_store
 
 TIMES = {"20250101T000000Z": "1.0", "20250601T000000Z": "2.0"}
 NOTHING = AptConfig(mirrors={})
@@ -112,3 +116,19 @@ def test_the_real_archive_reports_which_package_ships_a_library(tmp_path: Path) 
     assert package_for_library("libstdc++.so.6", request, tmp_path)[0] == "libstdc++6"
     assert package_for_library("libGL.so.1", request, tmp_path) == ["libgl1"]
     assert package_for_library("libcuda.so.1", request, tmp_path) == []
+
+
+@pytest.mark.network
+def test_ubuntu_s_keys_are_those_of_debian_s_package(tmp_path: Path) -> None:
+    """The package comes from Debian's mirror, verified like any; the key that ships with envbuild is one of its own."""
+    system = real_os("debian-13", "ubuntu-keyring")
+    (package,) = (found for found in system.packages if found.name == "ubuntu-keyring")
+    deb = open_deb(shared_store().path(package.sha256), package.file)
+    with (tmp_path / "data.tar").open("w+b") as data:
+        deb.unpack_data(data)
+        data.seek(0)
+        found = {entry.path: content.read() for entry, content in deb.members(data) if content}
+    theirs = Cert.split_bytes(found["usr/share/keyrings/ubuntu-archive-keyring.gpg"])
+    ours = [Cert.from_bytes(path.read_bytes()) for path in archive_keys("ubuntu")]
+    assert {bytes(certificate) for certificate in ours} <= {bytes(certificate) for certificate in theirs}
+    assert ours

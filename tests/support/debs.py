@@ -9,10 +9,16 @@ import gzip
 import hashlib
 import io
 import lzma
+import sys
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 MTIME = 1_580_601_600  # 2020-02-02
 
@@ -79,7 +85,7 @@ def make_deb(
         scripts: content by name: ``preinst``, ``postinst``, ``prerm``, ``postrm``, ``triggers``, ``conffiles``.
         members: further members of the data archive, taken as they are.
         control_members: further members of the control archive, taken as they are.
-        compression: ``xz``, ``gz``, ``none``.
+        compression: ``xz``, ``gz``, ``zst``, ``none``.
     """
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / deb_name(name, version, architecture)
@@ -203,5 +209,6 @@ def _gzip(data: bytes) -> bytes:
 _COMPRESSORS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "xz": (".xz", _xz),
     "gz": (".gz", _gzip),
+    "zst": (".zst", zstd.compress),
     "none": ("", bytes),
 }

@@ -170,9 +170,17 @@ def _system(system: Os) -> Line:
         return Line("os", (f"{system.release:<18}", "base image  ", f"{size:<8}", f"{name}@{digest[:19]}…"))
     size = human_bytes(sum(package.size for package in system.packages))
     packages = plural(len(system.packages), "package")
-    signed = f"signatures verified (Debian {system.release.rpartition('-')[2]} archive keys)"
+    distribution, _, release = system.release.rpartition("-")
+    signed = f"signatures verified ({distribution.title()} {release} archive keys)"
+    if system.archives:
+        signed = f"{signed[:-1]}; {', '.join(f'{found.name}: {_short(found.keys)}' for found in system.archives)})"
     origin = f"snapshot {system.snapshot}" if system.snapshot else ""
     return Line("os", (f"{system.release:<18}", f"{packages:<12}", f"{size:<8}", signed, origin))
+
+
+def _short(fingerprints: Sequence[str]) -> str:
+    """Return the ends of fingerprints, as key servers show them."""
+    return " or ".join(f"…{fingerprint[-16:]}" for fingerprint in fingerprints)
 
 
 def _input(entry: Input) -> Line:

@@ -10,6 +10,7 @@ import bz2
 import io
 import lzma
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, Protocol, cast
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from envbuild.errors import BuildError
 from envbuild.image.tar.layer import Entry, Kind
@@ -282,7 +288,7 @@ def _reading(deb: Deb) -> Iterator[None]:
     """Turn what libraries raise over damaged archives into ``BuildError``."""
     try:
         yield
-    except (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError, UnicodeError, ValueError) as error:
+    except (tarfile.TarError, lzma.LZMAError, zlib.error, zstd.ZstdError, EOFError, UnicodeError, ValueError) as error:
         raise _bad(deb.label, f"it is damaged: {error}") from None
     except OSError as error:
         if error.errno is not None:
@@ -291,22 +297,8 @@ def _reading(deb: Deb) -> Iterator[None]:
 
 
 def _zstd(label: str) -> _Decompressor:
-    """Return Python 3.14's decompressor, or that of the zstandard package, or state how to get one (PEP 784)."""
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-
-        return cast(_Decompressor, zstd.ZstdDecompressor())
-    except ImportError:
-        pass
-    try:
-        import zstandard  # type: ignore[import-not-found,unused-ignore]
-
-        return cast(_Decompressor, zstandard.ZstdDecompressor().decompressobj())
-    except ImportError:
-        raise BuildError(
-            f"{label} is compressed with zstd, which this Python cannot read",
-            "pip install zstandard, or run envbuild with Python 3.14 or newer",
-        ) from None
+    """Return Python 3.14's decompressor (PEP 784), or the same of an older Python; Ubuntu's packages need it."""
+    return cast(_Decompressor, zstd.ZstdDecompressor())
 
 
 class _Stored:

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -27,7 +27,13 @@ from envbuild.core.types import prepare_types
 from envbuild.errors import IntegrityError
 from envbuild.resolve.debian import http
 from envbuild.resolve.debian.index import Index, open_index, write_index
-from envbuild.resolve.debian.release_file import ReleaseFile, check_release, read_release, utc_now
+from envbuild.resolve.debian.release_file import (
+    ReleaseFile,
+    UntrustedReleaseError,
+    check_release,
+    read_release,
+    utc_now,
+)
 
 FRESH = 600
 """Seconds for which an InRelease file is not asked for again; Debian's archive changes four times a day."""
@@ -50,6 +56,7 @@ class Access:
     Attributes:
         cache: folder for what can be got again.
         keyrings: further trusted keyring files.
+        distribution: whose own keys are trusted; empty: nobody's.
         refresh: ask the mirror even if the cache is fresh.
         offline: ask no mirror; what the cache holds must do.
         get: gets one file; tests put an archive in memory here.
@@ -58,10 +65,15 @@ class Access:
 
     cache: Path
     keyrings: tuple[Path, ...] = ()
+    distribution: str = "debian"
     refresh: bool = False
     offline: bool = False
     get: http.Get = http.get
     progress: Progress = field(default_factory=Silent)
+
+    def trusting(self, keyring: Path) -> Access:
+        """Return access to an archive that is signed by the certificates of one file, and by no other."""
+        return replace(self, keyrings=(keyring,), distribution="")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +84,18 @@ class Suite:
     name: str
     base: str
     release: ReleaseFile
+
+    @property
+    def components(self) -> list[str]:
+        """The components that its release file names; security suites write ``updates/`` in front."""
+        return [word.rpartition("/")[2] for word in self.release.fields.get("Components", "").split()]
+
+    @property
+    def folder(self) -> str:
+        """The address that the names of its files are relative to."""
+        if self.name.endswith("/"):
+            return f"{self.base}/{self.name}".rstrip("/")
+        return f"{self.base}/dists/{self.name}"
 
 
 class _Validators(msgspec.Struct):
@@ -95,8 +119,8 @@ def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *,
     """Get and check a suite's InRelease file from the first base address that answers.
 
     Args:
-        archive: ``debian`` or ``debian-security``.
-        name: the suite, such as ``bookworm-updates``.
+        archive: such as ``debian`` or ``debian-security``.
+        name: the suite, such as ``bookworm-updates``; a path that ends in a slash for an archive without suites.
         bases: addresses of the archive, tried in order.
         snapshot: UTC time such as ``20260115T000000Z`` if the addresses are those of a dated snapshot, which never
             changes; it must have been valid then.
@@ -107,9 +131,11 @@ def load_suite(archive: str, name: str, bases: Sequence[str], access: Access, *,
     failure: IntegrityError | None = None
     for base in bases:
         try:
-            release = _load_release(f"{base}/dists/{name}/InRelease", name, access, snapshot=snapshot)
+            below = f"{base}/{name}".rstrip("/") if name.endswith("/") else f"{base}/dists/{name}"
+            release = _load_release(f"{below}/InRelease", name, access, snapshot=snapshot)
             return Suite(archive=archive, name=name, base=base, release=release)
-        except _UnreachableError as error:
+        except (_UnreachableError, UntrustedReleaseError) as error:
+            # apt's sources may name other people's archives, such as a vendor's, whose address ends like Ubuntu's.
             failure = failure or error
     raise failure or IntegrityError(f"{archive}: no address of a mirror for {name}")
 
@@ -129,6 +155,11 @@ def load_indexes(suite: Suite, architecture: str, access: Access, component: str
     return [_load_index(suite, f"{component}/binary-{part}/Packages", access) for part in wanted]
 
 
+def load_flat_index(suite: Suite, access: Access) -> Index:
+    """Return the index of an archive without suites; packages of other architectures in it are never chosen."""
+    return _load_index(suite, "Packages", access)
+
+
 def fetch_listed(suite: Suite, name: str, access: Access) -> bytes:
     """Get a file that the suite's InRelease lists by exactly this name, and check it; packed files stay packed.
 
@@ -141,10 +172,10 @@ def fetch_listed(suite: Suite, name: str, access: Access) -> bytes:
     digest, size = listed[name]
     if access.offline:
         raise IntegrityError(
-            f"{suite.base}/dists/{suite.name}/{name}: expected it in the cache while offline, found nothing",
+            f"{suite.folder}/{name}: expected it in the cache while offline, found nothing",
             "lock once with network",
         )
-    urls = [f"{suite.base}/dists/{suite.name}/{name}"]
+    urls = [f"{suite.folder}/{name}"]
     if suite.release.fields.get("Acquire-By-Hash", "") == "yes":
         # By hash first: the name may already mean a newer file than this InRelease does.
         urls.insert(0, f"{urls[0].rpartition('/')[0]}/by-hash/SHA256/{digest}")
@@ -179,18 +210,19 @@ def _load_release(url: str, suite: str, access: Access, *, snapshot: str) -> Rel
     cached = _cached_release(path, url, access)
     if cached is not None and (access.offline or _fresh(path, access, frozen=bool(snapshot))):
         with suppress(IntegrityError):
-            return _checked(cached, suite, snapshot, judge=not access.offline)
+            return _checked(cached, suite, snapshot, access, judge=not access.offline)
     if access.offline:
         raise _UnreachableError(
             f"{url}: expected it in the cache while offline, found nothing", "lock once with network"
         )
-    return _checked(_get_release(url, path, cached, access), suite, snapshot)
+    return _checked(_get_release(url, path, cached, access), suite, snapshot, access)
 
 
-def _checked(release: ReleaseFile, suite: str, snapshot: str, *, judge: bool = True) -> ReleaseFile:
+def _checked(release: ReleaseFile, suite: str, snapshot: str, access: Access, *, judge: bool = True) -> ReleaseFile:
     now = utc_now()
     moment = datetime.strptime(snapshot, "%Y%m%dT%H%M%S%z") if snapshot else now
-    check_release(release, suite, now=now, judged=moment if judge or snapshot else None)
+    judged = moment if judge or snapshot else None
+    check_release(release, suite, now=now, judged=judged, distribution=access.distribution)
     return release
 
 
@@ -202,7 +234,7 @@ def _fresh(path: Path, access: Access, *, frozen: bool) -> bool:
 def _cached_release(path: Path, url: str, access: Access) -> ReleaseFile | None:
     """Read and verify the cached file; one that is absent or damaged is as good as none."""
     with suppress(OSError, IntegrityError):
-        return read_release(path.read_bytes(), url, access.keyrings)
+        return read_release(path.read_bytes(), url, access.keyrings, access.distribution)
     return None
 
 
@@ -226,7 +258,7 @@ def _get_release(url: str, path: Path, cached: ReleaseFile | None, access: Acces
             f"{url}: expected the suite's InRelease file, found HTTP status {reply.status}",
             "check the mirror's address, and that it has this release",
         )
-    release = read_release(reply.data, url, access.keyrings)
+    release = read_release(reply.data, url, access.keyrings, access.distribution)
     if cached is not None and cached.date > release.date:
         # A mirror that lags, or an attacker, must not take the archive back in time.
         path.touch()
@@ -249,7 +281,7 @@ def _load_index(suite: Suite, name: str, access: Access) -> Index:
     with locked(path.with_suffix(".lock")):
         if index := open_index(path):
             return index
-        write_index(path, _get_index(suite, name, listed, access), f"{suite.base}/dists/{suite.name}/{name}")
+        write_index(path, _get_index(suite, name, listed, access), f"{suite.folder}/{name}")
         _forget_old(path.parent)
     if index := open_index(path):
         return index
@@ -260,7 +292,7 @@ def _get_index(suite: Suite, name: str, listed: Mapping[str, tuple[str, int]], a
     """Get an index in the best packing there is and unpack it; both forms are checked if both are listed."""
     packing = next(packing for packing in _UNPACK if f"{name}{packing}" in listed)
     packed = fetch_listed(suite, f"{name}{packing}", access)
-    source = f"{suite.base}/dists/{suite.name}/{name}"
+    source = f"{suite.folder}/{name}"
     try:
         data = _UNPACK[packing](packed)
     except (OSError, EOFError, lzma.LZMAError) as error:

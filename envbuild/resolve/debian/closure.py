@@ -13,16 +13,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import cache as remember
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
 from envbuild.core.progress import Progress, Silent
+from envbuild.core.text import either
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import Os, OsPackage
 from envbuild.lockfile.model import Suite as LockedSuite
 from envbuild.resolve.debian.archive import Access, Suite, cache_errors, load_indexes, load_suite
+from envbuild.resolve.debian.further import (
+    FurtherArchive,
+    base_of,
+    first_places,
+    load_further,
+    lock_archive,
+    replaced_names,
+)
 from envbuild.resolve.debian.index import Index
 from envbuild.resolve.debian.marks import mark
 from envbuild.resolve.debian.pins import hold, newer
@@ -52,6 +62,8 @@ class OsRequest:
         packages: names to install next to the essential ones; order and repetition do not matter.
         snapshot: UTC time such as ``20260115T000000Z`` to resolve as of, or empty for now.
         mirror: the spec's mirror, or empty; see ``debian_sources.archive_bases``.
+        components: of the archive that are searched; empty: those that the distribution has by default.
+        archives: further archives, after the system's own.
         versions: the only version that a package may have, by name; the archive's if it has no such version.
         held: packages of an earlier lock, to be kept where the archive has them and they fit.
     """
@@ -61,6 +73,8 @@ class OsRequest:
     packages: tuple[str, ...]
     snapshot: str = ""
     mirror: str = ""
+    components: tuple[str, ...] = ()
+    archives: tuple[FurtherArchive, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     held: tuple[OsPackage, ...] = ()
 
@@ -83,7 +97,8 @@ def resolve_os(
         progress: receives downloads.
         refresh: ask the mirror even if the cache is fresh (ten minutes).
         offline: ask no mirror; the cache must do.
-        keyrings: further trusted keyring files, next to Debian's and those in ``ENVBUILD_DEBIAN_KEYS``.
+        keyrings: further trusted keyring files, next to the distribution's and those in ``ENVBUILD_DEBIAN_KEYS`` or
+            ``ENVBUILD_UBUNTU_KEYS``.
         apt: the machine's apt configuration; read from it if None.
         note: receives a sentence about pins that hold newer versions back.
 
@@ -94,7 +109,8 @@ def resolve_os(
     release = find_release(request.release)
     access = Access(
         cache=cache,
-        keyrings=(*keyrings, *environment_keyrings()),
+        keyrings=(*keyrings, *environment_keyrings(distribution=release.distribution.name)),
+        distribution=release.distribution.name,
         refresh=refresh,
         offline=offline,
         progress=progress or Silent(),
@@ -107,16 +123,20 @@ def resolve_os(
             request.architecture,
             EXCLUDED,
             exact,
-            partial(_component_of, opened[0][0], request.architecture, access),
+            remember(partial(_component_of, opened[0][0], request, access)),
+            replaced_names(request.archives, suites),
+            first_places(request.archives, suites),
         )
-        chosen = close_holding(newest, request.packages, request.held)
+        held = _fitting(request.held, newest, suites, request.archives)
+        chosen = close_holding(newest, request.packages, held)
         if behind := newer(chosen, newest):
             note(_behind(behind))
     return Os(
         release=release.name,
         architecture=request.architecture,
         snapshot=request.snapshot,
-        suites=tuple(map(_locked_suite, suites)),
+        suites=tuple(map(_locked_suite, {(suite.archive, suite.name): suite for suite in suites}.values())),
+        archives=tuple(map(lock_archive, request.archives)),
         packages=tuple(_locked_package(chosen[name], suites) for name in sorted(chosen)),
     )
 
@@ -144,6 +164,22 @@ def close_holding(newest: Universe, packages: Sequence[str], held: Sequence[OsPa
         return close(newest, packages)
 
 
+def _fitting(
+    held: Sequence[OsPackage], newest: Universe, suites: Sequence[Suite], archives: Sequence[FurtherArchive]
+) -> list[OsPackage]:
+    """Leave out pins of packages that the spec now takes from another archive, or from the system."""
+    if not archives:
+        return list(held)
+    further = {archive.name for archive in archives}
+
+    def moved(package: OsPackage) -> bool:
+        found = newest.candidate(package.name)
+        archive = suites[found.suite].archive if found else ""
+        return archive != package.archive and bool({archive, package.archive} & further)
+
+    return [package for package in held if not moved(package)]
+
+
 def _behind(names: Sequence[str]) -> str:
     """Describe packages that stay at an older version than the archive has."""
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
@@ -160,6 +196,9 @@ def open_suites(
 ) -> Iterator[list[tuple[Suite, list[Index]]]]:
     """Get, check and open every suite of a release at once; the indexes are closed at the end of the context.
 
+    Returns:
+        each suite once for each component that is searched, the system's first.
+
     Raises:
         ResolveError: no address is known, or the release does not have the architecture.
         IntegrityError: see ``load_suite`` and ``load_indexes``.
@@ -167,22 +206,31 @@ def open_suites(
     check_snapshot(request.snapshot)
     if not _ARCHITECTURE.fullmatch(request.architecture):
         raise ResolveError(f"os architecture: expected a Debian architecture, found {request.architecture!r}")
+    parts = release.suites(request.architecture)
     bases = {
         archive: archive_bases(archive, mirror=request.mirror, snapshot=request.snapshot, apt=apt)
-        for archive in dict(release.suites)
+        for archive in dict(parts)
     }
 
-    def load(archive: str, name: str) -> tuple[Suite, list[Index]]:
+    def load(archive: str, name: str) -> list[tuple[Suite, list[Index]]]:
         with cache_errors(access.cache):
             suite = load_suite(archive, name, bases[archive], access, snapshot=request.snapshot)
-            return suite, load_indexes(suite, request.architecture, access)
+            return [(suite, load_indexes(suite, request.architecture, access, part)) for part in searched(suite)]
 
-    trusted_certificates(access.keyrings)  # read once, not once in each thread
+    def searched(suite: Suite) -> list[str]:
+        return [part for part in _components(request, release) if part == "main" or part in suite.components]
+
+    def further(archive: FurtherArchive) -> list[tuple[Suite, list[Index]]]:
+        with cache_errors(access.cache):
+            return load_further(archive, request.architecture, request.snapshot, access)
+
+    trusted_certificates(access.keyrings, access.distribution)  # read once, not once in each thread
     opened: list[tuple[Suite, list[Index]]] = []
     try:
-        with ThreadPoolExecutor(max_workers=len(release.suites)) as pool:
-            waiting = [pool.submit(partial(load, *part)) for part in release.suites]
-        opened += [future.result() for future in waiting if not future.exception()]
+        with ThreadPoolExecutor(max_workers=len(parts) + len(request.archives)) as pool:
+            waiting = [pool.submit(partial(load, *part)) for part in parts]
+            waiting += [pool.submit(further, archive) for archive in request.archives]
+        opened += [part for future in waiting if not future.exception() for part in future.result()]
         for future in waiting:
             future.result()
         first, indexes = opened[0]
@@ -199,7 +247,21 @@ def open_suites(
                 index.close()
 
 
-def deb_urls(os: Os, mirror: str = "", *, apt: AptConfig | None = None) -> dict[str, tuple[str, ...]]:
+def _components(request: OsRequest, release: Release) -> tuple[str, ...]:
+    """Return the components to search; raises ``ResolveError`` for one that the distribution does not have."""
+    found = release.distribution
+    known = (*found.components, *found.further)
+    for component in request.components:
+        if component not in known:
+            raise ResolveError(
+                f"os.components: expected {either(known)}, found {component!r}", "correct os.components in the spec"
+            )
+    return request.components or found.components
+
+
+def deb_urls(
+    os: Os, mirror: str = "", *, archives: Mapping[str, str] | None = None, apt: AptConfig | None = None
+) -> dict[str, tuple[str, ...]]:
     """Return where each package file may be had, by SHA-256, in the order to try: mirrors, then the snapshot service.
 
     The service is asked for the suites as they were a day after the newest of them was made, when nothing in
@@ -208,6 +270,7 @@ def deb_urls(os: Os, mirror: str = "", *, apt: AptConfig | None = None) -> dict[
     Args:
         os: the locked system.
         mirror: the spec's mirror, if any.
+        archives: addresses of further archives, by name, as the spec has them; a lock has none.
         apt: the machine's apt configuration; read from it if None.
 
     Raises:
@@ -215,7 +278,12 @@ def deb_urls(os: Os, mirror: str = "", *, apt: AptConfig | None = None) -> dict[
     """
     apt = apt or read_apt_config()
     bases: dict[str, tuple[str, ...]] = {}
+    named = {archive.name for archive in os.archives}
     for archive in dict.fromkeys(package.archive for package in os.packages):
+        if archive in named:
+            address = (archives or {}).get(archive, "")
+            bases[archive] = (base_of(address, os.snapshot),) if address else ()
+            continue
         found = archive_bases(archive, mirror=mirror, snapshot=os.snapshot, apt=apt)
         if not os.snapshot:
             found += () if not mirror else apt.mirrors.get(archive, ())
@@ -228,7 +296,9 @@ def deb_urls(os: Os, mirror: str = "", *, apt: AptConfig | None = None) -> dict[
 
 
 def _a_day_after(os: Os) -> str:
-    dates = [datetime.fromisoformat(suite.date.replace("Z", "+00:00")) for suite in os.suites]
+    named = {archive.name for archive in os.archives}
+    own = [suite for suite in os.suites if suite.archive not in named]
+    dates = [datetime.fromisoformat(suite.date.replace("Z", "+00:00")) for suite in own]
     newest = max(dates, default=datetime.now(timezone.utc))
     return (newest + timedelta(days=1)).strftime("%Y%m%dT%H%M%SZ")
 
@@ -258,11 +328,8 @@ def _unknown(universe: Universe, name: str, providers: Sequence[str]) -> str:
         return f"{name!r} is virtual; write one of its providers: {', '.join(providers)}"
     if not _NAME.fullmatch(name):
         return f"expected a Debian package name, found {name[:60]!r}"
-    if component := universe.elsewhere(name):
-        return (
-            f"{name!r} is in Debian's {component}, and packages come from main only; take wheels that bring it (CUDA's "
-            "libraries: the key cuda), or a base image that has it (os.image)"
-        )
+    if component := universe.elsewhere(name):  # such as: in Debian's non-free, but …
+        return f"{name!r} is {component}"
     near = _near(name, universe)
     return f"there is no package {name!r}" + (f" — perhaps you meant {' or '.join(near)}" if near else "")
 
@@ -280,19 +347,28 @@ def _near(name: str, universe: Universe) -> list[str]:
     return get_close_matches(name, likely, n=3, cutoff=0.75)
 
 
-def _component_of(suite: Suite, architecture: str, access: Access, name: str) -> str:
-    """Return the component of a suite, other than ``main``, that has a package; an empty string if none has."""
-    for component in suite.release.fields.get("Components", "").split():
-        if component == "main":
+def _component_of(suite: Suite, request: OsRequest, access: Access, name: str) -> str:
+    """Describe the component of a suite, of those not searched, that has a package; an empty string if none has."""
+    searched = _components(request, find_release(request.release))
+    for component in suite.components:
+        if component in searched:
             continue
         with suppress(IntegrityError):  # this only makes a message better
-            indexes = load_indexes(suite, architecture, access, component)
+            indexes = load_indexes(suite, request.architecture, access, component)
             found = any(index.versions(name) for index in indexes)
             for index in indexes:
                 index.close()
             if found:
-                return component
+                return _unsearched(request, component, searched)
     return ""
+
+
+def _unsearched(request: OsRequest, component: str, searched: Sequence[str]) -> str:
+    """Describe a component that a spec may ask for, with the line to write."""
+    title = find_release(request.release).distribution.title
+    line = f"os: {{release: {request.release}, components: [{', '.join((*searched, component))}]}}"
+    verb = "is" if len(searched) == 1 else "are"
+    return f"in {title}'s {component}, but only {' and '.join(searched)} {verb} searched: write in the spec  {line}"
 
 
 def _locked_suite(suite: Suite) -> LockedSuite:

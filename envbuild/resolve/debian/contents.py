@@ -74,13 +74,22 @@ def _open(
 ) -> sqlite3.Connection:
     """Open the library table of a release, making it first if need be."""
     release = find_release(request.release)
-    archive, name = release.suites[0]
-    access = Access(cache=cache, keyrings=(*keyrings, *environment_keyrings()), progress=progress)
+    archive, name = release.suites(request.architecture)[0]
+    distribution = release.distribution.name
+    access = Access(
+        cache=cache,
+        keyrings=(*keyrings, *environment_keyrings(distribution=distribution)),
+        distribution=distribution,
+        progress=progress,
+    )
     bases = archive_bases(archive, mirror=request.mirror, snapshot=request.snapshot, apt=apt)
     suite = load_suite(archive, name, bases, access, snapshot=request.snapshot)
     # Contents-all is left out: packages for all architectures hold no shared libraries.
     member = f"main/Contents-{request.architecture}.gz"
-    key, _ = suite.release.files(member).get(member, ("", 0))
+    whole = f"Contents-{request.architecture}.gz"  # Ubuntu has one for all components
+    listed = suite.release.files(member, whole)
+    member = whole if whole in listed and member not in listed else member
+    key, _ = listed.get(member, ("", 0))
     path = cache / "contents" / f"{key}-{FORMAT}.sqlite"
     if connection := _connect(path):
         return connection

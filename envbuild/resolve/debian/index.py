@@ -232,7 +232,7 @@ def _record(fields: dict[str, str], rank: int) -> Record:
         get("Breaks", ""),
         ", ".join(value for field in ("Recommends", "Suggests") if (value := get(field, ""))),
         get("Provides", ""),
-        fields["Filename"].strip(),
+        fields["Filename"].strip().removeprefix("./"),
         int(size),
         fields["SHA256"].strip(),
     )

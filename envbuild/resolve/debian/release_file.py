@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     from pysequoia import Cert
 
 KEYS_VARIABLE = "ENVBUILD_DEBIAN_KEYS"
+KEYS_VARIABLES = {"debian": KEYS_VARIABLE, "ubuntu": "ENVBUILD_UBUNTU_KEYS"}
+"""Names further keyrings, by distribution."""
+_OWNER = {"debian": "a Debian archive key", "ubuntu": "an Ubuntu archive key"}
+_THE_SPEC = "the key that the spec names for the archive"
 _FUTURE = timedelta(days=1)
 _FIELD = re.compile(r"^([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$", re.MULTILINE)
+
+
+class UntrustedReleaseError(IntegrityError):
+    """No trusted key signed the file, or it was altered; an archive of the same name elsewhere may be the one meant."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,18 +66,19 @@ class ReleaseFile:
         return found
 
 
-def environment_keyrings(environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the further keyring files that ``ENVBUILD_DEBIAN_KEYS`` names, separated by colons."""
-    return tuple(Path(part) for part in environ.get(KEYS_VARIABLE, "").split(os.pathsep) if part)
+def environment_keyrings(environ: Mapping[str, str] = os.environ, distribution: str = "debian") -> tuple[Path, ...]:
+    """Return the further keyring files that a distribution's variable names, separated by colons."""
+    return tuple(Path(part) for part in environ.get(KEYS_VARIABLES[distribution], "").split(os.pathsep) if part)
 
 
-def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> ReleaseFile:
+def read_release(data: bytes, source: str, keyrings: Sequence[Path] = (), distribution: str = "debian") -> ReleaseFile:
     """Verify an InRelease file and read what was signed of it; nothing outside the signature is looked at.
 
     Args:
         data: the file's bytes.
         source: its address, for messages.
-        keyrings: further files of trusted certificates, next to Debian's own in ``data/keys``.
+        keyrings: further files of trusted certificates, next to the distribution's own in ``data/keys``.
+        distribution: whose certificates are trusted; empty: those of ``keyrings`` only.
 
     Raises:
         IntegrityError: not signed, not by a trusted key, altered, or without a Date.
@@ -81,7 +90,7 @@ def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> Rel
         )
     import pysequoia
 
-    certificates = trusted_certificates(tuple(keyrings))
+    certificates = trusted_certificates(tuple(keyrings), distribution)
     asked: list[str] = []
 
     def store(keys: list[str]) -> list[Cert]:
@@ -94,7 +103,7 @@ def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> Rel
     except UnicodeDecodeError as error:
         raise IntegrityError(f"{source}: expected UTF-8 text, found: {error}") from None
     except Exception as error:
-        raise _bad_signature(source, data, asked, error) from None
+        raise _bad_signature(source, data, asked, error, distribution) from None
     fields = dict(_FIELD.findall(text))
     return ReleaseFile(
         source=source,
@@ -106,21 +115,28 @@ def read_release(data: bytes, source: str, keyrings: Sequence[Path] = ()) -> Rel
     )
 
 
-def check_release(release: ReleaseFile, suite: str, *, now: datetime, judged: datetime | None) -> None:
+def check_release(
+    release: ReleaseFile, suite: str, *, now: datetime, judged: datetime | None, distribution: str = "debian"
+) -> None:
     """Check that a release file is the one asked for and still valid.
 
     Args:
-        suite: the codename asked for, such as ``bookworm-security``.
+        suite: the codename asked for, such as ``bookworm-security``; a path that ends in a slash for an archive
+            without suites, whose release file names none.
         now: the present time.
         judged: the time at which it, and the key that signed it, must have been valid: the present, or that of a dated
             snapshot; None if neither is asked (offline, of what was valid when it came).
+        distribution: as for ``read_release``, for messages.
 
     Raises:
         IntegrityError: another suite, expired, signed by a key that has expired, or from the future.
     """
-    # Some private archives name only a Suite.
-    found = release.fields.get("Codename") or release.fields.get("Suite", "")
-    if suite not in (found, release.fields.get("Suite", "")):
+    # Some private archives name only a Suite. Ubuntu's noble-updates has the Codename noble too.
+    named = release.fields.get("Suite", "")
+    found = release.fields.get("Codename") or named
+    if named.startswith(f"{suite}-"):
+        found = named
+    if not suite.endswith("/") and suite not in (found, named):
         raise IntegrityError(
             f"{release.source}: Codename: expected {suite}, found {found or 'none'}", "check the mirror's address"
         )
@@ -138,7 +154,9 @@ def check_release(release: ReleaseFile, suite: str, *, now: datetime, judged: da
             f"{release.source}: expected a signature by a key that is valid on {judged:%Y-%m-%d}, "
             f"found one that expired on {release.key_expires:%Y-%m-%d}",
             "use another mirror; if the archive has extended the key, a newer envbuild has it, "
-            f"or export {KEYS_VARIABLE}=KEYRING",
+            f"or export {KEYS_VARIABLES.get(distribution, KEYS_VARIABLE)}=KEYRING"
+            if distribution
+            else "replace the key's file in the spec by the archive's present one",
         )
     if "Valid-Until" not in release.fields:
         return
@@ -175,24 +193,35 @@ def _last_expiry(certificates: Sequence[Cert], signers: Sequence[str]) -> dateti
     return max(moments) if moments and len(moments) == len(found) else None
 
 
-def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Exception) -> IntegrityError:
+def _bad_signature(
+    source: str, data: bytes, asked: Sequence[str], error: Exception, distribution: str
+) -> UntrustedReleaseError:
     """Distinguish a missing key from altered bytes."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     keys = ", ".join(key.upper() for key in dict.fromkeys(asked)) or "none"
-    return IntegrityError(
-        f"{source}: expected a good signature by a Debian archive key, found: {reason}; "
+    return UntrustedReleaseError(
+        f"{source}: expected a good signature by {_OWNER.get(distribution, _THE_SPEC)}, found: {reason}; "
         f"signed by: {keys}; SHA-256 of the file: {sha256_bytes(data)}",
         f"the file was altered, or its key is not trusted: try another mirror, "
-        f"or for an archive of your own export {KEYS_VARIABLE}=KEYRING",
+        f"or for an archive of your own export {KEYS_VARIABLES[distribution]}=KEYRING"
+        if distribution
+        else "the file was altered, or signed by a key that os.archives does not name for it",
     )
 
 
-@lru_cache(maxsize=4)
-def trusted_certificates(keyrings: tuple[Path, ...]) -> tuple[Cert, ...]:
-    """Read Debian's own certificates and those of further keyrings; they get faster by use, so threads share them."""
+@lru_cache(maxsize=8)
+def trusted_certificates(keyrings: tuple[Path, ...], distribution: str = "debian") -> tuple[Cert, ...]:
+    """Read a distribution's own certificates and those of further keyrings.
+
+    They get faster by use, so threads share them.
+
+    Args:
+        distribution: empty: those of ``keyrings`` only.
+    """
     from pysequoia import Cert
 
-    return tuple(certificate for path in (*archive_keys(), *keyrings) for certificate in _read_keyring(path, Cert))
+    own = archive_keys(distribution) if distribution else ()
+    return tuple(certificate for path in (*own, *keyrings) for certificate in _read_keyring(path, Cert))
 
 
 def _read_keyring(path: Path, reader: type[Cert]) -> Iterator[Cert]:

@@ -1,4 +1,4 @@
-"""The Debian releases envbuild knows, as data: adding one is adding a row (and its keys to ``data/keys``)."""
+"""The systems envbuild knows, as data: adding a release is adding a row (and its keys to ``data/keys``)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,31 @@ from envbuild.lockfile.model import IN_EVERY_IMAGE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Distribution:
+    """What the releases of one distribution share.
+
+    Attributes:
+        name: the first part of its releases' names, which is also that of its keys in ``data/keys`` and its settings.
+        title: for messages.
+        archives: every archive it has; each is the last part of its address on a mirror.
+        components: those that are searched unless a spec names others.
+        further: the other ones.
+        dated: path of an archive in its snapshot service.
+        everywhere: architectures of the first archive; others are in the second one. None: the first one has all.
+    """
+
+    name: str
+    title: str
+    archives: tuple[str, ...]
+    components: tuple[str, ...]
+    further: tuple[str, ...]
+    dated: str
+    everywhere: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
-    """One Debian release.
+    """One release.
 
     Attributes:
         name: in a spec, such as ``debian-12``.
@@ -29,12 +52,22 @@ class Release:
     common: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
-    def suites(self) -> tuple[tuple[str, str], ...]:
-        """Archive and suite of each part, in the order in which apt would read them."""
+    def distribution(self) -> Distribution:
+        """The distribution that it is a release of."""
+        return distribution_of(self.name)
+
+    def suites(self, architecture: str) -> tuple[tuple[str, str], ...]:
+        """Return archive and suite of each part, in the order in which apt would read them."""
+        found = self.distribution
+        if found is DEBIAN:
+            first, security = found.archives
+        else:
+            elsewhere = found.everywhere is not None and architecture not in found.everywhere
+            first = security = found.archives[1 if elsewhere else 0]
         return (
-            ("debian", self.codename),
-            ("debian", f"{self.codename}-updates"),
-            ("debian-security", f"{self.codename}-security"),
+            (first, self.codename),
+            (first, f"{self.codename}-updates"),
+            (security, f"{self.codename}-security"),
         )
 
 
@@ -50,21 +83,47 @@ class SystemPython:
 STANDALONE_LIBRARIES: tuple[str, ...] = ("libexpat1", "zlib1g")
 """What Debian's Python brings and wheels may assume (``data/libraries.toml``), for images with another Python."""
 
-ARCHIVES = ("debian", "debian-security")
+DEBIAN = Distribution(
+    name="debian",
+    title="Debian",
+    archives=("debian", "debian-security"),
+    components=("main",),
+    further=("contrib", "non-free", "non-free-firmware"),
+    dated="archive/{archive}/{snapshot}",
+)
+# Sources: Ubuntu's documentation of its archive (components, pockets), and of its snapshot service: the address of a
+# snapshot is SERVICE/ubuntu/20240301T030400Z. Extended security maintenance has archives of its own, behind a token.
+UBUNTU = Distribution(
+    name="ubuntu",
+    title="Ubuntu",
+    archives=("ubuntu", "ubuntu-ports"),
+    components=("main", "universe"),
+    further=("restricted", "multiverse"),
+    dated="{archive}/{snapshot}",
+    everywhere=("amd64", "i386"),
+)
+DISTRIBUTIONS = {found.name: found for found in (DEBIAN, UBUNTU)}
+
+ARCHIVES = tuple(archive for found in DISTRIBUTIONS.values() for archive in found.archives)
+"""Names that a further archive cannot have."""
 
 COMMON: Mapping[str, str] = {"tzdata": "time zones", "ca-certificates": "certificates for TLS"}
 """What is in every image for its users' sake, by the word that a spec uses, and what it is."""
 
-_COMMON_12 = {"tzdata": ("tzdata",), "ca-certificates": ("ca-certificates",)}
-# Debian 13 has moved names such as US/Eastern into a package of their own.
-_COMMON_13 = {**_COMMON_12, "tzdata": ("tzdata", "tzdata-legacy")}
+_COMMON = {"tzdata": ("tzdata",), "ca-certificates": ("ca-certificates",)}
+# Debian 13 and Ubuntu 24.04 have moved names such as US/Eastern into a package of their own.
+_COMMON_SPLIT = {**_COMMON, "tzdata": ("tzdata", "tzdata-legacy")}
 
-# Sources: the releases' packages python3 and libc6.
+# Sources: the releases' packages python3 and libc6. The C library of Ubuntu 26.04 is newer than stated; wheels that
+# need it are rare, and none is chosen that the system could not load.
 RELEASES = {
     release.name: release
     for release in (
-        Release(name="debian-12", codename="bookworm", python="3.11", glibc=(2, 36), common=_COMMON_12),
-        Release(name="debian-13", codename="trixie", python="3.13", glibc=(2, 41), common=_COMMON_13),
+        Release(name="debian-12", codename="bookworm", python="3.11", glibc=(2, 36), common=_COMMON),
+        Release(name="debian-13", codename="trixie", python="3.13", glibc=(2, 41), common=_COMMON_SPLIT),
+        Release(name="ubuntu-22.04", codename="jammy", python="3.10", glibc=(2, 35), common=_COMMON),
+        Release(name="ubuntu-24.04", codename="noble", python="3.12", glibc=(2, 39), common=_COMMON_SPLIT),
+        Release(name="ubuntu-26.04", codename="resolute", python="3.14", glibc=(2, 42), common=_COMMON_SPLIT),
     )
 }
 
@@ -78,6 +137,16 @@ def find_release(name: str) -> Release:
             f"os: expected {either(RELEASES)}, found {name!r}{perhaps(name, RELEASES)}",
             f"write in the spec: os: {next(iter(RELEASES))}",
         ) from None
+
+
+def distribution_of(release: str) -> Distribution:
+    """Return the distribution of a release by its name; Debian's for one that is not known."""
+    return DISTRIBUTIONS.get(release.partition("-")[0], DEBIAN)
+
+
+def owner_of(archive: str) -> Distribution | None:
+    """Return the distribution that has an archive; None for a further archive."""
+    return next((found for found in DISTRIBUTIONS.values() if archive in found.archives), None)
 
 
 def common_packages(release: str, without: Iterable[str] = ()) -> dict[str, str]:
@@ -105,7 +174,7 @@ def system_python(release: str) -> SystemPython:
 
     ``pythonX.Y`` depends on ``pythonX.Y-minimal`` and ``libpythonX.Y-stdlib``, which together are the whole
     standard library (ssl, ctypes, sqlite3, multiprocessing; not tkinter, not ensurepip, which need a display or
-    the network). The shared libpython is not needed: Debian links its interpreter statically.
+    the network). The shared libpython is not needed: Debian links its interpreter statically, Ubuntu too.
 
     Args:
         release: such as ``debian-12``.

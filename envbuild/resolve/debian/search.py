@@ -94,7 +94,7 @@ class _Search:
         """Undo up to the last decision that mattered and forbid it; raises ``ResolveError`` if none did."""
         if not end.levels:
             raise ResolveError(
-                f"os packages: no set of packages fits together:\n{end.account}",
+                f"os packages: no set of packages fits together:\n{self._explained(end.account)}",
                 "drop one of the packages named above from the spec",
             )
         last = max(end.levels)
@@ -188,6 +188,14 @@ class _Search:
         if provided:
             return f"only {', '.join(sorted(set(provided))[:_SHOWN])} is provided"
         return f"there is no {relation.name}"
+
+    def _explained(self, account: str) -> str:
+        """Add where the archive has a package after all: an index more is read, so only of the final account."""
+        for line in dict.fromkeys(account.splitlines()):
+            name = line.strip().removeprefix("there is no ")
+            if name != line.strip() and (place := self._universe.elsewhere(name)):
+                account = account.replace(line, f"    {name} is {place}")
+        return account
 
     def _chain(self, name: str) -> str:
         """Describe which needs lead from a requested package to this one."""

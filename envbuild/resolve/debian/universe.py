@@ -1,7 +1,8 @@
 """What can be installed: the candidate of every package over all suites of a release, and who provides what.
 
 One version of each package is installable: the one that a pin names, if an index has it; else the highest (apt pins
-all three suites alike, at 500); among equal versions, that of the earliest suite.
+all three suites alike, at 500); among equal versions, that of the earliest suite. Further archives provide what the
+system's suites do not have, and the names that they replace.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ class Package:
         return f"{self.name} {self.version}"
 
 
+_LAST = (3, 0)
+"""Behind every suite."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pin:
     """The version that a package is to have, and its file's SHA-256; empty for any file of that version."""
@@ -64,7 +69,10 @@ class Universe:
         architecture: native architecture; packages of ``all`` count as native too.
         excluded: packages to be treated as absent, each with the reason.
         pins: versions to prefer to the highest, by package name.
-        elsewhere: returns the component of the archive, other than ``main``, that has a package, or an empty string.
+        elsewhere: describes the component of the archive, of those not searched, that has a package; empty if none has.
+        replaced: of each further archive, by its place among the suites, the names that it provides although the
+            system's suites have them.
+        first: of each further archive's components but the first, by place, the place of the first.
     """
 
     suites: Sequence[Sequence[Index]]
@@ -72,6 +80,8 @@ class Universe:
     excluded: Mapping[str, str] = field(default_factory=dict)
     pins: Mapping[str, Pin] = field(default_factory=dict)
     elsewhere: Callable[[str], str] = lambda name: ""
+    replaced: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    first: Mapping[int, int] = field(default_factory=dict)
     _packages: dict[str, Package | None] = field(default_factory=dict, init=False)
     _providers: dict[str, tuple[tuple[str, Package], ...]] = field(default_factory=dict, init=False)
     _solutions: dict[Relation, tuple[Package, ...]] = field(default_factory=dict, init=False)
@@ -99,8 +109,8 @@ class Universe:
     def solutions(self, relation: Relation) -> tuple[Package, ...]:
         """Return every candidate that satisfies a relation, in apt's order of preference.
 
-        The package of that name comes first, then providers: essential ones, important ones, by priority, and
-        last the one apt heard of last (apt-pkg/depcache.cc, CompareProviders).
+        The package of that name comes first, then providers, the system's before others': essential ones, important
+        ones, by priority, and last the one apt heard of last (apt-pkg/depcache.cc, CompareProviders).
         """
         if relation not in self._solutions:
             named = self.candidate(relation.name)
@@ -108,7 +118,7 @@ class Universe:
             for version, package in self.providers(relation.name):
                 if relation.accepts(version) and self.arch_matches(relation, package):
                     found.setdefault(package.name, package)
-            self._solutions[relation] = tuple(sorted(found.values(), key=lambda item: _preference(relation, item)))
+            self._solutions[relation] = tuple(sorted(found.values(), key=lambda item: self._preference(relation, item)))
         return self._solutions[relation]
 
     def matches(self, relation: Relation, package: Package) -> bool:
@@ -123,12 +133,27 @@ class Universe:
 
     def essential(self) -> tuple[str, ...]:
         """Return the names of all essential packages, sorted."""
-        names = {name for indexes in self.suites for index in indexes for name in index.essential}
+        own = (indexes for place, indexes in enumerate(self.suites) if place not in self.replaced)
+        names = {name for indexes in own for index in indexes for name in index.essential}
         return tuple(sorted(name for name in names if (found := self.candidate(name)) and found.record.essential))
 
     def names(self) -> set[str]:
         """Return the names of all packages."""
         return {name for indexes in self.suites for index in indexes for name in index.names()}
+
+    def _preference(self, relation: Relation, package: Package) -> tuple[object, ...]:
+        record = package.record
+        suite, rank = package.age
+        further = package.suite in self.replaced
+        return (
+            record.name != relation.name or relation.arch == "any",
+            further,
+            not record.essential,
+            not record.important,
+            record.priority,
+            -suite,
+            -rank,
+        )
 
     def _find(self, name: str) -> Package | None:
         best: Record | None = None
@@ -136,6 +161,7 @@ class Universe:
         age: tuple[int, int] | None = None
         pin = self.pins.get(name)
         pinned = False
+        rank = _LAST
         for number, indexes in enumerate(self.suites):
             for record in (record for index in indexes for record in index.versions(name)):
                 if record.architecture not in (self.architecture, "all"):
@@ -144,9 +170,18 @@ class Universe:
                 if pinned:
                     continue
                 pinned = pin is not None and pin.version == record.version and pin.sha256 in ("", record.sha256)
-                if pinned or best is None or version_key(record.version) > version_key(best.version):
-                    best, place = record, number
+                here = self._rank(number, name)
+                higher = best is None or version_key(record.version) > version_key(best.version)
+                if pinned or here < rank or (here == rank and higher):
+                    best, place, rank = record, number, here
         return _package(best, place, age) if best and age else None
+
+    def _rank(self, suite: int, name: str) -> tuple[int, int]:
+        """Return which suites come first for a name: those that replace it, the system's, other archives in order."""
+        if suite not in self.replaced:
+            return (1, 0)
+        archive = self.first.get(suite, suite)
+        return (0, archive) if name in self.replaced[suite] else (2, archive)
 
 
 def _package(record: Record, suite: int, age: tuple[int, int]) -> Package:
@@ -163,19 +198,6 @@ def _package(record: Record, suite: int, age: tuple[int, int]) -> Package:
         )
     except ValueError as error:
         raise IntegrityError(f"package index: {record.name} {record.version}: {error}", "use another mirror") from None
-
-
-def _preference(relation: Relation, package: Package) -> tuple[object, ...]:
-    record = package.record
-    suite, rank = package.age
-    return (
-        record.name != relation.name or relation.arch == "any",
-        not record.essential,
-        not record.important,
-        record.priority,
-        -suite,
-        -rank,
-    )
 
 
 def reachable(roots: Iterable[str], chosen: dict[str, Package]) -> set[str]:

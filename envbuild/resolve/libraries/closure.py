@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import lzma
 import re
+import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import msgspec
 
@@ -23,6 +24,11 @@ from envbuild.errors import BuildError, IntegrityError
 from envbuild.lockfile.model import Lock, PythonPackage
 from envbuild.resolve.libraries.imports import is_extension, loaded_on_import
 from envbuild.resolve.libraries.wheels import Object, WheelLibraries, known_libraries, scan_unpacked, scan_wheel
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 __all__ = [
     "Missing",
@@ -412,11 +418,13 @@ def deb_sonames(path: Path) -> set[str]:
         with path.open("rb") as stream:
             for name, size in _ar_members(stream):
                 if name.startswith("data.tar"):
-                    packed = io.BytesIO(stream.read(size))
+                    packed: BinaryIO = io.BytesIO(stream.read(size))
+                    if name.endswith(".zst"):  # Ubuntu's; tarfile knows it from Python 3.14 on
+                        packed = cast(BinaryIO, zstd.ZstdFile(packed))
                     with tarfile.open(fileobj=packed, mode="r:*") as data:
                         return sonames_in(member.name for member in data if member.isfile() or member.issym())
                 stream.seek(size + size % 2, io.SEEK_CUR)
-    except (OSError, EOFError, ValueError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, tarfile.TarError, lzma.LZMAError, zlib.error, zstd.ZstdError) as error:
         raise IntegrityError(f"{path.name}: not a readable Debian package: {error}") from None
     raise IntegrityError(f"{path.name}: not a readable Debian package: no data archive")
 

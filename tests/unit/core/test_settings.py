@@ -74,7 +74,8 @@ def test_a_changed_file_is_read_again(places: tuple[Path, Path]) -> None:
     [
         (
             "engin = 'local'",
-            '"engin" is no setting; expected store, engine, cdi-dirs, debian-snapshot, python-mirror or cosign — ',
+            '"engin" is no setting; expected store, engine, cdi-dirs, debian-snapshot, ubuntu-snapshot, '
+            "python-mirror or cosign — ",
         ),
         ("engine = 1", 'engine: expected a text, found "1"'),
         ("engine = ''", 'engine: expected a text, found ""'),

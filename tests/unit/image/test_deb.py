@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import lzma
-import sys
 import tarfile
 import tracemalloc
 from pathlib import Path
@@ -33,7 +32,7 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("compression", ["xz", "gz", "none"])
+@pytest.mark.parametrize("compression", ["xz", "gz", "zst", "none"])
 def test_members_come_in_their_order(tmp_path: Path, compression: str) -> None:
     """Every compression gives the same checked members, with modes, links and content."""
     members = [
@@ -154,17 +153,11 @@ def test_a_damaged_inside_is_refused(tmp_path: Path, parts: dict[str, bytes], re
     assert caught.value.message == f"x_1.0_all.deb is not a sound Debian package: {reason}"
 
 
-def test_zstd_without_a_decompressor_reports_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that this Python cannot decompress is an error with the way out."""
-    monkeypatch.setitem(sys.modules, "compression", None)
-    monkeypatch.setitem(sys.modules, "zstandard", None)
+def test_damaged_zstd_is_reported(tmp_path: Path) -> None:
+    """What cannot be decompressed is an error that names the package."""
     parts = {"debian-binary": b"2.0\n", "control.tar.zst": b"x", "data.tar.zst": b"x"}
-    with pytest.raises(BuildError) as caught:
+    with pytest.raises(BuildError, match=r"^x_1\.0_all\.deb is not a sound Debian package: it is damaged: "):
         open_deb(written(tmp_path, ar_bytes(parts))).fields()
-    assert (
-        caught.value.message == "x_1.0_all.deb: control.tar.zst is compressed with zstd, which this Python cannot read"
-    )
-    assert caught.value.hint == "pip install zstandard, or run envbuild with Python 3.14 or newer"
 
 
 def test_unknown_members_with_an_underscore_are_skipped(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from envbuild.lockfile import model as lock_module
 from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
 from envbuild.lockfile.model import (
     Determinism,
+    FurtherArchive,
     Input,
     Lock,
     Os,
@@ -595,3 +596,11 @@ def test_equal_locks_give_equal_bytes_wherever_their_values_come_from() -> None:
     computed = msgspec.structs.replace(lock, hardware=Hardware(cpu="".join(("a", "ny")), kernel="".join(())))
     assert computed == lock
     assert dumps(computed) == dumps(lock) == dumps(loads(dumps(lock)))
+
+
+def test_further_archives_are_kept() -> None:
+    """Suite, key and replaced names round-trip; a lock without them has no trace of the key."""
+    assert b"os.archives" not in dumps(LOCK)
+    archive = FurtherArchive(name="vendor", suite="/", replaces=("a1",), keys=("A" * 40,), key_sha256="0" * 64)
+    lock = msgspec.structs.replace(LOCK, os=msgspec.structs.replace(LOCK.os, archives=(archive,)))
+    assert loads(dumps(lock)) == lock

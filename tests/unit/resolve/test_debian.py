@@ -124,7 +124,9 @@ def test_an_unknown_release_is_refused(mirror: Path) -> None:
     """The message names the known ones."""
     with pytest.raises(ResolveError) as caught:
         resolve(mirror, release="debian-1")
-    assert caught.value.message.startswith("os: expected debian-12 or debian-13, found 'debian-1'")
+    assert caught.value.message.startswith(
+        "os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found 'debian-1'"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,7 +222,7 @@ def test_a_full_disk_is_reported_and_leaves_nothing_half_made(mirror: Path, monk
 
 
 def test_a_package_of_another_component_is_named_as_such(mirror: Path) -> None:
-    """Only ``main`` is locked: what is in contrib or non-free is no unknown name, whichever index cannot be read."""
+    """Only ``main`` is searched: what is in contrib or non-free is no unknown name, whichever index cannot be read."""
     text = stanza("nvidia-cuda-toolkit").encode()
     SuiteMaker(
         archive="debian",
@@ -231,5 +233,6 @@ def test_a_package_of_another_component_is_named_as_such(mirror: Path) -> None:
     ).write(mirror)
     with pytest.raises(ResolveError) as caught:
         resolve(mirror, "nvidia-cuda-toolkit", "gitt")
-    assert "'nvidia-cuda-toolkit' is in Debian's non-free, and packages come from main only" in caught.value.message
+    assert "'nvidia-cuda-toolkit' is in Debian's non-free, but only main is searched" in caught.value.message
+    assert "os: {release: debian-12, components: [main, non-free]}" in caught.value.message
     assert "there is no package 'gitt' — perhaps you meant git" in caught.value.message

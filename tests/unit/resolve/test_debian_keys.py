@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from pysequoia import Cert
 
 from envbuild.core.package_data import archive_keys
-from envbuild.resolve.debian.releases import RELEASES
+from envbuild.resolve.debian.releases import DEBIAN, RELEASES
 
 ROW = re.compile(r"^\| `([^`]+)` \| `([0-9A-F]+)` \| ([0-9-]+) \|$", re.MULTILINE)
 
@@ -26,10 +26,19 @@ def test_the_readme_lists_the_keys_that_are_there() -> None:
     }
 
 
+def test_the_readme_lists_ubuntu_s_keys() -> None:
+    """The primary fingerprint of each file; none of them expires."""
+    readme = (archive_keys()[0].parent / "README.md").read_text()
+    listed = re.findall(r"^\| `ubuntu/([^`]+)` \| `([0-9A-F]+)` \| never \|$", readme, re.MULTILINE)
+    found = [(path.name, Cert.from_bytes(path.read_bytes())) for path in archive_keys("ubuntu")]
+    assert listed == [(name, certificate.fingerprint.upper()) for name, certificate in found]
+    assert not any(certificate.expiration for _, certificate in found)
+
+
 def test_every_release_has_its_three_keys() -> None:
     """Archive, security and stable key of each known release, none of them expired."""
     found = certificates()
-    for release in RELEASES.values():
+    for release in (release for release in RELEASES.values() if release.distribution is DEBIAN):
         for kind in ("automatic", "security-automatic", "stable"):
             key = found[f"debian-archive-{release.codename}-{kind}.gpg"]
             assert key.expiration is not None

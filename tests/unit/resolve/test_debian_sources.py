@@ -41,6 +41,7 @@ def test_one_line_sources_are_read(tmp_path: Path) -> None:
         mirrors={
             "debian": ("http://a.invalid/debian", "https://b.invalid/pub/debian"),
             "debian-security": ("http://c.invalid/debian-security",),
+            "ubuntu": ("http://b.invalid/ubuntu",),
         }
     )
 
@@ -194,6 +195,7 @@ def test_another_distribution_s_apt_names_debian_s_mirror(tmp_path: Path) -> Non
             "https://security.example.invalid/debian-security",
             "https://mirror.example.invalid/debian-security",
         ),
+        "ubuntu": ("http://ubuntu.example.invalid/ubuntu",),
     }
     (tmp_path / "sources.list").write_text("deb http://near.example.invalid/debian bookworm main\n")
     assert read_apt_config(tmp_path, template).mirrors["debian"] == ("http://near.example.invalid/debian",)

@@ -19,7 +19,7 @@ from envbuild import __version__, cli
 from envbuild.errors import IntegrityError
 from envbuild.image.plan.model import plan
 from envbuild.image.record import image_tag
-from envbuild.lockfile.model import Lock, Os, dumps
+from envbuild.lockfile.model import FurtherArchive, Lock, Os, dumps
 from envbuild.operations.sbom import read_evidence, sbom_document, sbom_documents
 from envbuild.sbom import cyclonedx, graph, spdx
 from envbuild.sbom.bill import bill
@@ -279,6 +279,19 @@ def test_package_urls(case: tuple[Lock, Store]) -> None:
     assert base.purl == (f"pkg:oci/base@sha256:{'e' * 64}?repository_url=registry.example:5000%2Fteam%2FBase&tag=1.2")
     shown = json.loads(RENDER["cyclonedx"](_bill(over, {})).data)
     assert shown["compositions"][0]["aggregate"] == "incomplete"
+
+
+def test_packages_of_further_archives_are_not_the_distribution_s(case: tuple[Lock, Store]) -> None:
+    """A vendor's package must not be looked up in Debian's security data."""
+    lock, _ = case
+    archive = FurtherArchive(name="vendor", suite="/", keys=("A" * 40,), key_sha256="0" * 64)
+    first, *others = lock.os.packages
+    packages = (msgspec.structs.replace(first, archive="vendor"), *others)
+    os = msgspec.structs.replace(lock.os, archives=(archive,), packages=packages)
+    found = {item.name: item for item in _bill(msgspec.structs.replace(lock, os=os), {}).components}
+    assert found[first.name].purl.startswith(f"pkg:deb/vendor/{first.name}@")
+    assert found[first.name].supplier == "vendor"
+    assert {found[package.name].supplier for package in others} == {"Debian"}
 
 
 def test_a_written_bill_is_named(

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.model import Determinism, RunOptions
+from envbuild.operations.lock_files import resolution_inputs
 from envbuild.spec.environment import DECIDED
 from envbuild.spec.hardware import HardwareRequirements, Requirement
 from envbuild.spec.model import Os, Package, Spec, load_spec, parse_spec, spec_digest
@@ -186,7 +188,11 @@ def test_all_problems_are_reported_at_once() -> None:
             "os: {architecture: arm64}\nhardware: {cpu: v3}",
             "3 hardware.cpu: x86-64-v3 is a level of amd64, but os.architecture is arm64",
         ),
-        ("os: ubuntu", '2 os: expected debian-12 or debian-13, found "ubuntu"'),
+        (
+            "os: ubuntu",
+            "2 os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, "
+            'found "ubuntu" — perhaps you meant ubuntu:26.04',
+        ),
         (
             "os: {snapshot: 2026-02-30}",
             '2 os.snapshot: "2026-02-30" is not a time in UTC — e.g. 2026-07-11 or 20260711T000000Z',
@@ -338,7 +344,8 @@ def test_what_every_image_has_can_be_left_out() -> None:
 def test_an_unknown_release_brings_no_second_problem() -> None:
     """What follows from a mistake is not reported as another mistake."""
     assert problem("os: debian-14\npython: 3.13") == (
-        '2 os: expected debian-12 or debian-13, found "debian-14" — perhaps you meant debian-13'
+        '2 os: expected debian-12, debian-13, ubuntu-22.04, ubuntu-24.04 or ubuntu-26.04, found "debian-14" — '
+        "perhaps you meant debian-13"
     )
 
 
@@ -499,3 +506,63 @@ def test_sources_are_names_or_all() -> None:
     ):
         (found,) = problems(f"name: n\n{line}\n")
         assert words in found
+
+
+_ARCHIVE = "{name: v, url: 'https://a.example.invalid/apt', suite: s, key: v.asc}"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{components: [main, universe]}", "2 os.components: debian-12 has no universe — it has main, contrib, "),
+        ("{release: noble, components: [main, contrib]}", "2 os.components: ubuntu-24.04 has no contrib — it has main"),
+        ("{components: [contrib]}", "2 os.components: main is missing, which has the system itself"),
+        ("{components: [mian]}", "2 os.components[0]: expected main, contrib, "),
+        ("{archives: {}}", "2 os.archives: expected a list of mappings, one for each archive"),
+        ("{archives: [{name: v}]}", "2 os.archives[0].url: missing"),
+        (f"{{archives: [{_ARCHIVE}, {_ARCHIVE}]}}", "2 os.archives: two archives are called v"),
+        (
+            f"{{archives: [{_ARCHIVE.replace('name: v', 'name: ubuntu')}]}}",
+            "2 os.archives[0].name: ubuntu is an archive",
+        ),
+        (f"{{archives: [{_ARCHIVE.replace('https://', 'https://me:pw@')}]}}", "2 os.archives[0].url: "),
+        (f"{{archives: [{_ARCHIVE.replace('/apt', '/{snapshot}')}]}}", "2 os.archives[0].url: has {snapshot}, but"),
+        (
+            f"{{archives: [{_ARCHIVE.replace('suite: s', 'suite: ../s')}]}}",
+            '2 os.archives[0].suite: "../s" is not a suite',
+        ),
+        (f"{{archives: [{_ARCHIVE.replace('v.asc', '../v.asc')}]}}", "2 os.archives[0].key: "),
+        (
+            f"{{archives: [{_ARCHIVE.replace('suite: s', 'suite: /, components: [main]')}]}}",
+            "2 os.archives[0].components: an archive without suites has no components",
+        ),
+    ],
+)
+def test_mistakes_about_archives_have_their_sentence(text: str, sentence: str) -> None:
+    """What a release has, what an archive needs, and what would let one stand in for the release's own."""
+    with pytest.raises(SpecError) as caught:
+        parse_spec(f"name: x\nos: {text}\n")
+    found = [f"{problem.line} {problem.path}: {problem.message}" for problem in caught.value.problems]
+    assert any(line.startswith(sentence) for line in found), found
+
+
+def test_archives_and_components_are_read() -> None:
+    """A component is assumed where there are suites; locks of specs without them stay fresh."""
+    found = parse_spec(f"name: x\nos: {{release: jammy, components: [main, multiverse], archives: [{_ARCHIVE}]}}\n")
+    assert (found.python, found.os.release, found.os.components) == ("3.10", "ubuntu-22.04", ("main", "multiverse"))
+    (archive,) = found.os.archives
+    assert (archive.name, archive.suite, archive.components, archive.key) == ("v", "s", ("main",), "v.asc")
+    flat = parse_spec(f"name: x\nos: {{archives: [{_ARCHIVE.replace('suite: s', 'suite: /')}]}}\n").os.archives[0]
+    assert (flat.suite, flat.components) == ("/", ())
+    assert parse_spec("name: x\nos: {archives: []}\n") == parse_spec("name: x\n")
+
+
+def test_the_key_s_file_must_be_there(tmp_path: Path) -> None:
+    """It is read when the spec is locked, and its digest is an input."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(f"name: x\nos: {{archives: [{_ARCHIVE}]}}\n")
+    with pytest.raises(SpecError) as caught:
+        load_spec(path)
+    assert [problem.message for problem in caught.value.problems] == ['no file "v.asc" in the spec\'s folder']
+    (tmp_path / "v.asc").write_bytes(b"key")
+    assert resolution_inputs(load_spec(path), path)["v.asc"] == sha256_bytes(b"key")
