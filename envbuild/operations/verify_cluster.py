@@ -34,7 +34,7 @@ from envbuild.record.model import RecordError
 from envbuild.runs.repeat import TAIL, Output, Repeat, Repeated, clear, forget_values, variations
 from envbuild.runs.request import RunRequest
 from envbuild.verification.judge import Ran, Verdict, judge
-from envbuild.verification.nodes import node_table
+from envbuild.verification.nodes import NodeTable, node_table
 from envbuild.verification.printed import Printed
 
 if TYPE_CHECKING:
@@ -411,8 +411,7 @@ def _refute(gathering: _Gathering, found: Verification, rank: int) -> Verificati
         notes += more
         causes[number] = rank_causes(evidence)
         printed += [text for text in evidence.texts if text.path in ("stdout", "stderr")] if number == rank else []
-    chief = [found.nodes.cause] if found.nodes is not None and found.nodes.cause is not None else []
-    every = [*chief, *(merged(causes) if gathering.world > 1 else causes[0])]
+    every = _with_nodes(found.nodes, list(merged(causes) if gathering.world > 1 else causes[0]))
     session = gathering.ranks[rank]
     withdrawn = withdraw(gathering.plan.request, session.ran[pair[0]].record)
     first = _first(gathering, pair)
@@ -426,6 +425,14 @@ def _refute(gathering: _Gathering, found: Verification, rank: int) -> Verificati
         kept=tuple(kept),
         withdrawn=tuple(withdrawn),
     )
+
+
+def _with_nodes(table: NodeTable | None, causes: list[Finding]) -> list[Finding]:
+    """Put what all runs show about their nodes in the place of what two of them have otherwise."""
+    if table is None or table.conclusion not in ("depends", "perhaps", "within"):
+        return causes
+    others = [each for each in causes if each.area not in ("host", "gpu")]
+    return [*others, *([table.cause] if table.cause is not None else ())]
 
 
 def _only(session: Session, numbers: Sequence[int]) -> Session:

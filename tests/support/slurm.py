@@ -48,7 +48,12 @@ NodeName=node2 NodeAddr={network}.2 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
 """
 _START = """\
-hostname "$1" && mount --bind "$2" /proc/cpuinfo && mount --bind "$3" "$4" && exec slurmd -D
+set -e
+hostname "$1"
+mount --bind "$2" /proc/cpuinfo
+mount --bind "$3" /etc/hosts
+mount --bind "$4" "$5"
+exec slurmd -D
 """
 
 
@@ -101,6 +106,8 @@ def slurm(folder: Path) -> Iterator[Cluster]:
         configuration.write_text(
             _CONFIGURATION.format(host=os.uname().nodename, folder=folder, network=network, cpus=os.cpu_count())
         )
+        hosts = folder / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{network}.{node} node{node}\n" for node in NODES))
         cluster = Cluster(environ={"SLURM_CONF": str(configuration)}, folder=folder)
         _daemon(stack, cluster, "munged", "munged", "--foreground", "--force", f"--key-file={key}", *own)
         _daemon(stack, cluster, "slurmctld", "slurmctld", "-D")
@@ -108,29 +115,35 @@ def slurm(folder: Path) -> Iterator[Cluster]:
             file = folder / f"cpuinfo-{node}"
             file.write_text(Path("/proc/cpuinfo").read_text())
             inside = ("nsenter", f"--net=/run/netns/{namespaces[node]}", "unshare", "--uts", "--mount")
-            words = ("sh", "-c", _START, "sh", f"node{node}", str(file), str(cluster.own(node)), str(cluster.here))
+            places = map(str, (file, hosts, cluster.own(node), cluster.here))
+            words = ("sh", "-c", _START, "sh", f"node{node}", *places)
             cluster.daemons[node] = _daemon(stack, cluster, f"slurmd-{node}", *inside, *words)
         wait_for_nodes(cluster)
         yield cluster
 
 
 def _networks(stack: ExitStack) -> tuple[str, dict[int, str]]:
-    """Make a bridge and a namespace for each node; returns the first three numbers of addresses, and their names."""
+    """Make a namespace for each node; returns the first three numbers of addresses, and the namespaces' names.
+
+    The bridge between them is in a namespace of its own: in this machine's, Docker's rules would drop what crosses it.
+    """
     tag = uuid.uuid4().hex[:6]
     network = f"10.{128 + int(tag[:2], 16) // 2}.{int(tag[2:4], 16)}"
-    bridge, names = f"sb{tag}", {node: f"s{tag}-{node}" for node in NODES}
-    _ip("link", "add", bridge, "type", "bridge")
-    stack.callback(_ip, "link", "del", bridge, check=False)
-    _ip("addr", "add", f"{network}.254/24", "dev", bridge)
-    _ip("link", "set", bridge, "up")
-    for node, name in names.items():
+    switch, names = f"s{tag}", {node: f"s{tag}-{node}" for node in NODES}
+    for name in (switch, *names.values()):
         _ip("netns", "add", name)
         stack.callback(_ip, "netns", "del", name, check=False)
-        _ip("link", "add", f"v{tag}-{node}", "type", "veth", "peer", "name", "e0", "netns", name)
-        _ip("link", "set", f"v{tag}-{node}", "master", bridge, "up")
-        _ip("-n", name, "addr", "add", f"{network}.{node}/24", "dev", "e0")
-        for device in ("e0", "lo"):
-            _ip("-n", name, "link", "set", device, "up")
+    _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+    _ip("-n", switch, "link", "set", "bridge", "up")
+    for number, name in {254: "", **names}.items():
+        inside = ("-n", name) if name else ()
+        device = "e0" if name else f"v{tag}"
+        _ip(*inside, "link", "add", device, "type", "veth", "peer", "name", f"p{number}", "netns", switch)
+        _ip("-n", switch, "link", "set", f"p{number}", "master", "bridge", "up")
+        _ip(*inside, "addr", "add", f"{network}.{number}/24", "dev", device)
+        _ip(*inside, "link", "set", device, "up")
+        if name:
+            _ip(*inside, "link", "set", "lo", "up")
     return network, names
 
 
