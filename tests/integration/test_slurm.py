@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from tests.integration.test_cluster_torch import TRAINING, shard
 from tests.support.cli import Project, finish
+from tests.support.environments import environment
 from tests.support.slurm import Cluster, slurm, wait_for_nodes
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -22,6 +24,10 @@ RANK = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZ
 PLANTED = """\
 import os
 print(os.urandom(16).hex() if os.environ["RANK"] == "1" else "equal")
+"""
+NOISE = """\
+if rank == 1:
+    rows[15:] = [[value + os.urandom(1)[0] / 256 for value in row] for row in rows[15:]]
 """
 TASK = "import os\nopen('task-' + os.environ['SLURM_ARRAY_TASK_ID'], 'w').close()\n"
 AGAIN = """\
@@ -194,6 +200,20 @@ def test_ranks_over_nodes_are_compared_as_one(project: Project, two: Cluster) ->
     assert (found["world"], len(found["groups"]), found["differs"]) == (2, 2, ["rank 1: standard output"]), found
     assert [row["node"] for row in found["nodes"]] == ["node1 + node2"]
     assert sorted(record["rank"]["rank"] for record in records(project)) == [0, 0, 1, 1]
+
+
+def test_training_over_nodes_names_rank_and_step(project: Project, two: Cluster) -> None:
+    """Training on two nodes: rank 1 adds noise to its data from step 4 on, and is named with that step."""
+    source = TRAINING.replace("data = TensorDataset", NOISE + "data = TensorDataset")
+    project.write("t.py", source)
+    for rank in range(2):
+        project.write(f"shards/{rank}.txt", shard(rank))
+    mounted = ("--mount", f"{environment('torch', '3.11')}:/frameworks:ro")
+    words = ("-n", "2", "--nodes", "2", "--network", "host", *mounted, "t.py")
+    found = verified(project, two, *words, code=16)
+    first = found["first"]
+    assert (first["process"], first["kind"], first["step"], first["batch"]) == ("rank 1", "step", 4, True), found
+    assert first["sentence"].endswith("rank 0 at the same step, where the data was equal")
 
 
 def test_a_node_of_another_level_stops_all_ranks(project: Project, two: Cluster) -> None:
