@@ -106,7 +106,9 @@ def verify(
     constraint: Constraint = "",
     account: Account = "",
     gpu_type: GpuType = "",
-    part: Annotated[str, typer.Option("--part", hidden=True, metavar="ID")] = "",
+    part: Annotated[
+        str, typer.Option("--part", hidden=True, metavar="ID", help="Do one run of those that --on spreads.")
+    ] = "",
     lock: LockOption = None,
     environment: Environment = None,
     mount: Mounts = None,
