@@ -108,7 +108,7 @@ class RegistryError(EnvbuildError):
 
 
 class JobError(EnvbuildError):
-    """The ranks of a distributed job did not come together; nothing of the user's program was run."""
+    """The ranks of a distributed job did not come together, or runs of an array left no result: try again."""
 
     exit_code = 18
 

@@ -70,3 +70,10 @@ Controls = Annotated[
     bool,
     typer.Option("--controls/--no-controls", help="Seeds and determinism on, or off to see what they do."),
 ]
+Nodes = Annotated[int, typer.Option("--nodes", "-N", help="How many nodes.")]
+Tasks = Annotated[int, typer.Option("--tasks-per-node", help="How many tasks (ranks) on each node.")]
+TimeLimit = Annotated[str, typer.Option("--time", metavar="TIME", help="Limit, as Slurm writes it: 2:00:00.")]
+Partition = Annotated[str, typer.Option("--partition", help="Partitions, with commas between.")]
+Constraint = Annotated[str, typer.Option("--constraint", help="Features of nodes, such as h200.")]
+Account = Annotated[str, typer.Option("--account", help="Who pays.")]
+GpuType = Annotated[str, typer.Option("--gpu-type", help="Type of GPU in the cluster's words, such as h200.")]

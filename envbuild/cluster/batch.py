@@ -45,6 +45,7 @@ class Job:
         gpu_type: type of GPU in the cluster's own words, such as ``h200``.
         array: numbers of the tasks of a job array, such as ``0-9`` or ``1,3-7%2`` (two at once).
         requeue: let Slurm start the job again after a failed node or preemption.
+        exclusive: no other job on its nodes, so that the tasks of an array are spread over nodes.
         tcp: ranks meet over TCP, since the nodes share no folder.
         container: program of the cluster that runs the image; empty: ``envbuild run`` does.
         image: what it runs: a file of Apptainer's or enroot's (``.sif``, ``.sqsh``), for pyxis also a reference.
@@ -59,6 +60,7 @@ class Job:
     gpu_type: str = ""
     array: str = ""
     requeue: bool = False
+    exclusive: bool = False
     tcp: bool = False
     container: Container = ""
     image: str = ""
@@ -99,6 +101,7 @@ def script(
     gpus: int,
     words: Sequence[str],
     output: str = "",
+    verb: Literal["run", "verify"] = "run",
 ) -> str:
     """Return the script for ``sbatch``.
 
@@ -110,6 +113,7 @@ def script(
         cpus, gpus: of each task, as the lock asks for them; no GPUs: 0.
         words: what follows ``envbuild run``; with ``container`` the program and its arguments.
         output: file for what it prints, without spaces; empty: Slurm's default.
+        verb: the command of envbuild that each task starts.
 
     Raises:
         UsageError: a value does not fit.
@@ -145,6 +149,7 @@ def script(
             image=job.image,
             gpus=gpus,
             port=_PORT,
+            verb=verb,
         )
         .rstrip("\n")
         + "\n"
@@ -168,6 +173,8 @@ def _directives(job: Job, name: str, cpus: int, gpus: int, output: str) -> Itera
             yield option, value
     if job.array:
         yield "array", job.array
+    if job.exclusive:
+        yield "exclusive", ""
     if job.requeue:
         yield "open-mode", "append"  # or the output of the first start would be lost
     yield ("requeue" if job.requeue else "no-requeue"), ""

@@ -40,21 +40,21 @@ def compare_jobs(a: JobRecord, b: JobRecord, pairs: Mapping[int, RankPair]) -> D
     """
     found = {rank: compare(pair.a, pair.b, pair.context, left=False) for rank, pair in pairs.items()}
     own = tuple(_own(a, b))
-    causes = [*own, *_merged({rank: each.causes for rank, each in found.items()})]
+    causes = [*own, *merged({rank: each.causes for rank, each in found.items()})]
     outcome = _outcome(a, b, found)
     if outcome == "different" and not any(each.weight >= CERTAIN for each in causes):
-        causes += _merged({rank: left_over(pair.a, pair.b) for rank, pair in pairs.items()})
+        causes += merged({rank: left_over(pair.a, pair.b) for rank, pair in pairs.items()})
     same = [label for label, count in Counter(s for d in found.values() for s in d.same).items() if count == len(found)]
     return Difference(
         a=a.first.id,
         b=b.first.id,
         outcome=outcome,
         verdict=_verdict(a, b, found, outcome, causes=any(each.weight for each in causes)),
-        results=tuple(_merged({rank: each.results for rank, each in found.items()})),
+        results=tuple(merged({rank: each.results for rank, each in found.items()})),
         causes=tuple(sorted((each for each in causes if each.weight), key=lambda each: -each.weight)),
         others=(
             *(each for each in own if not each.weight),
-            *_merged({rank: each.others for rank, each in found.items()}),
+            *merged({rank: each.others for rank, each in found.items()}),
         ),
         same=tuple(same),
         unknown=(*_absent(a, b), *_unknown(found)),
@@ -90,8 +90,11 @@ def _spread(hosts: tuple[str, ...]) -> str:
     return ", ".join(counts[:16]) + (" …" if len(counts) > 16 else "")
 
 
-def _merged(found: Mapping[int, tuple[Finding, ...]]) -> Iterator[Finding]:
-    """Yield the findings of all ranks, each one once, in the order of the first rank that has it."""
+def merged(found: Mapping[int, tuple[Finding, ...]]) -> Iterator[Finding]:
+    """Yield the findings of all ranks, each one once, in the order of the first rank that has it.
+
+    A finding that not all of several ranks have names those that have it.
+    """
     table: dict[Finding, list[int]] = {}
     for rank, findings in found.items():
         for finding in findings:

@@ -225,6 +225,14 @@ class RunEnded(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobSubmitted(Event):
+    """A scheduler has taken a job of so many runs, under this number."""
+
+    job: str
+    runs: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunsEnded(Event):
     """All runs of a verification have ended: how many there were to be, how many were made, and how many at once."""
 

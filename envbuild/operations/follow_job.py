@@ -11,9 +11,9 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envbuild.errors import EngineError
@@ -24,6 +24,9 @@ _LAST = frozenset(
 )
 """States of a job that has ended (squeue's manual page, JOB STATE CODES)."""
 _LINE = re.compile(r"^JobId=(\d+) .*?\bJobState=([A-Z_]+) .*?\bExitCode=(\d+):(\d+) ", re.MULTILINE)
+_TASK = re.compile(
+    r"^JobId=\d+ ArrayJobId=\d+ ArrayTaskId=(\d+) .*?\bJobState=([A-Z_]+) .*?(?:\bBatchHost=(\S+) |$)", re.MULTILINE
+)
 _TERMINATED = 143
 """Exit code for what Slurm ended without naming a signal: as for SIGTERM, which it sends."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
@@ -36,19 +39,29 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ended:
-    """How a job ended: states of its tasks in Slurm's words, and an exit code as a shell has it (0: all completed)."""
+    """How a job ended.
+
+    Attributes:
+        states: of its tasks, in Slurm's words.
+        code: exit code as a shell has it; 0: all completed.
+        tasks: of an array, how the tasks ended that Slurm still knows, by number: ``timeout on node2``.
+    """
 
     states: tuple[str, ...]
     code: int
+    tasks: Mapping[int, str] = field(default_factory=dict, compare=False)
 
 
-def follow(job: str, output: Path | None, show: Callable[[bytes], object]) -> Ended:
+def follow(
+    job: str, output: Path | None, show: Callable[[bytes], object], look: Callable[[], object] = lambda: None
+) -> Ended:
     """Wait for a job's end.
 
     Args:
         job: its number.
         output: the file that it writes; None: show nothing.
         show: gets what the job writes, in its order.
+        look: called at each look at the output.
 
     Raises:
         EngineError: Slurm does not answer, or no longer knows the job.
@@ -65,6 +78,7 @@ def follow(job: str, output: Path | None, show: Callable[[bytes], object]) -> En
                 stack.callback(os.close, source)
             while source is not None and (chunk := os.read(source, _CHUNK)):
                 show(chunk)
+            look()
     return ended
 
 
@@ -105,4 +119,16 @@ def _ended(answer: str) -> Ended | None:
     codes = (
         code or (128 + signal if signal else _TERMINATED * (state != "COMPLETED")) for state, code, signal in tasks
     )
-    return Ended(states=tuple(dict.fromkeys(state for state, *_ in tasks)), code=max(codes))
+    places = {
+        int(number): f"{state.lower().replace('_', ' ')}{f' on {node}' if node else ''}"
+        for number, state, node in _TASK.findall(answer)
+    }
+    return Ended(states=tuple(dict.fromkeys(state for state, *_ in tasks)), code=max(codes), tasks=places)
+
+
+def cancel(job: str) -> None:
+    """End a job; one that has ended is fine."""
+    program = shutil.which("scancel")
+    if program is not None:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run([program, job], capture_output=True, timeout=_PATIENCE, check=False)

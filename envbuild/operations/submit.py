@@ -53,7 +53,7 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
         raise UsageError("submit: there is no program", "envbuild submit --nodes 2 train.py")
     loaded = load_lock(lock, option=True)
     path = loaded.path.resolve()
-    output = _output(path.parent, array=bool(job.array))
+    output = output_of(path.parent, array=bool(job.array))
     gpu = loaded.lock.hardware.gpu
     text = batch.script(
         job,
@@ -66,7 +66,7 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
         output=output,
         words=_words(command, job, path),
     )
-    return Submission(script=text, output=output, job="" if dry_run else _sbatch(text))
+    return Submission(script=text, output=output, job="" if dry_run else sbatch(text))
 
 
 def _words(command: Sequence[str], job: Job, lock: Path) -> list[str]:
@@ -77,7 +77,7 @@ def _words(command: Sequence[str], job: Job, lock: Path) -> list[str]:
     return ["python", *command] if is_script else [*command]
 
 
-def _output(project: Path, *, array: bool) -> str:
+def output_of(project: Path, *, array: bool) -> str:
     """Return where the job writes, relative to this folder: not among the project's files, where it would be a result.
 
     Empty if that cannot be written as a word of Slurm's.
@@ -88,7 +88,7 @@ def _output(project: Path, *, array: bool) -> str:
     return f"{name}/{'%A_%a' if array else '%j'}.out" if _PLAIN.fullmatch(name) else ""
 
 
-def _sbatch(text: str) -> str:
+def sbatch(text: str) -> str:
     """Give a script to ``sbatch``; returns the job's number."""
     program = shutil.which("sbatch")
     if program is None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.lines import TextDifference
+    from envbuild.verification.nodes import NodeTable
 
 _TRACE_KEPT = 1 << 20
 """Bytes of a trace above which those of equal runs are not kept twice."""
@@ -109,6 +110,8 @@ class Verification:
         withdrawn: names of the files of an attestation that was refuted and removed.
         last_words: the end of the first run's standard error.
         varied: what was another one in each run, since no result may depend on it.
+        world: how many ranks each run had; ``runs`` are those of the rank that the verdict describes.
+        nodes: results by node; None for runs on this machine.
     """
 
     verdict: Verdict
@@ -125,6 +128,8 @@ class Verification:
     withdrawn: tuple[str, ...] = ()
     last_words: str = ""
     varied: tuple[str, ...] = ()
+    world: int = 1
+    nodes: NodeTable | None = None
 
 
 def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, events: Events) -> Verification:
@@ -255,10 +260,10 @@ def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verifi
         path = attest(request, session.runs, verdict, options.sign, variations(session.plan))
     forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     signed = path is not None and options.sign is not None
-    return replace(_result(session, verdict), attestation=path, signed=signed, doubts=_doubts(session.runs[0]))
+    return replace(_result(session, verdict), attestation=path, signed=signed, doubts=doubts_of(session.runs[0]))
 
 
-def _doubts(run: Ran) -> Doubts | None:
+def doubts_of(run: Ran) -> Doubts | None:
     """Return what the proof does not cover."""
     loaded = {name for each in run.record.processes for name in each.frameworks} & _TRAINING
     found = Doubts(

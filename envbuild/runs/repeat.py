@@ -316,14 +316,32 @@ def _one(
 
 
 def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Output) -> RunRequest:
-    """Return the request of one run."""
-    request = replace(plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset)
-    varied = number if plan.number is None else plan.number
+    """Return the request of one run, in a copy of its own."""
+    copy_project(plan, number, folder)
+    return varied_request(plan, number, folder, cpuset, output)
+
+
+def copy_project(plan: Repeat, number: int, folder: Path) -> None:
+    """Make the copy of the project that one run works in: ``project`` below its folder. Nothing for runs in place."""
     if plan.copy is not None:
-        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, varied))
+        make_copy(plan.copy, folder / "project", plan.inputs, _aging(plan.vary, _varied(plan, number)))
+
+
+def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Output) -> RunRequest:
+    """Return the request of one run in its copy of the project, with what differs from run to run.
+
+    Args:
+        plan: what is repeated.
+        number: of the run, from 0.
+        folder: the run's; see ``copy_project``.
+        cpuset: CPUs of this run; empty for those of the plan.
+        output: takes what it prints.
+    """
+    request = replace(plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset, limit=plan.limit)
+    varied = _varied(plan, number)
+    if plan.copy is not None:
         mounts = (*plan.copy.mounts, *request.mounts)
         request = replace(request, workspace=folder / "project", mounts=mounts)
-    request = replace(request, limit=plan.limit)
     variables = dict(request.own_variables)
     if plan.trace:
         variables |= trace_variables(plan.values if number < 2 else 0)
@@ -335,6 +353,10 @@ def _request(plan: Repeat, number: int, folder: Path, cpuset: str, output: Outpu
     if "cpus" in plan.vary and not varied % 2:
         request = replace(request, cpuset=plan.request.cpuset)  # the others have as many CPUs as the lock has threads
     return replace(request, own_variables=variables)
+
+
+def _varied(plan: Repeat, number: int) -> int:
+    return number if plan.number is None else plan.number
 
 
 def _aging(vary: frozenset[Variation], number: int) -> Aging:

@@ -1,4 +1,4 @@
-"""``submit`` with a real Slurm: the job's output, its exit code, arrays, requeues, ranks without a shared folder."""
+"""``submit`` and ``verify --on slurm`` with a real Slurm of two nodes: output, exit codes, arrays, requeues, ranks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,27 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.integration.test_cluster_torch import TRAINING, shard
 from tests.support.cli import Project, finish
-from tests.support.slurm import slurm
+from tests.support.environments import environment
+from tests.support.slurm import Cluster, slurm, wait_for_nodes
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
 
 RANK = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
+PLANTED = """\
+import os
+print(os.urandom(16).hex() if os.environ["RANK"] == "1" else "equal")
+"""
+NOISE = """\
+if rank == 1:
+    rows[15:] = [[value + os.urandom(1)[0] / 256 for value in row] for row in rows[15:]]
+"""
 TASK = "import os\nopen('task-' + os.environ['SLURM_ARRAY_TASK_ID'], 'w').close()\n"
 AGAIN = """\
 import os, time
@@ -29,11 +40,17 @@ else:
 """
 
 
-@pytest.fixture(name="cluster", scope="module")
-def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+@pytest.fixture(name="two", scope="module")
+def _two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two nodes."""
+    with slurm(tmp_path_factory.mktemp("cluster") / "slurm") as cluster:
+        yield cluster
+
+
+@pytest.fixture(name="cluster")
+def _cluster(two: Cluster) -> dict[str, str]:
     """Variables with which Slurm's commands find the cluster."""
-    with slurm(tmp_path_factory.mktemp("cluster") / "slurm") as environ:
-        yield environ
+    return two.environ
 
 
 def until(what: Callable[[], Any]) -> Any:
@@ -55,7 +72,7 @@ def test_a_job_is_followed_to_its_end(project: Project, cluster: dict[str, str],
     """What its ranks print is shown, wherever they meet; their records share a start. No secret is in the script."""
     project.write("t.py", RANK)
     way = ("--tcp",) if over == "tcp" else ()
-    done = project("submit", "--wait", "--tasks-per-node", "2", *way, "t.py", **cluster)
+    done = project("submit", "--wait", "--nodes", "2", *way, "t.py", **cluster)
     assert done.code == 0, done
     printed = [line for line in done.out.splitlines() if line.startswith("rank ")]
     assert sorted(printed) == ["rank 0 of 2", "rank 1 of 2"]
@@ -63,6 +80,7 @@ def test_a_job_is_followed_to_its_end(project: Project, cluster: dict[str, str],
     found = records(project)[:2]
     assert [record["rank"]["launcher"] for record in found] == ["Slurm", "Slurm"]
     assert found[0]["rank"]["start"] == found[1]["rank"]["start"] != ""
+    assert found[0]["rank"]["hosts"] == ["node1", "node2"]
     assert (project.folder / ".envbuild/ranks").exists() == (over == "folder")
     script = project.must("submit", "--dry-run", *way, "t.py").out
     assert ("/dev/urandom" in script) == (over == "tcp")
@@ -137,3 +155,91 @@ def _started(cluster: dict[str, str], job: str) -> bool:
     """Ask Slurm not to wait two minutes before it starts a job again; whether it has."""
     _control(cluster, "update", f"JobId={job}", "StartTime=now")
     return job in _jobs(cluster)
+
+
+def verified(project: Project, cluster: Cluster, *words: str, code: int) -> dict[str, Any]:
+    """Verify over the nodes, and return what was found."""
+    done = project("verify", "--on", "slurm", "--json", *words, **cluster.environ)
+    assert done.code == code, done
+    found: dict[str, Any] = done.json
+    return found
+
+
+def test_runs_spread_over_nodes_are_compared(project: Project, two: Cluster) -> None:
+    """Equal bits on both nodes are proved with a table by node; no copy of the project is left."""
+    project.write("t.py", "open('result', 'w').write('1.25')\nprint('done')\n")
+    done = project("verify", "--on", "slurm", "-n", "4", "t.py", **two.environ)
+    assert done.code == 0, done
+    assert re.search(r"^result +bit-identical 4/4: 1 file, 1 line of standard output", done.out + done.err, re.M), done
+    assert "the same bits on 2 nodes" in done.out + done.err
+    assert len(records(project)) == 4
+    assert not (project.folder / ".envbuild/verify").exists()
+
+
+def test_bits_that_depend_on_the_node_are_explained(project: Project, two: Cluster) -> None:
+    """One node has another CPU level and gives other bits: a table by node, and the level is the cause."""
+    for node in (1, 2):
+        (two.own(node) / "value").write_text(f"of node {node}")
+    ordinary = Path("/proc/cpuinfo").read_text()
+    two.cpuinfo(2, re.sub(r"\b(avx512\w*|avx2|fma|bmi2) ?", "", ordinary))
+    project.write("t.py", "open('result', 'w').write(open('/here/value').read())\n")
+    try:
+        found = verified(project, two, "-n", "4", "--mount", f"{two.here}:/here:ro", "t.py", code=16)
+    finally:
+        two.cpuinfo(2, ordinary)
+    assert {row["node"]: len(set(row["results"])) for row in found["nodes"]} == {"node1": 1, "node2": 1}
+    assert found["differing_files"] == ["result"]
+    assert "the bits depend on the CPU level: x86-64-v" in json.dumps(found["causes"][0]), found["causes"]
+    assert found["node_decides"] == "perhaps"  # four runs: by chance in 1 of 3
+
+
+def test_ranks_over_nodes_are_compared_as_one(project: Project, two: Cluster) -> None:
+    """A run of two ranks on two nodes: what rank 1 draws from the system differs, and is named with its rank."""
+    project.write("t.py", PLANTED)
+    found = verified(project, two, "-n", "2", "--nodes", "2", "t.py", code=16)
+    assert (found["world"], len(found["groups"]), found["differs"]) == (2, 2, ["rank 1: standard output"]), found
+    assert [row["node"] for row in found["nodes"]] == ["node1 + node2"]
+    assert sorted(record["rank"]["rank"] for record in records(project)) == [0, 0, 1, 1]
+
+
+def test_training_over_nodes_names_rank_and_step(project: Project, two: Cluster) -> None:
+    """Training on two nodes: rank 1 adds noise to its data from step 4 on, and is named with that step."""
+    source = TRAINING.replace("data = TensorDataset", NOISE + "data = TensorDataset")
+    project.write("t.py", source)
+    for rank in range(2):
+        project.write(f"shards/{rank}.txt", shard(rank))
+    mounted = ("--mount", f"{environment('torch', '3.11')}:/frameworks:ro")
+    words = ("-n", "2", "--nodes", "2", "--network", "host", *mounted, "t.py")
+    found = verified(project, two, *words, code=16)
+    first = found["first"]
+    assert (first["process"], first["kind"], first["step"], first["batch"]) == ("rank 1", "step", 4, True), found
+    assert first["sentence"].endswith("rank 0 at the same step, where the data was equal")
+
+
+def test_a_node_of_another_level_stops_all_ranks(project: Project, two: Cluster) -> None:
+    """Before any program starts, with a table by node and exit 78."""
+    project.write("t.py", "open('started', 'w').close()\n")
+    ordinary = Path("/proc/cpuinfo").read_text()
+    two.cpuinfo(2, re.sub(r"\b(avx512\w*|avx2|fma|bmi2) ?", "", ordinary))
+    try:
+        done = project("submit", "--wait", "--nodes", "2", "t.py", **two.environ)
+    finally:
+        two.cpuinfo(2, ordinary)
+    assert done.code == 78, done
+    assert re.search(r"^ +cpu +x86-64-v\d +rank 0 \(node1\)$", done.out, re.M), done
+    assert not (project.folder / "started").exists()
+
+
+def test_a_node_that_fails_ends_the_wait(project: Project, two: Cluster, cluster: dict[str, str]) -> None:
+    """With Slurm's word for it; the job is not started again."""
+    project.write("t.py", "import os, time\nopen('started-' + os.environ['RANK'], 'w').close()\ntime.sleep(600)\n")
+    process = project.start("submit", "--wait", "--nodes", "2", "t.py", **cluster)
+    until(lambda: len(list(project.folder.glob("started-*"))) == 2)
+    try:
+        _control(cluster, "update", "NodeName=node2", "State=down", "Reason=test")
+        done = finish(process)
+    finally:
+        _control(cluster, "update", "NodeName=node2", "State=resume")
+        wait_for_nodes(two)
+    assert done.code == 143, done
+    assert re.search(r"^ended +\d+ +node_fail +exit 143$", done.err + done.out, re.M), done

@@ -1,77 +1,162 @@
-"""A real Slurm of one node on loopback: Debian's slurmctld, slurmd and munge, with files, keys and ports of its own."""
+"""A real Slurm of two nodes: Debian's slurmctld, slurmd and munge, with files, keys and networks of its own.
+
+Each node is a network namespace on a bridge, with a host name and mounts of its own. ``nsenter`` enters it, since
+``ip netns exec`` hides the control groups from slurmd.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from envbuild.core.fs import locked
 from tests.support.environments import CACHE
 
-_PACKAGES = {"slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge"}
+NODES = (1, 2)
+_PACKAGES = {
+    "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge", "ip": "iproute2",
+}  # fmt: skip
 _CONFIGURATION = """\
 ClusterName=test
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={controller}
-SlurmdPort={node}
+SlurmctldHost={host}({network}.254)
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CredType=cred/munge
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldTimeout=30
+SlurmdTimeout=10
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
 ReturnToService=2
-NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
-PartitionName=all Nodes=localhost Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+NodeName=node1 NodeAddr={network}.1 CPUs={cpus} State=UNKNOWN
+NodeName=node2 NodeAddr={network}.2 CPUs={cpus} State=UNKNOWN
+PartitionName=all Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
+"""
+_START = """\
+set -e
+hostname "$1"
+mount --bind "$2" /proc/cpuinfo
+mount --bind "$3" /etc/hosts
+mount --bind "$4" "$5"
+exec slurmd -D
 """
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cluster:
+    """A running Slurm.
+
+    Attributes:
+        environ: variables with which Slurm's commands find it.
+        folder: its files.
+        daemons: the process of each node's slurmd, by the node's number.
+    """
+
+    environ: dict[str, str]
+    folder: Path
+    daemons: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    @property
+    def here(self) -> Path:
+        """A folder that each node has another one at; ``own`` names that of a node."""
+        return self.folder / "here"
+
+    def own(self, node: int) -> Path:
+        """Return what a node has in ``here``."""
+        return self.folder / f"own-{node}"
+
+    def cpuinfo(self, node: int, text: str) -> None:
+        """Have a node see another ``/proc/cpuinfo``."""
+        with (self.folder / f"cpuinfo-{node}").open("r+") as stream:  # in place: the file itself is mounted
+            stream.truncate()
+            stream.write(text)
+
+
 @contextmanager
-def slurm(folder: Path) -> Iterator[dict[str, str]]:
-    """Run a Slurm while the context lasts; yields the variables with which its commands find it."""
+def slurm(folder: Path) -> Iterator[Cluster]:
+    """Run a Slurm while the context lasts."""
     _install()
     folder.mkdir(mode=0o755)
-    for name in ("state", "spool"):
+    for name in ("state", "here", *(f"spool-node{node}" for node in NODES), *(f"own-{node}" for node in NODES)):
         (folder / name).mkdir()
     key = folder / "munge.key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o600)
-    controller, node = _ports(2)
-    configuration = folder / "slurm.conf"
-    configuration.write_text(
-        _CONFIGURATION.format(
-            host=socket.gethostname(), folder=folder, controller=controller, node=node, cpus=os.cpu_count()
-        )
-    )
-    environ = {"SLURM_CONF": str(configuration)}
     own = [
         f"--{name}={folder}/munge.{name.partition('-')[0]}" for name in ("socket", "log-file", "pid-file", "seed-file")
     ]
     with ExitStack() as stack:
-        for command in (
-            ["munged", "--foreground", "--force", f"--key-file={key}", *own],
-            ["slurmctld", "-D"],
-            ["slurmd", "-D"],
-        ):
-            log = stack.enter_context((folder / f"{command[0]}.out").open("wb"))
-            process = subprocess.Popen(command, env=os.environ | environ, stdout=log, stderr=log)
-            stack.callback(_end, process)
-        _wait(environ, folder)
-        yield environ
+        network, namespaces = _networks(stack)
+        configuration = folder / "slurm.conf"
+        configuration.write_text(
+            _CONFIGURATION.format(host=os.uname().nodename, folder=folder, network=network, cpus=os.cpu_count())
+        )
+        hosts = folder / "hosts"
+        hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{network}.{node} node{node}\n" for node in NODES))
+        cluster = Cluster(environ={"SLURM_CONF": str(configuration)}, folder=folder)
+        _daemon(stack, cluster, "munged", "munged", "--foreground", "--force", f"--key-file={key}", *own)
+        _daemon(stack, cluster, "slurmctld", "slurmctld", "-D")
+        for node in NODES:
+            file = folder / f"cpuinfo-{node}"
+            file.write_text(Path("/proc/cpuinfo").read_text())
+            inside = ("nsenter", f"--net=/run/netns/{namespaces[node]}", "unshare", "--uts", "--mount")
+            places = map(str, (file, hosts, cluster.own(node), cluster.here))
+            words = ("sh", "-c", _START, "sh", f"node{node}", *places)
+            cluster.daemons[node] = _daemon(stack, cluster, f"slurmd-{node}", *inside, *words)
+        wait_for_nodes(cluster)
+        yield cluster
+
+
+def _networks(stack: ExitStack) -> tuple[str, dict[int, str]]:
+    """Make a namespace for each node; returns the first three numbers of addresses, and the namespaces' names.
+
+    The bridge between them is in a namespace of its own: in this machine's, Docker's rules would drop what crosses it.
+    """
+    tag = uuid.uuid4().hex[:6]
+    network = f"10.{128 + int(tag[:2], 16) // 2}.{int(tag[2:4], 16)}"
+    switch, names = f"s{tag}", {node: f"s{tag}-{node}" for node in NODES}
+    for name in (switch, *names.values()):
+        _ip("netns", "add", name)
+        stack.callback(_ip, "netns", "del", name, check=False)
+    _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+    _ip("-n", switch, "link", "set", "bridge", "up")
+    for number, name in {254: "", **names}.items():
+        inside = ("-n", name) if name else ()
+        device = "e0" if name else f"v{tag}"
+        _ip(*inside, "link", "add", device, "type", "veth", "peer", "name", f"p{number}", "netns", switch)
+        _ip("-n", switch, "link", "set", f"p{number}", "master", "bridge", "up")
+        _ip(*inside, "addr", "add", f"{network}.{number}/24", "dev", device)
+        _ip(*inside, "link", "set", device, "up")
+        if name:
+            _ip(*inside, "link", "set", "lo", "up")
+    return network, names
+
+
+def _ip(*words: str, check: bool = True) -> None:
+    subprocess.run(["ip", *words], check=check, capture_output=True)
+
+
+def _daemon(stack: ExitStack, cluster: Cluster, name: str, *command: str) -> subprocess.Popen[bytes]:
+    """Start a daemon in the foreground, to be ended with the context."""
+    log = stack.enter_context((cluster.folder / f"{name}.out").open("wb"))
+    process = subprocess.Popen(command, env=os.environ | cluster.environ, stdout=log, stderr=log)
+    stack.callback(_end, process)
+    return process
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -83,28 +168,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _wait(environ: dict[str, str], folder: Path) -> None:
-    """Wait until the node takes jobs."""
+def wait_for_nodes(cluster: Cluster, count: int = len(NODES)) -> None:
+    """Wait until so many nodes take jobs."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         done = subprocess.run(
-            ["sinfo", "-h", "-t", "idle", "-o", "%D"],
-            env=os.environ | environ, capture_output=True, text=True, check=False,
+            ["sinfo", "-h", "-t", "idle,mixed,allocated", "-o", "%D"],
+            env=os.environ | cluster.environ, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        if done.stdout.strip() == "1":
+        if sum(map(int, done.stdout.split())) == count:
             return
         time.sleep(0.2)
-    logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(folder.glob("*.out")))
+    logs = "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(cluster.folder.glob("*.out")))
     raise RuntimeError(f"Slurm did not come up:\n{logs}")
-
-
-def _ports(count: int) -> list[int]:
-    """Return ports that are free now."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _install() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,19 +11,26 @@ import typer
 from envbuild.cli.console import Console, print_error
 from envbuild.cli.options import (
     PROGRAM_SETTINGS,
+    Account,
     Allow,
+    Constraint,
     Controls,
     Environment,
     GpuChoice,
+    GpuType,
     Json,
     LockOption,
     Memory,
     Mounts,
     NetworkName,
+    Nodes,
     Offline,
     Outputs,
+    Partition,
     Program,
     Quiet,
+    Tasks,
+    TimeLimit,
     Verbose,
     app,
 )
@@ -31,11 +39,18 @@ from envbuild.errors import HostMismatchError, IntegrityError, LockError, NotRep
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from envbuild.cluster.batch import Job
     from envbuild.difference.bisect import Answer
     from envbuild.image.record import ImageRecord
     from envbuild.operations.diff import DiffResult
     from envbuild.operations.run import RunOptions
-    from envbuild.operations.verify import VerifyOptions
+    from envbuild.operations.verify import Verification, VerifyOptions
+
+
+class Scheduler(str, Enum):
+    """Whose nodes runs are spread over."""
+
+    SLURM = "slurm"
 
 
 @app.command(context_settings=PROGRAM_SETTINGS, options_metavar="[OPTIONS]")
@@ -81,6 +96,19 @@ def verify(
             "--signers", metavar="FILE", help="With --check: keys to trust, as ssh-keygen -Y verify has them."
         ),
     ] = None,
+    scheduler: Annotated[
+        Scheduler | None, typer.Option("--on", help="Spread the runs over the nodes of a cluster, as a job array.")
+    ] = None,
+    nodes: Nodes = 1,
+    tasks: Tasks = 1,
+    time: TimeLimit = "",
+    partition: Partition = "",
+    constraint: Constraint = "",
+    account: Account = "",
+    gpu_type: GpuType = "",
+    part: Annotated[
+        str, typer.Option("--part", hidden=True, metavar="ID", help="Do one run of those that --on spreads.")
+    ] = "",
     lock: LockOption = None,
     environment: Environment = None,
     mount: Mounts = None,
@@ -136,7 +164,55 @@ def verify(
     )  # fmt: skip
     if self_test:
         return _self_test(shared, console)
-    return _measure(shared, options, console) if cost else _verify(shared, options, console)
+    if part:
+        return _part(shared, options, part, console)
+    if scheduler is None:
+        if nodes != 1 or tasks != 1 or time or partition or constraint or account or gpu_type:
+            raise UsageError("options of a job go with a scheduler", "envbuild verify --on slurm --nodes 2 …")
+        return _measure(shared, options, console) if cost else _verify(shared, options, console)
+    from envbuild.cluster.batch import Job
+
+    words = option_words(
+        env=environment, mount=mount, network=network, memory=memory, timeout=timeout, output=output, gpus=gpus,
+        allow=allow, ignore=ignore, strict=strict, offline=offline, no_controls=not controls,
+    )  # fmt: skip
+    job = Job(
+        nodes=nodes, tasks=tasks, time=time, partition=partition, constraint=constraint, account=account,
+        gpu_type=gpu_type,
+    )  # fmt: skip
+    return _verify_on_slurm(shared, options, job, [*words, *(command or ())], console)
+
+
+def option_words(**typed: str | Sequence[str] | bool | None) -> list[str]:
+    """Return options by their long names as they were typed, for another process of the same command."""
+    words: list[str] = []
+    for name, value in typed.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words += [option] if value else []
+        elif value:
+            words += [word for each in ([value] if isinstance(value, str) else value) for word in (option, each)]
+    return words
+
+
+def _part(shared: RunOptions, options: VerifyOptions, part: str, console: Console) -> int:
+    """Do one run of those that are spread over nodes; returns the program's code."""
+    import sys
+
+    from envbuild.operations.verify_part import run_part
+
+    record, tail = run_part(shared, options, part, Console(quiet=console.quiet, stderr_only=True))
+    if record.exit_code:
+        sys.stderr.write(tail)
+    return record.exit_code or 0
+
+
+def _verify_on_slurm(
+    shared: RunOptions, options: VerifyOptions, job: Job, words: Sequence[str], console: Console
+) -> int:
+    from envbuild.operations.verify_cluster import verify_on_slurm
+
+    return _show(verify_on_slurm(shared, options, job, words, console), shared, options, console)
 
 
 def _check_attestation(
@@ -176,9 +252,7 @@ def _self_test(shared: RunOptions, console: Console) -> int:
 
 
 def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
-    """Verify and print what was found; returns 0, 16, 78 if the guard refused, or the program's code if it failed."""
-    from envbuild.cli.commands.program import misplaced
-    from envbuild.cli.render import verify as render
+    """Verify on this machine and print what was found; returns as ``_show``."""
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import verify
 
@@ -187,6 +261,14 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int
     request, engine = prepared.request, prepared.engine
     with prefer_guard_error(request.lock, shared, engine):
         result = verify(request, engine, options, console)
+    return _show(result, shared, options, console)
+
+
+def _show(result: Verification, shared: RunOptions, options: VerifyOptions, console: Console) -> int:
+    """Print what was found; returns 0, 16, 78 if the guard refused, or the program's code if it failed."""
+    from envbuild.cli.commands.program import misplaced
+    from envbuild.cli.render import verify as render
+
     if result.runs and (note := misplaced(shared.command, result.runs[0].record, "verify")):
         console.note(note)
     verdict = result.verdict
@@ -205,7 +287,7 @@ def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int
         if not console.as_json:
             print(render.different(result), flush=True)
         return NotReproducibleError.exit_code
-    print_error(*render.failed(result, request.arguments))
+    print_error(*render.failed(result, shared.command))
     if verdict.outcome == "refused":
         return HostMismatchError.exit_code
     return result.runs[0].record.exit_code or NotReproducibleError.exit_code

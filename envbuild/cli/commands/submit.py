@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import PROGRAM_SETTINGS, LockOption, Program, Quiet, app
+from envbuild.cli.options import (
+    PROGRAM_SETTINGS,
+    Account,
+    Constraint,
+    GpuType,
+    LockOption,
+    Nodes,
+    Partition,
+    Program,
+    Quiet,
+    Tasks,
+    TimeLimit,
+    app,
+)
 
 
 class Runtime(str, Enum):
@@ -24,13 +37,13 @@ class Runtime(str, Enum):
 def submit(
     command: Program = None,
     lock: LockOption = None,
-    nodes: Annotated[int, typer.Option("--nodes", "-N", help="How many nodes.")] = 1,
-    tasks: Annotated[int, typer.Option("--tasks-per-node", help="How many tasks (ranks) on each node.")] = 1,
-    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Limit, as Slurm writes it: 2:00:00.")] = "",
-    partition: Annotated[str, typer.Option("--partition", help="Partitions, with commas between.")] = "",
-    constraint: Annotated[str, typer.Option("--constraint", help="Features of nodes, such as h200.")] = "",
-    account: Annotated[str, typer.Option("--account", help="Who pays.")] = "",
-    gpu_type: Annotated[str, typer.Option("--gpu-type", help="Type of GPU in the cluster's words, such as h200.")] = "",
+    nodes: Nodes = 1,
+    tasks: Tasks = 1,
+    time: TimeLimit = "",
+    partition: Partition = "",
+    constraint: Constraint = "",
+    account: Account = "",
+    gpu_type: GpuType = "",
     array: Annotated[str, typer.Option("--array", metavar="NUMBERS", help="Job array, such as 0-9 or 1,3-7%2.")] = "",
     requeue: Annotated[bool, typer.Option("--requeue", help="Slurm may start the job again.")] = False,
     tcp: Annotated[bool, typer.Option("--tcp", help="The nodes share no folder: ranks meet over TCP.")] = False,

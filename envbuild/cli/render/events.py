@@ -149,6 +149,11 @@ def _(event: events.RunEnded) -> Iterable[Line]:
 
 
 @lines.register
+def _(event: events.JobSubmitted) -> Iterable[Line]:
+    yield Line("job", (event.job, f"{plural(event.runs, 'run')}, each a task of its array"))
+
+
+@lines.register
 def _(event: events.RunsEnded) -> Iterable[Line]:
     counted = f"1/{event.asked} … {event.made}/{event.asked}"
     yield Line("run", (counted, f"{event.at_once} side by side" if event.at_once > 1 else ""), elapsed=True)

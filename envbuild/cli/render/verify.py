@@ -17,6 +17,7 @@ from envbuild.trace.divergence import Divergence
 from envbuild.verification.cost import Arm
 from envbuild.verification.judge import Verdict
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.nodes import NodeRow, NodeTable
 
 if TYPE_CHECKING:
     from envbuild.operations.attestation import AttestationCheck, HostDifference
@@ -35,6 +36,9 @@ _STACKS = 60
 """The same for one that hung: the stacks of its threads."""
 _SHORT_RUN = 5.0
 """Seconds below which the container's start is a good part of a run."""
+_NODES, _RUNS = 16, 8
+"""Nodes, and runs of a node, that are listed."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HOST_WORDS = {"cpu": "CPU", "level": "CPU level", "gpus": "GPUs", "driver": "driver"}
 
 
@@ -57,6 +61,14 @@ def as_json(result: Verification) -> dict[str, Any]:
         "varied": list(result.varied),
         "causes": [_cause_as_json(cause) for cause in result.causes],
     }
+    if result.world > 1:
+        table["world"] = result.world
+    if result.nodes is not None:
+        rows = result.nodes.rows
+        table["nodes"] = [
+            {"node": row.node, "runs": [ids[at] for at in row.runs], "results": list(row.results)} for row in rows
+        ]
+        table["node_decides"] = result.nodes.conclusion
     if verdict.outcome == "identical":
         table["attestation"] = result.attestation.name if result.attestation is not None else None
     elif verdict.outcome == "different":
@@ -71,9 +83,11 @@ def as_json(result: Verification) -> dict[str, Any]:
 def proved(result: Verification) -> Iterator[tuple[str, ...]]:
     """Yield label and columns of each line about runs that are equal."""
     first, *others = identical(result.verdict)
-    yield "result", first
+    yield "result", first + (f"; of each of {result.world} ranks" if result.world > 1 else "")
     for line in (*others, *_doubts(result)):
         yield "", line
+    for label, line in _by_node(result):
+        yield label, line
     if result.varied:
         yield "varied", ", ".join(result.varied)
     if (path := result.attestation) is not None:
@@ -163,6 +177,7 @@ def different(result: Verification) -> str:
         ("results", _sizes(verdict)),
         ("differs", "; ".join(verdict.differs)),
         ("agrees", "; ".join((", ".join(verdict.agrees), *_same_content(verdict)))),
+        *_by_node(result),
         ("varied", ", ".join(result.varied)),
         *((label, _printed(text)) for label, text in zip(("printed", ""), result.printed, strict=False)),
         *_first(result.divergence),
@@ -175,6 +190,44 @@ def different(result: Verification) -> str:
     if verdict.training_equal:
         head = f"training identical; only this differs: {'; '.join(verdict.differs)}"
     return "\n".join([head, *(f"  {label:<{_WIDTH}}{text}".rstrip() for label, text in rows if text)])
+
+
+def _by_node(result: Verification) -> Iterator[tuple[str, str]]:
+    """Yield label and text of each line about results by node, and what they show."""
+    if (table := result.nodes) is None:
+        return
+    label, several = "nodes", len({each for row in table.rows for each in row.results}) > 1
+    for row in table.rows[:_NODES]:
+        yield label, f"{row.node}: {_results(row) if several else plural(len(row.runs), 'run')}"
+        label = ""
+    if len(table.rows) > _NODES:
+        yield "", f"… and {len(table.rows) - _NODES} more: --json"
+    yield "", _conclusion(table)
+
+
+def _results(row: NodeRow) -> str:
+    """Describe which runs of a node gave which result, results by letters: ``result A in runs 1, 3; B in run 5``."""
+    texts = []
+    for number in dict.fromkeys(row.results):
+        runs = [str(run + 1) for run, each in zip(row.runs, row.results, strict=True) if each == number]
+        name = _LETTERS[number] if number < len(_LETTERS) else str(number + 1)
+        shown = ", ".join(runs[:_RUNS]) + (" …" if len(runs) > _RUNS else "")
+        texts.append(f"result {name} in run{'s' * (len(runs) > 1)} {shown}")
+    return "; ".join(texts)
+
+
+def _conclusion(table: NodeTable) -> str:
+    """Say whether the bits depend on the node."""
+    odds = f"by chance in 1 of {int(1 / table.chance):,}"
+    own = next((row.node for row in table.rows if len(set(row.results)) > 1), "")
+    return {
+        "one node": "all runs were on one node: whether others give the same bits was not seen",
+        "equal": f"the same bits on {plural(len(table.rows), 'node')}",
+        "depends": f"the bits depend on the node: each gives one result, and not the same ({odds})",
+        "perhaps": f"each node gave one result, and not the same; so few runs do that {odds}: more runs: -n",
+        "within": f"the node does not decide: {own} gave different results by itself",
+        "unknown": "no two runs were on one node: whether the bits depend on the node was not seen",
+    }[table.conclusion]
 
 
 def _sizes(verdict: Verdict) -> str:

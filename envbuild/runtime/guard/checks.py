@@ -183,6 +183,17 @@ def libraries(expect: Facts, seen: Facts) -> list[Check]:
     return library_check.check(expect, seen)
 
 
+def nccl_files(expect: Facts, seen: Facts) -> list[Check]:
+    """No file sets variables of NCCL unseen; a lock without CUDA does not care."""
+    found = seen.get("nccl-files") or ()
+    if not found:
+        return []
+    fix = "remove it, or keep the host's home folder out of the container (Apptainer: --containall)\n"
+    fix += f"set variables of NCCL under env in spec.yaml, then: {RELOCK}\n{once('nccl.conf')}"
+    meaning = "sets variables of NCCL unseen: another order of sums between GPUs"
+    return [Check("nccl.conf", "(no file)", ", ".join(found), ok=False, meaning=meaning, fix=fix)]
+
+
 FIELDS: dict[str, tuple[Callable[[Facts, Facts], list[Check]], str]] = {
     "kernel": (kernel, "host"),
     "cpu": (cpu, "host"),
@@ -193,6 +204,7 @@ FIELDS: dict[str, tuple[Callable[[Facts, Facts], list[Check]], str]] = {
     "python": (command, "image"),
     "packages": (distributions, "image"),
     "libraries": (libraries, "image"),
+    "nccl.conf": (nccl_files, "image"),
     "runtime": (runtime, "image"),
 }
 

@@ -130,6 +130,7 @@ def observe(expect: Mapping[str, Any], scope: str = "image") -> dict[str, Any]:
         if expect.get("cuda"):
             from . import library_check
 
+            seen["nccl-files"] = probe.nccl_files(variables.get("HOME", ""))
             environment = os.path.dirname(os.path.dirname(expect["interpreter"]))
             search = variables.get("LD_LIBRARY_PATH", "")
             paths = library_check.on_search_path(search, environment)

@@ -155,6 +155,22 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
+def nccl_files(home: str, root: str = "/") -> list[str]:
+    """Return the files from which NCCL takes variables, where there are any (NCCL's misc/param.cc).
+
+    NCCL looks into the home folder that the user database has; ``home`` is the one of the environment.
+    """
+    homes = [home]
+    try:
+        import pwd
+
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
+    except (ImportError, KeyError):  # a user without an entry: NCCL finds no home either
+        pass
+    paths = [f"{folder.rstrip('/')}/.nccl.conf" for folder in dict.fromkeys(homes) if folder.startswith("/")]
+    return [path for path in (*paths, "/etc/nccl.conf") if os.path.isfile(f"{root.rstrip('/')}{path}")]
+
+
 def command_path(name: str, search: str) -> str:
     """Return the path that ``name`` leads to along a ``PATH`` value, or an empty string."""
     for folder in search.split(":"):

@@ -17,6 +17,7 @@ _PTX = "has the driver compile the kernels instead of taking those that were shi
 _EMULATION = "computes matrix products by emulation: other bits"
 _CUBLAS = "changes cuBLAS's choice of algorithm"
 _SUMS = "changes the order of sums between GPUs"
+_RING = "sets the way between GPUs, and so the order of sums"
 
 HARD = {
     "ATEN_CPU_CAPABILITY": _KERNELS,
@@ -33,6 +34,7 @@ HARD = {
     "FLASH_ATTENTION_DETERMINISTIC": "changes attention's backward",
     "GLIBC_TUNABLES": "chooses other functions of the C and maths library: other bits",
     "GOTO_NUM_THREADS": _THREADS,
+    "HOROVOD_FUSION_THRESHOLD": _SUMS,
     "JAX_DEFAULT_MATMUL_PRECISION": "changes the precision of products",
     "JAX_DEFAULT_PRNG_IMPL": "changes the numbers drawn",
     "JAX_ENABLE_X64": "changes the precision of all values",
@@ -46,13 +48,25 @@ HARD = {
     "MKL_ENABLE_INSTRUCTIONS": _KERNELS,
     "MKL_NUM_THREADS": _THREADS,
     "NCCL_ALGO": _SUMS,
+    "NCCL_BUFFSIZE": _SUMS,
     "NCCL_COLLNET_ENABLE": _SUMS,
     "NCCL_CONF_FILE": "sets variables of NCCL unseen",
+    "NCCL_CTA_POLICY": _SUMS,
+    "NCCL_GRAPH_FILE": _RING,
+    "NCCL_MAX_CTAS": _SUMS,
     "NCCL_MAX_NCHANNELS": _SUMS,
+    "NCCL_MIN_CTAS": _SUMS,
     "NCCL_MIN_NCHANNELS": _SUMS,
+    "NCCL_NTHREADS": _SUMS,
     "NCCL_NVLS_ENABLE": _SUMS,
+    "NCCL_P2P_NET_CHUNKSIZE": _SUMS,
+    "NCCL_PAT_ENABLE": _SUMS,
     "NCCL_PROTO": _SUMS,
+    "NCCL_SYM_KERNEL": _SUMS,
+    "NCCL_TOPO_FILE": _RING,
+    "NCCL_TUNER_CONFIG_FILE": _SUMS,
     "NCCL_TUNER_PLUGIN": _SUMS,
+    "NCCL_WIN_ENABLE": _SUMS,
     "NPROC": _THREADS,
     "NPY_DISABLE_CPU_FEATURES": _KERNELS,
     "NPY_ENABLE_CPU_FEATURES": _KERNELS,

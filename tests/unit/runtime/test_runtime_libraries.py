@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envbuild.runtime.guard import checks, library_check
+from envbuild.runtime.guard import checks, library_check, probe
 from envbuild.runtime.hook import libraries
 
 ENV = "/opt/env"
@@ -178,3 +178,17 @@ def test_judged() -> None:
     (fine,) = checks.libraries({"cuda": CUDA}, {"libraries": {"path": [], "cache": []}})
     assert (fine.field, fine.ok) == ("libraries", True)
     assert checks.libraries({"cuda": None}, seen) == []
+
+
+def test_files_with_variables_of_nccl(tmp_path: Path) -> None:
+    """Those of the home folder and of the machine are found and refused together; without them nothing is reported."""
+    assert probe.nccl_files("/home/a", str(tmp_path)) == []
+    for path in ("home/a/.nccl.conf", "etc/nccl.conf"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("NCCL_ALGO=Tree\n")
+    found = probe.nccl_files("/home/a/", str(tmp_path))
+    assert found == ["/home/a/.nccl.conf", "/etc/nccl.conf"]
+    assert probe.nccl_files("", str(tmp_path)) == ["/etc/nccl.conf"]
+    (check,) = checks.nccl_files({}, {"nccl-files": found})
+    assert (check.field, check.refuses, check.found) == ("nccl.conf", True, ", ".join(found))
+    assert checks.nccl_files({}, {}) == []
