@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core import clock
+from envbuild.core.clock import minutes, utc_now
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.package_data import archive_keys
 from envbuild.errors import IntegrityError
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 KEYS_VARIABLE = "ENVBUILD_DEBIAN_KEYS"
 _FUTURE = timedelta(days=1)
+_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 _FIELD = re.compile(r"^([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -127,9 +130,8 @@ def check_release(release: ReleaseFile, suite: str, *, now: datetime, judged: da
     latest = now if judged is None else min(now, judged)
     if release.date > latest + _FUTURE:
         raise IntegrityError(
-            f"{release.source}: Date: expected a time before {latest:%Y-%m-%d %H:%M} UTC, "
-            f"found {release.fields['Date']}",
-            "check this machine's clock" if latest == now else "the mirror has no such snapshot: use another one",
+            f"{release.source}: Date: expected a time before {minutes(latest)}, found {release.fields['Date']}",
+            clock.CHECK if latest == now else "the mirror has no such snapshot: use another one",
         )
     if judged is None:
         return
@@ -144,17 +146,12 @@ def check_release(release: ReleaseFile, suite: str, *, now: datetime, judged: da
         return
     if (until := _time(release.fields, "Valid-Until", release.source)) < judged:
         raise IntegrityError(
-            f"{release.source}: Valid-Until: expected a time after {judged:%Y-%m-%d %H:%M} UTC, "
-            f"found {until:%Y-%m-%d %H:%M} UTC",
-            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec"
+            f"{release.source}: Valid-Until: expected a time after {minutes(judged)}, found {minutes(until)}",
+            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec; "
+            "or this machine's clock is ahead: date -u"
             if judged == now
             else "the mirror gives an older state than asked for: use another one, or ask for a time before this",
         )
-
-
-def utc_now() -> datetime:
-    """Return the present time, in UTC."""
-    return datetime.now(timezone.utc)
 
 
 def _time(fields: Mapping[str, str], name: str, source: str) -> datetime:
@@ -176,7 +173,14 @@ def _last_expiry(certificates: Sequence[Cert], signers: Sequence[str]) -> dateti
 
 
 def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Exception) -> IntegrityError:
-    """Distinguish a missing key from altered bytes."""
+    """Distinguish a missing key, altered bytes, and a signature that the clock has not reached."""
+    now, made = utc_now(), _signed_at(data)
+    if made is not None and made > now:
+        return IntegrityError(
+            f"{source}: signature: expected one made before {minutes(now)} (this machine's clock), "
+            f"found one of {minutes(made)}",
+            clock.CHECK,
+        )
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     keys = ", ".join(key.upper() for key in dict.fromkeys(asked)) or "none"
     return IntegrityError(
@@ -185,6 +189,16 @@ def _bad_signature(source: str, data: bytes, asked: Sequence[str], error: Except
         f"the file was altered, or its key is not trusted: try another mirror, "
         f"or for an archive of your own export {KEYS_VARIABLE}=KEYRING",
     )
+
+
+def _signed_at(data: bytes) -> datetime | None:
+    """Return when a signature says that it was made, which nobody has verified; None if it cannot be read."""
+    import pysequoia
+
+    try:
+        return pysequoia.Sig.from_bytes(data[data.rindex(_SIGNATURE) :]).created
+    except Exception:
+        return None
 
 
 @lru_cache(maxsize=4)

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable
 
-from envbuild.core import package_data
+from envbuild.core import clock, package_data
 from envbuild.core.text import nearest, quote
 from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
 from envbuild.resolve.python.wheels import NoWheelError, Target, way_out
@@ -18,6 +18,7 @@ _NETWORK = re.compile(
     r"Failed to fetch|error sending request|Could not connect|[Nn]etwork|dns error|timed out|Connection refused"
     r"|Failed to (?:download|read metadata)|invalid peer certificate|HTTP status"
 )
+_TIME = re.compile(r"not ?valid ?yet|not yet valid|certificate (?:has )?expired|certificate: Expired", re.IGNORECASE)
 _AUTH = re.compile(r"\b(401|403)\b")
 _MOST_STEPS = 7
 """Sentences of a derivation that are shown."""
@@ -56,6 +57,8 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
         hint = "check the index, its certificate and your proxy in uv's or pip's configuration, then lock again"
         if _AUTH.search(sentence):
             hint = "put the user name and password into the index address or ~/.netrc, then lock again"
+        if _TIME.search(sentence):
+            hint = f"{clock.CHECK}; if it is right, the index needs another certificate"
         return IntegrityError(f"a package index cannot be read: {sentence}", hint)
     if lacking := without_wheel(stderr, has_none):
         found = [hint for hint in hints if "only found wheels" in hint or "Wheels are available" in hint]

@@ -180,3 +180,19 @@ def test_older_words_are_understood_too() -> None:
         "Because there are no versions of six==9 and you require six==9, we can conclude that your requirements are "
         "unsatisfiable."
     )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        "certificate not valid yet: verification time 1480053907 (UNIX), but certificate is not valid before 1795413906",
+        "certificate expired: verification time 1795413906 (UNIX), but certificate is not valid after 1480053907",
+    ],
+)
+def test_a_certificate_refused_for_its_time_names_the_clock(found: str) -> None:
+    """The index may be as good as ever."""
+    error = failure(f"error: Failed to fetch: https://x.invalid/\n  cause: invalid peer certificate: {found}\n", TARGET)
+    assert isinstance(error, IntegrityError)
+    assert found in error.message
+    assert error.hint is not None
+    assert error.hint.startswith("check this machine's clock: date -u")
