@@ -18,7 +18,7 @@ from envbuild.core.foreign_json import check_size
 from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
 from envbuild.host.facts import GpuFacts, HostFacts
-from envbuild.record.processes import ParameterSet, ProcessRecord, ReadFile
+from envbuild.record.processes import DEEPEST, ParameterSet, ProcessRecord, ReadFile, encodable
 
 FORMAT = 2
 _MOUNT = re.compile(r"/.*:/.*:(?:ro|rw)", re.DOTALL)
@@ -226,6 +226,7 @@ class Record(_Value, frozen=True, kw_only=True):
         problem: what failed, if it was not the program.
         verdict_source: how the verdict came: ``pipe``, which the program cannot write to; ``file``, which it can; empty
             without a verdict.
+        processes_left_out: number of processes whose files were damaged, too large, or too many.
         parameters: what argument parsers gave the program, defaults included, secrets masked.
         configs, modules: files of the project that its processes read as configuration or loaded as code.
         reads: other files of the project that its processes read and that are no declared inputs.
@@ -271,6 +272,7 @@ class Record(_Value, frozen=True, kw_only=True):
     verdict: GuardVerdict | None = None
     verdict_source: VerdictSource = ""
     processes: tuple[ProcessRecord, ...] = ()
+    processes_left_out: int = 0
     parameters: tuple[ParameterSet, ...] = ()
     configs: tuple[ReadFile, ...] = ()
     modules: tuple[ReadFile, ...] = ()
@@ -294,8 +296,12 @@ class RecordError(UsageError):
 
 
 def dumps(record: Record) -> bytes:
-    """Render a record as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    """Render a record as indented JSON; no text in it, whoever's it is, can keep it from being written."""
+    try:
+        data = msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(encodable(msgspec.to_builtins(record), 2 * DEEPEST))
+    return msgspec.json.format(data, indent=2) + b"\n"
 
 
 def loads(data: bytes, source: str = "record") -> Record:

@@ -27,6 +27,7 @@ from unittest import mock
 
 import urllib3
 
+from envbuild.core.clock import utc_now
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, LockError, RegistryError, SpecError
 from envbuild.host import file as host_file
 from envbuild.image.cpython.archive import pack_python
@@ -39,7 +40,8 @@ from envbuild.lockfile import model as locks
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import Http, HttpError
 from envbuild.record import model as records
-from envbuild.record.processes import facts, json_table
+from envbuild.record.process_facts import facts
+from envbuild.record.processes import json_table
 from envbuild.registry import artifacts, image
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.errors import answer_error
@@ -49,7 +51,7 @@ from envbuild.registry.transport import Transport
 from envbuild.resolve.debian.contents import _libraries
 from envbuild.resolve.debian.index import _parse
 from envbuild.resolve.debian.relations import parse_relations
-from envbuild.resolve.debian.release_file import check_release, read_release, utc_now
+from envbuild.resolve.debian.release_file import check_release, read_release
 from envbuild.resolve.debian.universe import _package
 from envbuild.resolve.libraries.elf import NotElfError, read_dynamic
 from envbuild.resolve.libraries.wheels import scan_wheel

@@ -77,7 +77,7 @@ def _by_process(folder: Path) -> Iterator[tuple[str, Collected]]:
     for path in sorted(folder.glob("metrics-*.jsonl")):
         process, metrics = "", Collected()
         for line in (read_foreign(path, _FILE, cut=True) or b"").splitlines():
-            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 table = parse_json(line)
                 process = str(table["process"])
                 _add(metrics, int(table["fit"]), table["epoch"], table["values"])

@@ -228,6 +228,14 @@ def test_output_of_keras_is_read(tmp_path: Path) -> None:
     ]
 
 
+def test_numbers_too_large_for_a_metric_are_passed_over(tmp_path: Path) -> None:
+    """A program may write where the hook does: the lines before and after count."""
+    lines = (line(number, {"loss": value}) for number, value in enumerate((0.5, 10**400, 0.25)))
+    (tmp_path / "metrics-1.jsonl").write_text("".join(lines))
+    ((name, _, points),) = metrics.of_keras(tmp_path)
+    assert (name, [*points]) == ("loss", [(0, 0.5), (2, 0.25)])
+
+
 def test_a_name_belongs_to_the_first_source(tmp_path: Path) -> None:
     """Keras, then event files, then lines; each metric states where it was found."""
     (tmp_path / "metrics-1.jsonl").write_text(line(0, {"loss": 0.1}))

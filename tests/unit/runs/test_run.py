@@ -21,6 +21,7 @@ from envbuild.record.processes import ProcessRecord
 from envbuild.runs import container, gpus
 from envbuild.runs import execute as stage
 from envbuild.runs.execute import caller_ids, command_line, run
+from envbuild.runs.observations import FileDigests
 from envbuild.runs.request import RunRequest
 from envbuild.runtime.guard import gate
 from tests.support.records import verdict as guard_verdict
@@ -616,7 +617,7 @@ def test_a_state_folder_that_is_a_link_is_refused(
 
 def test_a_file_named_by_the_program_is_digested_only_if_it_is_one(project: Path) -> None:
     """A FIFO would never end; a link that leads out of the project is none of the project's files."""
-    digests = stage.FileDigests(project)
+    digests = FileDigests(project)
     os.mkfifo(project / "fifo")
     (project / "link").symlink_to("/etc/hostname")
     for name in ("fifo", "link"):
