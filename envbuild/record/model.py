@@ -5,7 +5,6 @@ Written as JSON; ``record_schema`` is its published description. Meaning of ever
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -21,7 +20,6 @@ from envbuild.host.facts import GpuFacts, HostFacts
 from envbuild.record.processes import DEEPEST, ParameterSet, ProcessRecord, ReadFile, encodable
 
 FORMAT = 2
-_MOUNT = re.compile(r"/.*:/.*:(?:ro|rw)", re.DOTALL)
 
 RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -321,7 +319,8 @@ def loads(data: bytes, source: str = "record") -> Record:
     if "/" in record.lock.file or record.lock.file == ".":
         raise RecordError(f"{source}: lock.file: expected the name of a file, found {record.lock.file!r}")
     for number, mount in enumerate(record.options.mounts):
-        if not _MOUNT.fullmatch(mount):
+        places, _, mode = mount.rpartition(":")
+        if mode not in ("ro", "rw") or not places.startswith("/") or ":/" not in places[1:]:
             raise RecordError(f"{source}: options.mounts[{number}]: expected /SOURCE:/TARGET:ro or rw, found {mount!r}")
     return record
 

@@ -18,7 +18,7 @@ from envbuild.net.config import origin
 from envbuild.registry.credentials import Credentials
 
 _SCHEME = re.compile(r"\s*([A-Za-z]+)(?:\s+|$)")
-_PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+_PARAMETER = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 Ask = Callable[[str, str, Mapping[str, str], bytes | None], bytes]
 """Sends method, URL, headers and body to a token server and returns the answer's body."""

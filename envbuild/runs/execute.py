@@ -21,6 +21,7 @@ import msgspec
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.core.text import encodable, plain, quote
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.host.probe import host_facts
@@ -122,6 +123,7 @@ def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
     A first argument that ends in ``.py`` is a script, ``-m`` and ``-c`` are Python's own; all else is a command.
     """
     arguments = request.arguments
+    _check_texts(request)
     if not arguments:
         return _SHELL, None
     first = arguments[0]
@@ -142,6 +144,17 @@ def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
     inside = request.directory.resolve().is_relative_to(request.project) and not Path(first).is_absolute()
     name = first if inside else f"{layout.WORKSPACE}/{script.relative_to(request.project)}"
     return ("python", name, *arguments[1:]), script
+
+
+def _check_texts(request: RunRequest) -> None:
+    """Raise ``UsageError`` for what no engine takes and no record holds: all of them have texts in UTF-8."""
+    texts = {f"argument {number}": text for number, text in enumerate(request.arguments, 1)}
+    for place, text in (texts | {f"variable {name}": value for name, value in request.environment.items()}).items():
+        if encodable(place) != place or encodable(text) != text:
+            raise UsageError(
+                f"{plain(place)}: expected text in UTF-8, found {quote(text)}",
+                "rename the file, or have the program read what is no text from a file",
+            )
 
 
 def caller_ids(environment: Mapping[str, str]) -> tuple[int, int]:

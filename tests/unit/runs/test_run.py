@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,26 @@ def test_want_of_memory_is_recorded(project: Path) -> None:
     """What the engine knows of the end is kept."""
     record = run(a_request(project, "train.py"), Engine(lambda folder: ContainerExit(137, out_of_memory=True)))
     assert (record.exit_code, record.out_of_memory) == (137, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "place"),
+    [
+        (("train.py", "a\udcff"), {}, "argument 2: "),
+        (("a\udcff.py",), {}, "argument 1: "),
+        (("-c", "print('\udcff')"), {}, "argument 2: "),
+        (("train.py",), {"A": "\udcff"}, "variable A: "),
+        (("train.py",), {"A\udcff": ""}, "variable A\\udcff: "),
+    ],
+)
+def test_what_is_no_text_is_refused(
+    project: Path, arguments: tuple[str, ...], environment: dict[str, str], place: str
+) -> None:
+    """An engine would alter it without a word; nothing is started."""
+    engine = Engine()
+    with pytest.raises(UsageError, match=f"^{re.escape(place)}expected text in UTF-8, found"):
+        run(a_request(project, *arguments, environment=environment), engine)
+    assert not engine.asked
 
 
 def test_a_missing_input_is_named(project: Path) -> None:
