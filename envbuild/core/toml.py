@@ -33,9 +33,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     if sum(line.count(".") ** 2 for line in bare.splitlines()) > _COST:
         raise ValueError("keys have too many parts")
     try:
-        return tomllib.loads(text)
+        document: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    return document
 
 
 def toml_file(path: Path, *names: str) -> dict[str, Any]:
