@@ -66,6 +66,18 @@ def test_a_store_that_may_not_be_written(project: Project, tmp_path: Path) -> No
     assert alone.must("store", "verify", "--json").json["damaged"] == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting read-only needs root")
+def test_caches_that_may_not_be_written(project: Project, tmp_path: Path) -> None:
+    """Neither the home folder nor the one for temporary files is needed; what uv cannot write is named."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    prefix = (*_READ_ONLY, str(closed))
+    done = project("lock", "--upgrade", prefix=prefix, UV_CACHE_DIR=str(closed / "uv"))
+    _sentence(done, str(closed / "uv"), "ead-only file system", "UV_CACHE_DIR")
+    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+        assert project.must("run", "-q", "-c", "print(1)", prefix=prefix, **{name: str(closed)}).out == "1\n"
+
+
 def test_a_clock_set_back_by_ten_years(project: Project, tmp_path: Path) -> None:
     """What was made before is neither lost nor made anew; signatures of today are refused; later all is as it was."""
     back = moved_clock(tmp_path, -10 * YEAR)

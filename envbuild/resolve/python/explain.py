@@ -19,6 +19,8 @@ _NETWORK = re.compile(
     r"|Failed to (?:download|read metadata)|invalid peer certificate|HTTP status"
 )
 _TIME = re.compile(r"not ?valid ?yet|not yet valid|certificate (?:has )?expired|certificate: Expired", re.IGNORECASE)
+_UNWRITABLE = re.compile(r"\(os error (?:13|28|30|122)\)")
+"""EACCES, ENOSPC, EROFS, EDQUOT, as uv, which is Rust, reports them."""
 _AUTH = re.compile(r"\b(401|403)\b")
 _MOST_STEPS = 7
 """Sentences of a derivation that are shown."""
@@ -53,6 +55,11 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
     sentence, hints = clean(stderr)
     if unknown := _UNKNOWN.search(sentence):
         return _unknown(unknown[1], sentence)
+    if _UNWRITABLE.search(sentence):
+        return IntegrityError(
+            f"uv could not write its files: {sentence}",
+            "make room, or name a folder that may be written: export UV_CACHE_DIR=FOLDER, or TMPDIR=FOLDER",
+        )
     if _NETWORK.search(sentence) and "unsatisfiable" not in sentence:
         hint = "check the index, its certificate and your proxy in uv's or pip's configuration, then lock again"
         if _AUTH.search(sentence):

@@ -196,3 +196,13 @@ def test_a_certificate_refused_for_its_time_names_the_clock(found: str) -> None:
     assert found in error.message
     assert error.hint is not None
     assert error.hint.startswith("check this machine's clock: date -u")
+
+
+@pytest.mark.parametrize("reason", ["Read-only file system (os error 30)", "No space left on device (os error 28)"])
+def test_a_cache_that_cannot_be_written_is_no_conflict(reason: str) -> None:
+    """Nothing is wrong with the requirements."""
+    text = f"error: Failed to initialize cache at `/c`\n  cause: failed to create directory `/c`: {reason}\n"
+    error = failure(text, TARGET)
+    assert isinstance(error, IntegrityError)
+    assert f"/c`: {reason}" in error.message
+    assert "UV_CACHE_DIR" in (error.hint or "")
