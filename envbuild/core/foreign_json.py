@@ -10,26 +10,26 @@ VALUES = 4_000_000
 _MARKS = (",", ":", "[", "{")
 
 
-def check_size(data: str | bytes | bytearray) -> None:
+def check_size(data: str | bytes | bytearray, values: int = VALUES) -> None:
     """Look at a document before it is parsed.
 
     Raises:
-        ValueError: it could have more than ``VALUES`` values; marks in texts count too.
+        ValueError: it could have more than so many values; marks in texts count too.
     """
-    if len(data) > VALUES:
+    if len(data) > values:
         text = isinstance(data, str)
-        if sum(data.count(mark if text else mark.encode()) for mark in _MARKS) > VALUES:  # type: ignore[arg-type, misc]
-            raise ValueError(f"more than {VALUES} values")
+        if sum(data.count(mark if text else mark.encode()) for mark in _MARKS) > values:  # type: ignore[arg-type, misc]
+            raise ValueError(f"more than {values} values")
 
 
-def parse_json(data: str | bytes | bytearray) -> Any:
+def parse_json(data: str | bytes | bytearray, values: int = VALUES) -> Any:
     """Parse a JSON document.
 
     Raises:
-        ValueError: it is none, it has more than ``VALUES`` values, or its arrays and objects are nested more deeply
+        ValueError: it is none, it has more than so many values, or its arrays and objects are nested more deeply
             than this interpreter can follow.
     """
-    check_size(data)
+    check_size(data, values)
     try:
         return json.loads(data)
     except RecursionError:

@@ -38,8 +38,8 @@ _SECRET_VALUE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ASSIGNMENT = re.compile(r"""["']?([\w.-]+)["']?[ \t]*[:=]""")
-"""A name that gets a value, in YAML, JSON, TOML and INI."""
+_ASSIGNMENT = re.compile(r"""(?<![\w.-])([\w.-]+)["']?[ \t]*[:=]""")
+"""A name that gets a value, in YAML, JSON, TOML and INI. Looked for where a word begins: a long one is read once."""
 _USER_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 

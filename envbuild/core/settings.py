@@ -9,7 +9,6 @@ The person's file comes before the machine's, key by key; the variable before bo
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -79,15 +78,12 @@ def _settings(path: Path) -> Mapping[str, str]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _changed: int, size: int) -> Mapping[str, str]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    from envbuild.core.toml import parse_toml
 
     if not path.is_file() or size > _LIMIT:
         raise UsageError(f"{path}: expected a file of at most {_LIMIT >> 20} MiB", "see docs/reference/environment.md")
     try:
-        table = tomllib.loads(path.read_bytes().decode())
+        table = parse_toml(path.read_bytes().decode())
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", f"make it readable: chmod a+r {path}") from error
     except (ValueError, RecursionError) as error:

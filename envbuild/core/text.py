@@ -42,6 +42,11 @@ def harmless(text: str) -> str:
     return CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
+def encodable(text: str) -> str:
+    """Escape halves of surrogate pairs: names of files that are no UTF-8 have them, and nothing can encode them."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def one_line(text: str) -> str:
     """Replace line ends and other control characters by spaces, for text from outside within a sentence."""
     return "".join(sign if sign.isprintable() else " " for sign in text)

@@ -7,7 +7,6 @@ comments. Keys that this version does not know are ignored, so that it can read 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,11 @@ import tomli_w
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import read_regular
 from envbuild.core.text import quote
+from envbuild.core.toml import parse_toml
 from envbuild.core.types import without_defaults
 from envbuild.errors import Problem, SpecError
 from envbuild.host.facts import FORMAT, HostFacts
 from envbuild.host.values import of_host
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 _LARGEST = 1 << 20
 """Bytes of the file."""
@@ -62,8 +57,8 @@ def loads(text: str, source: str = "host.toml") -> HostFacts:
         SpecError: not TOML, of another format, or a fact of another type.
     """
     try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        table = parse_toml(text)
+    except ValueError as error:
         raise _bad(source, "", f"not a TOML file: {error}") from None
     if "format" not in table:
         raise _bad(source, "format", "missing; this is not a host description")

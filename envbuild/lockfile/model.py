@@ -7,7 +7,6 @@ https://packaging.python.org/en/latest/specifications/pylock-toml/
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from msgspec import Meta
 from envbuild.core import types
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import read_regular
+from envbuild.core.toml import parse_toml
 from envbuild.core.types import (
     Archive,
     BuildPath,
@@ -57,11 +57,6 @@ from envbuild.core.types import (
 from envbuild.errors import LockError
 from envbuild.lockfile import layout, pylock
 from envbuild.lockfile.hardware import Cuda, Hardware
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 FORMAT = 1
 LIMIT = 4 << 20
@@ -355,8 +350,8 @@ def loads(data: bytes, source: str = "lock") -> Lock:
     if len(data) > LIMIT:
         raise LockError(f"{source}: {len(data)} bytes; a lock has no more than {LIMIT}", _AGAIN)
     try:
-        document = tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # also a number of more digits than Python reads
+        document = parse_toml(data.decode("utf-8"))
+    except ValueError as error:
         raise LockError(f"{source} is not a TOML file: {error}", _AGAIN) from None
     tool = document.get("tool")
     table = tool.get("envbuild") if isinstance(tool, dict) else None

@@ -16,13 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from envbuild.core.toml import toml_file
 from envbuild.errors import ResolveError
 from envbuild.net import pip_config
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 Origin = tuple[str, str, int]
 """Scheme, host and port: what a credential belongs to."""
@@ -132,11 +128,7 @@ def _uv_files(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for folder in reversed(folders):
         files += [folder / "pyproject.toml", folder / "uv.toml"]
     for path in filter(None, map(_home, files)):
-        with suppress(tomllib.TOMLDecodeError, OSError, UnicodeDecodeError):
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-            if path.name == "pyproject.toml":
-                table = table.get("tool", {}).get("uv", {})
-            yield table
+        yield toml_file(path, *(("tool", "uv") if path.name == "pyproject.toml" else ()))
 
 
 def uv_setting(key: str, environ: Mapping[str, str] = os.environ) -> str:

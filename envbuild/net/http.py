@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
+from envbuild.core import clock
 from envbuild.net.config import NetworkConfig, origin, redacted
 
 if TYPE_CHECKING:
@@ -211,6 +212,7 @@ class Http:
         with self._lock:
             if proxy not in self._managers:
                 timeout = self._timeout()
+                urllib3.disable_warnings(urllib3.exceptions.SystemTimeWarning)  # ``explain`` names the clock
                 context, size = tls_context(self._config), self._connections
                 if proxy:
                     address, authorization = _proxy_address(proxy)
@@ -255,6 +257,8 @@ def explain(error: Exception) -> HttpError:
             break
         cause = inner
     if isinstance(cause, urllib3.exceptions.SSLError):
+        if words := _by_the_clock(cause):
+            return HttpError(words, transient=False)
         return HttpError(f"the server's certificate is not trusted: {cause}", transient="CERTIFICATE" not in str(cause))
     if isinstance(cause, urllib3.exceptions.LocationValueError):
         return HttpError(f"not a usable address: {cause}", transient=False)
@@ -267,6 +271,22 @@ def explain(error: Exception) -> HttpError:
     if isinstance(cause, urllib3.exceptions.ProtocolError):
         return HttpError("the connection broke off", transient=True)
     return HttpError(f"the connection failed: {cause}", transient=True)
+
+
+def _by_the_clock(error: BaseException) -> str:
+    """Return what is wrong with a certificate's time; empty if nothing is.
+
+    Source: X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL's x509_vfy.h.
+    """
+    cause: object = error
+    while isinstance(cause, Exception) and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.args[-1] if cause.args else None
+    code = getattr(cause, "verify_code", 0)
+    if code not in (9, 10):
+        return ""
+    found = "is not valid yet" if code == 9 else "has expired"
+    now = clock.minutes(clock.utc_now())
+    return f"expected a certificate valid at {now} (this machine's clock), found one that {found}: see date -u"
 
 
 def finish(response: urllib3.BaseHTTPResponse) -> None:

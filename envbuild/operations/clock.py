@@ -267,4 +267,4 @@ def _read(folder: Path, output: Output) -> bytes | None:
     file = folder / output.path
     if output.size > _FILE or not file.parent.resolve().is_relative_to(folder.resolve()):
         return None
-    return os.readlink(file).encode() if file.is_symlink() else read_foreign(file, _FILE)  # noqa: PTH115
+    return os.fsencode(os.readlink(file)) if file.is_symlink() else read_foreign(file, _FILE)  # noqa: PTH115

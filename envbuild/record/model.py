@@ -5,7 +5,6 @@ Written as JSON; ``record_schema`` is its published description. Meaning of ever
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -18,10 +17,9 @@ from envbuild.core.foreign_json import check_size
 from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
 from envbuild.host.facts import GpuFacts, HostFacts
-from envbuild.record.processes import ParameterSet, ProcessRecord, ReadFile
+from envbuild.record.processes import DEEPEST, ParameterSet, ProcessRecord, ReadFile, encodable
 
 FORMAT = 2
-_MOUNT = re.compile(r"/.*:/.*:(?:ro|rw)", re.DOTALL)
 
 RunId = Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}\Z")]
 Sha256 = Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -226,6 +224,7 @@ class Record(_Value, frozen=True, kw_only=True):
         problem: what failed, if it was not the program.
         verdict_source: how the verdict came: ``pipe``, which the program cannot write to; ``file``, which it can; empty
             without a verdict.
+        processes_left_out: number of processes whose files were damaged, too large, or too many.
         parameters: what argument parsers gave the program, defaults included, secrets masked.
         configs, modules: files of the project that its processes read as configuration or loaded as code.
         reads: other files of the project that its processes read and that are no declared inputs.
@@ -271,6 +270,7 @@ class Record(_Value, frozen=True, kw_only=True):
     verdict: GuardVerdict | None = None
     verdict_source: VerdictSource = ""
     processes: tuple[ProcessRecord, ...] = ()
+    processes_left_out: int = 0
     parameters: tuple[ParameterSet, ...] = ()
     configs: tuple[ReadFile, ...] = ()
     modules: tuple[ReadFile, ...] = ()
@@ -294,8 +294,12 @@ class RecordError(UsageError):
 
 
 def dumps(record: Record) -> bytes:
-    """Render a record as indented JSON."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    """Render a record as indented JSON; no text in it, whoever's it is, can keep it from being written."""
+    try:
+        data = msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(encodable(msgspec.to_builtins(record), 2 * DEEPEST))
+    return msgspec.json.format(data, indent=2) + b"\n"
 
 
 def loads(data: bytes, source: str = "record") -> Record:
@@ -315,7 +319,8 @@ def loads(data: bytes, source: str = "record") -> Record:
     if "/" in record.lock.file or record.lock.file == ".":
         raise RecordError(f"{source}: lock.file: expected the name of a file, found {record.lock.file!r}")
     for number, mount in enumerate(record.options.mounts):
-        if not _MOUNT.fullmatch(mount):
+        places, _, mode = mount.rpartition(":")
+        if mode not in ("ro", "rw") or not places.startswith("/") or ":/" not in places[1:]:
             raise RecordError(f"{source}: options.mounts[{number}]: expected /SOURCE:/TARGET:ro or rw, found {mount!r}")
     return record
 

@@ -1,19 +1,18 @@
-"""Read the files that the Python processes of a run leave, and merge them for its record.
-
-Each Python process writes ``process-PID.json`` (docs/reference/guard.md). Arguments, project files and objects that
-several of them name become one list each; the rest becomes one ``ProcessRecord`` per process.
-"""
+"""What the Python processes of a run leave for its record, as values; ``process_facts`` puts them together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from envbuild.core.foreign_json import parse_json
-from envbuild.lockfile import layout
+from envbuild.core import text
+from envbuild.core.foreign_json import VALUES, parse_json
+
+DEEPEST = 100
+"""Levels of arrays and objects within what a process reports."""
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,35 +220,6 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-Digest = Callable[[str, int, int], "str | None"]
-"""Returns the SHA-256 of a file of the project that still has a size in bytes and a time of change in ns, else None."""
-
-
-def facts(
-    found: Iterable[dict[str, Any]], inputs: Sequence[str] = (), digest: Digest = lambda path, size, mtime_ns: None
-) -> dict[str, Any]:
-    """Return the fields ``processes``, ``parameters``, ``configs``, ``modules``, ``reads`` and ``objects`` of a record.
-
-    Args:
-        found: the content of the process files. A program can damage them: a value of a wrong type is left out, and
-            the process with it if the value belongs to that process alone.
-        inputs: paths of declared inputs relative to the project: they are digested as such and are no configuration.
-        digest: of data that was read; the hook only lists it.
-    """
-    processes = sorted((encodable(process) for process in found), key=_place)
-    modules = _files(processes, "modules")
-    own = {file.path for file in modules}
-    configs = [file for file in _files(processes, "configs") if file.path not in own and not _below(file.path, inputs)]
-    return {
-        "processes": tuple(filter(None, (_converted(each, ProcessRecord) for each in processes))),
-        "parameters": tuple(_parameters(processes)),
-        "configs": tuple(configs),
-        "modules": tuple(modules),
-        "reads": tuple(_reads(processes, (*inputs, *own, *(file.path for file in configs)), digest)),
-        "objects": tuple(_files([_table(each.get("objects")) for each in processes], "others")),
-    }
-
-
 def effective(sets: Iterable[ParameterSet]) -> dict[str, Parameter]:
     """Return one value for each name: the main process's, of which the last parser decides.
 
@@ -269,86 +239,27 @@ def effective(sets: Iterable[ParameterSet]) -> dict[str, Parameter]:
     return found
 
 
-def _parameters(processes: Iterable[dict[str, Any]]) -> Iterator[ParameterSet]:
-    """Yield what the parsers gave; the ranks of a job that were given the same are reported once."""
-    seen = []
-    for process in processes:
-        for table in _listed(process.get("parameters")):
-            each = _converted({**table, "process": str(process.get("path", ""))}, ParameterSet)
-            if each is None or (each.parser, each.program, each.values) in seen:
-                continue
-            seen.append((each.parser, each.program, each.values))
-            yield each
-
-
-def _files(processes: Iterable[dict[str, Any]], key: str) -> list[ReadFile]:
-    """Return the files under one key, in the order in which they were read, each content once."""
-    found: dict[tuple[str, str | None], ReadFile] = {}
-    for process in processes:
-        for table in _listed(process.get(key)):
-            path = str(table.get("path", "")).removeprefix(f"{layout.WORKSPACE}/")
-            file = _converted({**table, "path": path}, ReadFile)
-            if file is not None:
-                found.setdefault((file.path, file.sha256), file)
-    return list(found.values())
-
-
-def _reads(processes: Iterable[dict[str, Any]], without: Sequence[str], digest: Digest) -> Iterator[ReadFile]:
-    """Yield the data that was read, each file once, in the order in which the processes read it."""
-    seen = set()
-    for process in processes:
-        for table in _listed(process.get("reads")):
-            path, size, mtime_ns = (table.get(key) for key in ("path", "size", "mtime_ns"))
-            if not (isinstance(path, str) and isinstance(size, int) and isinstance(mtime_ns, int)):
-                continue
-            path = path.removeprefix(f"{layout.WORKSPACE}/")
-            if path in seen or path.startswith("/") or _below(path, without):
-                continue
-            seen.add(path)
-            yield ReadFile(path=path, size=size, sha256=digest(path, size, mtime_ns))
-
-
-def _converted(table: dict[str, Any], kind: type[Any]) -> Any:
+def json_table(data: bytes | None, values: int = VALUES) -> dict[str, Any] | None:
+    """Parse a JSON object that a program could have damaged; None if it did, or gave it more than so many values."""
     try:
-        return msgspec.convert(table, kind)
-    except msgspec.ValidationError:
-        return None
-
-
-def _listed(value: Any) -> list[dict[str, Any]]:
-    return [_table(part) for part in value] if isinstance(value, list) else []
-
-
-def _table(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _place(process: dict[str, Any]) -> tuple[str, int]:
-    """Sort the main process first; a launcher and its first worker share that place, and the launcher is older."""
-    pid = process.get("pid")
-    return str(process.get("path", "")), pid if isinstance(pid, int) else 0
-
-
-def _below(path: str, inputs: Sequence[str]) -> bool:
-    names = [name.strip("/") for name in inputs]
-    return any(path == name or path.startswith(f"{name}/") for name in names)
-
-
-def json_table(data: bytes | None) -> dict[str, Any] | None:
-    """Parse a JSON object that a program could have damaged; None if it did."""
-    try:
-        value = parse_json(data or b"")
+        value = parse_json(data or b"", values)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 
 
-def encodable(value: Any) -> Any:
-    """Replace halves of surrogate pairs, which come from arguments that are no UTF-8: no JSON encoder takes them."""
+def encodable(value: Any, depth: int = DEEPEST) -> Any:
+    """Replace halves of surrogate pairs, which come from arguments that are no UTF-8: no JSON encoder takes them.
+
+    Raises:
+        ValueError: arrays and objects are nested more than ``depth`` deep, where readers of records would give up.
+    """
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+        return text.encodable(value)
+    if isinstance(value, dict | list | tuple) and not depth:
+        raise ValueError("nested too deeply")
     if isinstance(value, dict):
-        return {encodable(key): encodable(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [encodable(part) for part in value]
+        return {text.encodable(key): encodable(part, depth - 1) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [encodable(part, depth - 1) for part in value]
     return value

@@ -14,10 +14,11 @@ from urllib.parse import urlencode, urlsplit
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.errors import RegistryError
+from envbuild.net.config import origin
 from envbuild.registry.credentials import Credentials
 
 _SCHEME = re.compile(r"\s*([A-Za-z]+)(?:\s+|$)")
-_PARAMETER = re.compile(r'([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+_PARAMETER = re.compile(r'(?<![A-Za-z_])([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
 
 Ask = Callable[[str, str, Mapping[str, str], bytes | None], bytes]
 """Sends method, URL, headers and body to a token server and returns the answer's body."""
@@ -88,6 +89,7 @@ class Authorization:
         realm = challenge.get("realm", "")
         try:
             parts = urlsplit(realm)
+            origin(realm)
         except ValueError:
             raise RegistryError(
                 f"{self._registry} names a token server without an address: {realm!r}", "ask who runs the registry"
@@ -117,7 +119,7 @@ class Authorization:
             token = str(answer.get("token") or answer.get("access_token") or "")
         except (ValueError, AttributeError):
             token = ""
-        if not token or not token.isprintable():
+        if not token or not token.isprintable() or not token.isascii():
             raise RegistryError(
                 f"the token server of {self._registry} gave no token", "ask who runs the registry, or log in again"
             )

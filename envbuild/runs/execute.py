@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import Any
 
 import msgspec
 
-from envbuild.core.digest import sha256_file, sha256_stream
-from envbuild.core.fs import folder_below, open_regular, read_foreign
+from envbuild.core.digest import sha256_file
+from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.redact import mask_arguments, mask_environment
+from envbuild.core.text import encodable, plain, quote
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.host.probe import host_facts
@@ -31,6 +32,7 @@ from envbuild.record.git import git_state
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
+from envbuild.runs.observations import observations
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.results import metrics, tensors
@@ -40,10 +42,7 @@ from envbuild.runs.verdict import Heard, VerdictPipe
 _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
 _FILE = 16 << 20
-"""Bytes of the largest file that is read of those that guard and hook write."""
-_PROCESSES = 256 << 20
-"""Bytes of all files of processes that are read; ``_MOST_PROCESSES`` is their number."""
-_MOST_PROCESSES = 10_000
+"""Bytes of the largest list of what was in memory that is read."""
 _KILLED = 128
 """Exit codes above it are 128 and the number of a signal."""
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
@@ -90,7 +89,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         raise
     finally:
         changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
-        changed |= facts.result() | _observations(folder, inputs, request.mounted)
+        changed |= facts.result() | observations(folder, inputs, request.mounted)
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
@@ -124,6 +123,7 @@ def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
     A first argument that ends in ``.py`` is a script, ``-m`` and ``-c`` are Python's own; all else is a command.
     """
     arguments = request.arguments
+    _check_texts(request)
     if not arguments:
         return _SHELL, None
     first = arguments[0]
@@ -144,6 +144,17 @@ def command_line(request: RunRequest) -> tuple[tuple[str, ...], Path | None]:
     inside = request.directory.resolve().is_relative_to(request.project) and not Path(first).is_absolute()
     name = first if inside else f"{layout.WORKSPACE}/{script.relative_to(request.project)}"
     return ("python", name, *arguments[1:]), script
+
+
+def _check_texts(request: RunRequest) -> None:
+    """Raise ``UsageError`` for what no engine takes and no record holds: all of them have texts in UTF-8."""
+    texts = {f"argument {number}": text for number, text in enumerate(request.arguments, 1)}
+    for place, text in (texts | {f"variable {name}": value for name, value in request.environment.items()}).items():
+        if encodable(place) != place or encodable(text) != text:
+            raise UsageError(
+                f"{plain(place)}: expected text in UTF-8, found {quote(text)}",
+                "rename the file, or have the program read what is no text from a file",
+            )
 
 
 def caller_ids(environment: Mapping[str, str]) -> tuple[int, int]:
@@ -282,44 +293,6 @@ class _Facts:
         with self._turn, suppress(OSError):
             if not self._given:
                 history.save(project, msgspec.structs.replace(record, **self._found))
-
-
-def _observations(folder: Path, inputs: Sequence[str], project: Path) -> dict[str, Any]:
-    """Read what the hook left: one file per Python process. It is the program's own word."""
-    found, left = [], _PROCESSES
-    for path in sorted(folder.glob("process-*.json"))[:_MOST_PROCESSES]:
-        data = read_foreign(path, min(_FILE, left))
-        left -= len(data or b"")
-        found.append(processes.json_table(data))
-    return {
-        **processes.facts([each for each in found if each is not None], inputs, FileDigests(project)),
-    }
-
-
-class FileDigests:
-    """Digests small files that a run has read and nobody has changed since, until so many bytes were digested."""
-
-    def __init__(self, project: Path, largest: int = 1 << 26, total: int = 1 << 28) -> None:
-        """Begin; ``largest`` and ``total`` are bytes of a file and of all files."""
-        self.project, self.largest, self.left = project.resolve(), largest, total
-
-    def __call__(self, path: str, size: int, mtime_ns: int) -> str | None:
-        """Return the SHA-256, or None for a file that is too large, changed, or not in the project."""
-        if size > min(self.left, self.largest):
-            return None
-        try:
-            file = (self.project / path).resolve()
-            if not file.is_relative_to(self.project):
-                return None
-            *above, name = file.relative_to(self.project).parts
-            with folder_below(self.project, *above) as folder, open_regular(folder / name, follow=False) as stream:
-                status = os.fstat(stream.fileno())
-                if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
-                    return None
-                self.left -= size
-                return sha256_stream(stream)
-        except (OSError, ValueError, RuntimeError):  # a name that is none, a circle of links
-            return None
 
 
 def _problem(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Literal
 
 from envbuild.core.digest import sha256_bytes, sha256_file
-from envbuild.core.text import human_bytes, plural
+from envbuild.core.text import encodable, human_bytes, plural
 from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
 from envbuild.record.model import Output
@@ -159,16 +159,17 @@ class Outside:
         """Take what the process that ended last found in memory file systems; a program could have damaged it."""
         files = listing.get("files")
         for each in files if isinstance(files, list) else ():
-            with suppress(KeyError, TypeError, ValueError):
-                path, size, digest = str(each["path"]), int(each["size"]), each["sha256"]
+            with suppress(KeyError, TypeError, ValueError, OverflowError):
+                path, size, digest = encodable(str(each["path"])), int(each["size"]), each["sha256"]
                 if not path.startswith("/") or (is_noise(path) and not self._wanted(path)):
                     continue
                 sha256 = digest if isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest) else None
                 self.files[path] = Output(path=path, change="created", size=size, sha256=sha256)
                 if sha256 is None:
                     self.left_out.append(f"{path} lay in memory and was too large to be compared")
-        if listing.get("left_out"):
-            self.left_out.append(f"{listing['left_out']} more files were in memory and were not looked at")
+        more = listing.get("left_out")
+        if isinstance(more, int) and more > 0:
+            self.left_out.append(f"{more} more files were in memory and were not looked at")
 
     def _read(self, container: OwnFiles, paths: Sequence[str], changes: Mapping[str, FileChange]) -> None:
         """Read files by the topmost folders that hold nothing else than new files."""
@@ -208,13 +209,14 @@ class Outside:
         change: Literal["created", "changed"],
         above: PurePosixPath,
     ) -> Output:
+        shown = encodable(path)
         first = self.files.get(str(above / member.linkname)) if member.islnk() else None
         if first is not None:  # a second name of a file that came before
-            return Output(path=path, change=change, size=first.size, sha256=first.sha256)
+            return Output(path=shown, change=change, size=first.size, sha256=first.sha256)
         if member.issym():
-            return Output(path=path, change=change, size=0, sha256=sha256_bytes(os.fsencode(member.linkname)))
+            return Output(path=shown, change=change, size=0, sha256=sha256_bytes(os.fsencode(member.linkname)))
         data = archive.extractfile(member)
-        return Output(path=path, change=change, size=member.size, sha256=self._digest(data, path) if data else None)
+        return Output(path=shown, change=change, size=member.size, sha256=self._digest(data, path) if data else None)
 
     def _digest(self, data: IO[bytes], path: str) -> str:
         """Return the SHA-256; a file that is wanted is copied too."""

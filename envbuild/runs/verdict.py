@@ -116,5 +116,5 @@ def _verdict(table: dict[str, Any] | None) -> GuardVerdict | None:
     """Return the guard's verdict; None for what the guard did not write."""
     try:
         return msgspec.convert(encodable(table), GuardVerdict | None)
-    except (msgspec.ValidationError, RecursionError):
+    except (msgspec.ValidationError, ValueError, RecursionError):
         return None

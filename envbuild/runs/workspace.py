@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes, sha256_stream
 from envbuild.core.fs import folder_below, open_regular
+from envbuild.core.text import encodable
 from envbuild.record.model import Folder, Output
 
 SKIPPED = frozenset(
@@ -53,12 +54,17 @@ def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, File
         with entries:
             for entry in entries:
                 path = f"{folder}{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in SKIPPED and path not in skipped:
-                        left.append(f"{path}/")
-                        yield f"{path}/", (0, 0, 0, 0, stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode))
-                elif path not in skipped and (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
-                    yield path, _state(entry.stat(follow_symlinks=False))
+                if path in skipped or (entry.name in SKIPPED and entry.is_dir(follow_symlinks=False)):
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:  # gone meanwhile: an editor of the project is at work too
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    left.append(f"{path}/")
+                    yield f"{path}/", (0, 0, 0, 0, stat.S_IMODE(status.st_mode))
+                elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                    yield path, _state(status)
 
 
 def _state(status: os.stat_result) -> FileState:
@@ -72,7 +78,7 @@ def changes(
     """Return the files created or changed, with digests, and the paths deleted, both sorted."""
     outputs = tuple(
         Output(
-            path=path,
+            path=encodable(path),
             change="changed" if path in before else "created",
             size=after[path][0],
             sha256=_digest(root, path),
@@ -81,7 +87,8 @@ def changes(
         for path in sorted(after)
         if before.get(path) != after[path] and not path.endswith("/")
     )
-    return outputs, tuple(sorted(path for path in before.keys() - after.keys() if not path.endswith("/")))
+    deleted = (path for path in before.keys() - after.keys() if not path.endswith("/"))
+    return outputs, tuple(sorted(map(encodable, deleted)))
 
 
 def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> tuple[Folder, ...]:
@@ -90,7 +97,7 @@ def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileStat
     filled = {f"{path.rstrip('/').rpartition('/')[0]}/" for path in after}
     return tuple(
         Folder(
-            path=path[:-1],
+            path=encodable(path[:-1]),
             change="removed" if path not in after else "changed" if path in before else "created",
             mode=f"{after[path][4]:03o}" if path in after else "",
             empty=path in after and path not in filled,

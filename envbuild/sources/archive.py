@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tarfile
 import zipfile
 import zlib
@@ -10,12 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.toml import parse_toml
 from envbuild.errors import BuildError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 _LIMIT = 1 << 20
 """Most bytes of a pyproject.toml."""
@@ -88,7 +83,7 @@ def _is_wanted(member: str) -> bool:
 
 
 def _read(data: bytes) -> BuildSystem:
-    table: Any = tomllib.loads(data.decode("utf-8")).get("build-system")
+    table: Any = parse_toml(data.decode("utf-8")).get("build-system")
     if not isinstance(table, dict):
         return BuildSystem()
     backend = table.get("build-backend") or _LEGACY_BACKEND

@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envbuild.core.toml import parse_toml
 from envbuild.errors import UsageError
 from envbuild.spec import foreign, validators
 from envbuild.spec.keys import STANDALONE
 from envbuild.spec.system_keys import DEFAULTS
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 DISTRIBUTIONS = {
     "PIL": "pillow",
@@ -153,8 +149,8 @@ def _read(path: Path) -> str:
 
 def _project(folder: Path) -> dict[str, Any]:
     try:
-        project = tomllib.loads(_read(folder / "pyproject.toml")).get("project", {})
-    except tomllib.TOMLDecodeError:
+        project = parse_toml(_read(folder / "pyproject.toml")).get("project", {})
+    except ValueError:
         return {}
     return project if isinstance(project, dict) else {}
 
@@ -164,7 +160,9 @@ def _python(folder: Path, project: dict[str, Any]) -> tuple[str, str, str]:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     default = next(iter(DEFAULTS))
-    if found := re.search(r"^\s*(?:cpython-)?(3\.\d{1,2})(?:\.\d+)?\s*$", _read(folder / ".python-version"), re.M):
+    if found := re.search(
+        r"^[ \t]*(?:cpython-)?(3\.\d{1,2})(?:\.\d+)?[ \t]*$", _read(folder / ".python-version"), re.M
+    ):
         for release, version in DEFAULTS.items():
             if version == found[1]:
                 return release, version, "from .python-version"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from envbuild.core.fs import read_regular
 from envbuild.core.text import quote
+from envbuild.core.toml import parse_toml
 from envbuild.errors import Problem, SpecError
 from envbuild.spec import foreign
 from envbuild.spec.foreign import is_pylock
@@ -21,12 +21,7 @@ from envbuild.spec.keys import STANDALONE
 from envbuild.spec.system_keys import DEFAULTS
 from envbuild.spec.validators import requirement
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
-
-_INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*?)\s*")
+_INCLUDE = re.compile(r"(?:-r|-c|--requirements?|--constraints?)(?:\s*=\s*|\s+)?(?P<path>\S.*)")
 _HASH = re.compile(r"\s--hash(?:\s*=\s*|\s+)(\S+)")
 _DIGEST = re.compile(r"(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})", re.IGNORECASE)
 _LARGEST, _LINES = 4 << 20, 1 << 20
@@ -110,7 +105,7 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
             found += pylock_pins(content)
             continue
         if path.endswith(".toml"):
-            found += [requirement(line) for line in tomllib.loads(content)["project"].get("dependencies", ())]
+            found += [requirement(line) for line in parse_toml(content)["project"].get("dependencies", ())]
             continue
         for _, line in _lines(content):
             text = _uncommented(line)
@@ -187,7 +182,7 @@ def python_conflicts(base: Path, files: Sequence[str], version: str) -> list[Pro
     problems = []
     for path in (path for path in files if path.endswith(".toml")):
         try:
-            document = tomllib.loads(_text(base / path))
+            document = parse_toml(_text(base / path))
             project = document if is_pylock(path) else document["project"]
             allowed = SpecifierSet(project["requires-python"])
         except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, InvalidSpecifier):
@@ -203,7 +198,7 @@ def python_conflicts(base: Path, files: Sequence[str], version: str) -> list[Pro
 
 def _pylock_packages(text: str) -> list[dict[str, Any]]:
     """Return the package tables of a PEP 751 lock; raises ``ValueError``."""
-    document = tomllib.loads(text)
+    document = parse_toml(text)
     packages = document.get("packages")
     tables = packages if isinstance(packages, list) else []
     if "lock-version" not in document or not all(isinstance(table, dict) and "name" in table for table in tables):
@@ -236,7 +231,7 @@ def _pylock_digests(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
 def _metadata_refusals(text: str) -> Iterator[str]:
     """Yield why metadata is refused: a resolver would run its build backend, or get what no list may hold."""
     try:
-        document = tomllib.loads(text)
+        document = parse_toml(text)
     except (ValueError, RecursionError) as error:
         yield f"not a TOML file: {error}"
         return
@@ -267,7 +262,7 @@ def _metadata_refusals(text: str) -> Iterator[str]:
 def _refusal(line: str) -> str:
     """Return why a line is refused, by the rules for items of the spec's list; an empty string if it is not."""
     text = _uncommented(line)
-    included = _INCLUDE.fullmatch(text) if not _LONG.match(text) else None
+    included = _INCLUDE.fullmatch(text.rstrip()) if not _LONG.match(text) else None
     if included:
         address = "://" in included["path"]
         return (
@@ -310,7 +305,7 @@ def _includes(text: str) -> Iterator[tuple[int, str]]:
     for number, line in _lines(text):
         if _LONG.match(line):
             continue
-        match = _INCLUDE.fullmatch(_uncommented(line))
+        match = _INCLUDE.fullmatch(_uncommented(line).rstrip())
         if match and "://" not in match["path"]:
             yield number, match["path"].strip("\"'")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -13,9 +14,11 @@ from pathlib import Path
 
 from tests.campaign import disk, kills, load, power
 from tests.campaign.workshop import workshop
+from tests.support.images import forget_images
+from tests.support.podman import podman_service
 
-Run = Callable[[Path, int, int], tuple[Sequence[str], Sequence[str]]]
-"""Folder, seed, count; returns what is wrong, and figures."""
+Run = Callable[[Path, int, int, float], tuple[Sequence[str], Sequence[str]]]
+"""Folder, seed, count, minutes after which no more faults are made; returns what is wrong, and figures."""
 
 
 def main() -> int:
@@ -24,13 +27,16 @@ def main() -> int:
     parser.add_argument("what", choices=list(WHAT))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100, help="how many faults")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="make no more faults after so many")
     options = parser.parse_args()
     if options.what == "disk" and disk.INSIDE not in os.environ:
         return _alone(sys.argv[1:])
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="envbuild-campaign-") as name:
-        faults, lines = WHAT[options.what](Path(name).resolve(), options.seed, options.count)
-    print("\n".join([*faults, *lines, f"seed {options.seed}, {time.monotonic() - began:.0f} s"]))
+        faults, lines = WHAT[options.what](Path(name).resolve(), options.seed, options.count, options.minutes)
+    load = " ".join(f"{each:.1f}" for each in os.getloadavg())
+    end = f"seed {options.seed}, {time.monotonic() - began:.0f} s, load at the end {load}"
+    print("\n".join([*faults, *lines, end]))
     return 1 if faults else 0
 
 
@@ -38,13 +44,15 @@ def _progress(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _kills(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
-    with workshop(root, seed) as shop:
-        tally = kills.campaign(shop, seed, count, _progress)
+def _kills(root: Path, seed: int, count: int, minutes: float) -> tuple[Sequence[str], Sequence[str]]:
+    with podman_service() as address, workshop(root, seed) as shop:
+        engines = (*kills.ENGINES, kills.Engine(kind="podman", address=address))
+        tally = kills.campaign(shop, seed, count, _progress, engines, minutes)
+        forget_images(*(f"envbuild/{subject.name}" for subject in shop.subjects), address=address)
     return tally.faults, kills.figures(tally)
 
 
-def _power(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+def _power(root: Path, seed: int, count: int, _minutes: float) -> tuple[Sequence[str], Sequence[str]]:
     with workshop(root, seed, count=1, states=1) as shop:
         (subject,) = shop.subjects
         (root / "power").mkdir()
@@ -53,14 +61,14 @@ def _power(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[s
     return sorted(set(tally.faults)), power.figures(tally)
 
 
-def _disk(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+def _disk(root: Path, seed: int, count: int, minutes: float) -> tuple[Sequence[str], Sequence[str]]:
     with workshop(root, seed, count=1, states=1) as shop:
         (subject,) = shop.subjects
-        tally = disk.campaign(subject, root, seed, count, _progress)
+        tally = disk.campaign(subject, root, seed, count, _progress, minutes)
     return tally.faults, disk.figures(tally)
 
 
-def _load(root: Path, seed: int, count: int) -> tuple[Sequence[str], Sequence[str]]:
+def _load(root: Path, seed: int, count: int, _minutes: float) -> tuple[Sequence[str], Sequence[str]]:
     with workshop(root, seed, states=1) as shop:
         commands, images = load.commands(shop, count), load.images(shop, seed, 4 * count)
     lines = [*load.figures(f"{count} commands at once", commands), *load.figures(f"{4 * count} images", images)]

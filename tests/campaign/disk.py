@@ -7,11 +7,13 @@ sentence about space, or succeed; with room again it must succeed, and the store
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -44,14 +46,22 @@ class Tally:
     faults: list[str] = field(default_factory=list)
 
 
-def campaign(subject: Subject, root: Path, seed: int, count: int, report: Callable[[str], None]) -> Tally:
-    """Fill the disk ``count`` times; this process must be in a mount namespace of its own (``INSIDE``)."""
+def campaign(
+    subject: Subject, root: Path, seed: int, count: int, report: Callable[[str], None], minutes: float = math.inf
+) -> Tally:
+    """Fill the disk ``count`` times, or so many ``minutes`` long.
+
+    This process must be in a mount namespace of its own (``INSIDE``).
+    """
     tally, rng = Tally(), random.Random(seed)
+    deadline = time.monotonic() + 60 * minutes
     disk = root / "disk"
     disk.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=True)
     try:
         for number in range(count):
+            if time.monotonic() > deadline:
+                break
             _round(subject, root, disk, rng, tally)
             report(f"{number + 1:4} of {count}  {sum(tally.refused.values())} refused, {len(tally.faults)} faults")
     finally:

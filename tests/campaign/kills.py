@@ -6,6 +6,7 @@ there; and nothing may be left behind.
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import shutil
@@ -27,9 +28,29 @@ from tests.support.cli import Done, Project, finish
 from tests.support.images import forget_images
 
 _EARLIEST = 0.02
-_ENGINES = ("docker", "local")
 _GUESS = {"lock": 2.0, "fetch": 1.5, "build": 3.0, "output": 3.0, "load": 2.0, "run": 2.0, "push": 1.5, "gc": 0.5}
 """Seconds that a command takes before one has been measured. These are all commands, in the order of a user's day."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Engine:
+    """An engine to run on: its name for people, the variables that choose it, and where its containers are.
+
+    Attributes:
+        address: of a container engine, as DOCKER_HOST has it; empty for the machine's own and where there is none.
+    """
+
+    kind: str
+    address: str = ""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variables of a command that uses it."""
+        return {"ENVBUILD_ENGINE": self.kind} | ({"CONTAINER_HOST": self.address} if self.address else {})
+
+
+ENGINES = (Engine(kind="docker"), Engine(kind="local"))
+"""The engines of a campaign that names none."""
 
 
 @dataclass(kw_only=True)
@@ -37,16 +58,19 @@ class Tally:
     """What a campaign has found; shared by its workers."""
 
     count: int
+    deadline: float = math.inf
     kills: Counter[str] = field(default_factory=Counter)
+    engines: Counter[str] = field(default_factory=Counter)
     late: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
+    known: set[leaks.Stamp] = field(default_factory=set)
     seconds: dict[str, list[float]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def over(self) -> bool:
-        """Whether enough commands have been killed."""
-        return self.kills.total() >= self.count
+        """Whether enough commands have been killed, or time is up."""
+        return self.kills.total() >= self.count or time.monotonic() > self.deadline
 
     def typical(self, step: str) -> float:
         """Seconds that a command takes when nobody kills it."""
@@ -59,9 +83,21 @@ class Tally:
         print(f"  fault: {text}", flush=True)
 
 
-def campaign(shop: Workshop, seed: int, count: int, report: Callable[[str], None]) -> Tally:
-    """Kill ``count`` commands, one worker for each project; returns what was found."""
-    tally = Tally(count=count)
+def campaign(
+    shop: Workshop,
+    seed: int,
+    count: int,
+    report: Callable[[str], None],
+    engines: Sequence[Engine] = ENGINES,
+    minutes: float = math.inf,
+) -> Tally:
+    """Kill ``count`` commands, one worker for each project; returns what was found.
+
+    Args:
+        engines: of which a worker takes the next one with each change of its project.
+        minutes: after which no more are killed; what is checked at the end is checked all the same.
+    """
+    tally = Tally(count=count, deadline=time.monotonic() + 60 * minutes)
     workers = [
         Worker(
             shop=shop,
@@ -69,7 +105,7 @@ def campaign(shop: Workshop, seed: int, count: int, report: Callable[[str], None
             tally=tally,
             random=random.Random(f"{seed} {subject.name}"),
             report=report,
-            engine=_ENGINES[number % len(_ENGINES)],
+            engines=[*engines[number % len(engines) :], *engines[: number % len(engines)]],
         )
         for number, subject in enumerate(shop.subjects)
     ]
@@ -91,14 +127,14 @@ def campaign(shop: Workshop, seed: int, count: int, report: Callable[[str], None
 
 @dataclass(kw_only=True)
 class Worker:
-    """Kills the commands of one project, which run on one engine."""
+    """Kills the commands of one project, which run on one engine after the other."""
 
     shop: Workshop
     subject: Subject
     tally: Tally
     random: random.Random
     report: Callable[[str], None]
-    engine: str
+    engines: list[Engine]
     kept: dict[str, str] = field(default_factory=dict)
     pids: list[int] = field(default_factory=list)
 
@@ -106,7 +142,16 @@ class Worker:
         self.temporary = self.shop.root / f"tmp-{self.subject.name}"
         self.temporary.mkdir()
         self.mark = f"ENVBUILD_CAMPAIGN={self.subject.name}"
-        self.environ = dict([self.mark.split("=")], TMPDIR=str(self.temporary), ENVBUILD_ENGINE=self.engine)
+
+    @property
+    def engine(self) -> Engine:
+        """The engine now."""
+        return self.engines[0]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """What all commands of this worker have."""
+        return dict([self.mark.split("=")], TMPDIR=str(self.temporary)) | self.engine.environ
 
     @property
     def project(self) -> Project:
@@ -124,13 +169,19 @@ class Worker:
                     self._step(step)
                     if self.tally.over:
                         break
+                self.engines.append(self.engines.pop(0))
         except Exception as error:  # a thread's exception would be lost
             self.tally.fault(f"{self.subject.name}: {type(error).__name__}: {error}")
 
     def settle(self) -> None:
         """Run what removes the rest, when no other command is at work."""
-        for step in ("build", "gc"):
-            self._end(step, *self._command(step))
+        for _ in self.engines:
+            self._end("run", *self._command("run"))
+            if left := leaks.containers(self.pids, self.engine.address):
+                self.tally.fault(f"containers are left on {self.engine.kind}: {left}")
+            self.engines.append(self.engines.pop(0))
+        self._end("gc", *self._command("gc"))
+        self._inspect("gc")
         if self.project.must("store", "verify", "--json").json.get("damaged"):
             self.tally.fault("store verify found damage")
 
@@ -151,7 +202,7 @@ class Worker:
                 # A folder that is there already is refused, also if the killed command had finished it.
                 shutil.rmtree(self.project.folder / "out", ignore_errors=True)
                 target = self.random.choice(("oci:out", "oci:out.tar", "docker-archive:out.tar"))
-                return ("build", "--output", target), self.environ | {"ENVBUILD_ENGINE": self.random.choice(_ENGINES)}
+                return ("build", "--output", target), self.environ
             case "load":
                 return ("build",), self.environ
             case "run":
@@ -173,7 +224,8 @@ class Worker:
             largest = max((entry.size for entry in layers), default=0)
             collect(store, [entry for entry in layers if whole or entry.size < largest // 2])
         if step == "load":
-            forget_images(f"envbuild/{self.subject.name}")
+            if self.engine.kind != "local":
+                forget_images(f"envbuild/{self.subject.name}", address=self.engine.address)
             store = Store(self.shop.store)
             collect(store, [entry for entry in inventory(store, {}) if entry.kind == "trees"])
 
@@ -187,6 +239,7 @@ class Worker:
             (os.killpg if whole_group else os.kill)(process.pid, signal.SIGKILL)
             with self.tally.lock:
                 self.tally.kills[step] += 1
+                self.tally.engines[self.engine.kind] += 1
             self.pids.append(process.pid)
             _drain(process)
         else:
@@ -200,7 +253,7 @@ class Worker:
         done: Done = self.project(*words, **environ)
         with self.tally.lock:
             self.tally.seconds.setdefault(step, []).append(time.monotonic() - began)
-        self.report(f"{self.tally.kills.total():4} kills  {self.subject.name}  {step}")
+        self.report(f"{self.tally.kills.total():4} kills  {self.subject.name}  {self.engine.kind:<6}  {step}")
         if done.code != 0:
             self.tally.fault(f"after a kill: {' '.join(words)}: exit {done.code}\n{done.out}{done.err}")
         if step == "run" and done.out != f"state {self.subject.state + 1}.0\n":
@@ -211,13 +264,13 @@ class Worker:
         found = {
             "another lock": subject.lock.read_bytes() != reference.lock,
             "another image": subject.record.exists() and subject.record.read_bytes() != reference.record,
-            "wrong bytes in the store": leaks.wrong_bytes(self.shop.store),
+            "wrong bytes in the store": leaks.wrong_bytes(self.shop.store, self.tally.known),
             "processes are left": leaks.processes(self.mark, self.project.folder if step == "run" else None),
             "files are left in TMPDIR": leaks.temporary(self.temporary),
             "files are left in the project": leaks.strays(self.project.folder),
         }
         if step in ("build", "load", "run"):
-            found["containers are left"] = leaks.containers(self.pids)
+            found["containers are left"] = leaks.containers(self.pids, self.engine.address)
         now = leaks.records(self.project.folder)
         found["records are lost"] = [name for name, digest in self.kept.items() if now.get(name) != digest]
         self.kept = now
@@ -239,4 +292,5 @@ def figures(tally: Tally) -> list[str]:
     lines = ["command  killed  had ended  median s"]
     for step in _GUESS:
         lines.append(f"{step:<8} {tally.kills[step]:>6}  {tally.late[step]:>9}  {tally.typical(step):>8.1f}")
-    return [*lines, f"{tally.kills.total()} kills, {len(tally.faults)} faults"]
+    by_engine = ", ".join(f"{kind} {number}" for kind, number in sorted(tally.engines.items()))
+    return [*lines, f"{tally.kills.total()} kills ({by_engine}), {len(tally.faults)} faults"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import time
@@ -55,12 +56,15 @@ def mounts(root: Path) -> list[str]:
     return [point for point in points if Path(point).is_relative_to(root)]
 
 
-def containers(pids: Iterable[int]) -> list[str]:
-    """Return the containers that these processes made."""
-    shown = subprocess.run(
-        ["docker", "ps", "-a", "--filter", "label=envbuild.owner", "--format", '{{.ID}} {{.Label "envbuild.owner"}}'],
-        check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+def containers(pids: Iterable[int], address: str = "") -> list[str]:
+    """Return the containers that these processes made.
+
+    Args:
+        address: of the engine; empty for the machine's Docker.
+    """
+    options = ["--filter", "label=envbuild.owner", "--format", '{{.ID}} {{.Label "envbuild.owner"}}']
+    command = ["docker", *(["--host", address] if address else []), "ps", "-a", *options]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     numbers = {str(pid) for pid in pids}
     return [line.split()[0] for line in shown.splitlines() if numbers.intersection(line.split()[1:])]
 
@@ -90,22 +94,36 @@ def leftovers(store: Path) -> list[str]:
     return sorted(str(path.relative_to(store)) for path in (*hidden, *parts, *leases, *trash))
 
 
-def wrong_bytes(store: Path) -> list[str]:
-    """Return the objects and layers of a store whose bytes are not those of their digest."""
-    wrong = [
-        str(path) for path in store.glob("sha256/??/*") if _differs(path, lambda path: path.parent.name + path.name)
-    ]
+Stamp = tuple[str, int, int, int, str]
+"""Path, inode, size, time of the last change in ns, and the digest that a file had then: no byte changes without it."""
+
+
+def wrong_bytes(store: Path, known: set[Stamp] | None = None) -> list[str]:
+    """Return the objects and layers of a store whose bytes are not those of their digest.
+
+    Args:
+        known: files that were right and are not read again before they change; gets what is found right.
+    """
+    known = set() if known is None else known
+    objects = store.glob("sha256/??/*")
+    wrong = [str(path) for path in objects if _differs(path, lambda path: path.parent.name + path.name, known)]
     layers = (path for path in store.glob("derived/layers/*/layer.tar") if not path.parent.name.startswith("."))
-    return wrong + [str(path) for path in layers if _differs(path, _noted)]
+    return wrong + [str(path) for path in layers if _differs(path, _noted, known)]
 
 
-def _differs(path: Path, promised: Callable[[Path], str]) -> bool:
+def _differs(path: Path, promised: Callable[[Path], str], known: set[Stamp]) -> bool:
     """Whether a file has other bytes than promised; one that is removed meanwhile has none."""
     with suppress(FileNotFoundError), path.open("rb") as stream:
-        expected, digest = promised(path), hashlib.sha256()
+        status, expected = os.fstat(stream.fileno()), promised(path)
+        stamp = (str(path), status.st_ino, status.st_size, status.st_ctime_ns, expected)
+        if stamp in known:
+            return False
+        digest = hashlib.sha256()
         while chunk := stream.read(1 << 20):
             digest.update(chunk)
-        return digest.hexdigest() != expected
+        if digest.hexdigest() != expected:
+            return True
+        known.add(stamp)
     return False
 
 

@@ -266,6 +266,12 @@ def registry() -> list[bytes]:
     ]
 
 
+def memory() -> list[bytes]:
+    """What the hook writes of memory file systems."""
+    files = [{"path": "/dev/shm/a", "size": 3, "sha256": _A}, {"path": "/tmp/big", "size": 9, "sha256": None}]
+    return [json.dumps({"files": files, "left_out": 2}).encode(), b'{"files": [], "left_out": 0}']
+
+
 def token() -> list[bytes]:
     """A challenge and the token server's answer."""
     return [

@@ -27,6 +27,7 @@ from unittest import mock
 
 import urllib3
 
+from envbuild.core.clock import utc_now
 from envbuild.errors import BuildError, EnvbuildError, IntegrityError, LockError, RegistryError, SpecError
 from envbuild.host import file as host_file
 from envbuild.image.cpython.archive import pack_python
@@ -36,10 +37,11 @@ from envbuild.image.python.inflate import Reader
 from envbuild.image.python.wheel import Wheel, WheelError
 from envbuild.inputs.manifest import ManifestError, entries
 from envbuild.lockfile import model as locks
-from envbuild.net.config import NetworkConfig
+from envbuild.net.config import NetworkConfig, origin
 from envbuild.net.http import Http, HttpError
 from envbuild.record import model as records
-from envbuild.record.processes import facts, json_table
+from envbuild.record.process_facts import facts
+from envbuild.record.processes import json_table
 from envbuild.registry import artifacts, image
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.errors import answer_error
@@ -49,10 +51,11 @@ from envbuild.registry.transport import Transport
 from envbuild.resolve.debian.contents import _libraries
 from envbuild.resolve.debian.index import _parse
 from envbuild.resolve.debian.relations import parse_relations
-from envbuild.resolve.debian.release_file import check_release, read_release, utc_now
+from envbuild.resolve.debian.release_file import check_release, read_release
 from envbuild.resolve.debian.universe import _package
 from envbuild.resolve.libraries.elf import NotElfError, read_dynamic
 from envbuild.resolve.libraries.wheels import scan_wheel
+from envbuild.runs.outside import Outside
 from envbuild.runs.results import events
 from envbuild.runs.results.lines import StdoutCapture
 from envbuild.runs.results.metrics import of_keras
@@ -126,6 +129,13 @@ def _process(data: bytes) -> None:
     if table is not None:
         found = facts([table, table])
         records.dumps(record(**found))
+
+
+def _memory(data: bytes) -> None:
+    """What the last process of a run found in memory file systems."""
+    if (table := json_table(data)) is not None:
+        files, left_out = Outside(mounts=(), wanted=(), kept=_SCRATCH).look_last(table)
+        records.dumps(record(outside=files, outside_left_out=left_out))
 
 
 def _deb(data: bytes) -> None:
@@ -273,8 +283,14 @@ def _token(data: bytes) -> None:
     parse_challenge(text)
     with suppress(EnvbuildError):
         parse_reference(text)
-    known = Authorization("registry.invalid", lambda: None, lambda *request: body, plain=False)
+
+    def ask(method: str, url: str, *rest: object) -> bytes:
+        origin(url)  # where the request would go to
+        return body
+
+    known = Authorization("registry.invalid", lambda: None, ask, plain=False)
     known.refused(text, "repository:name:pull", "")
+    known.header("repository:name:pull").encode("latin-1")  # as it would be sent
 
 
 def _location(data: bytes) -> None:
@@ -459,6 +475,7 @@ TARGETS: dict[str, Target] = {
     "lock": Target(run=_lock, allowed=(LockError,), seeds=seeds.lock),
     "record": Target(run=records.loads, allowed=(records.RecordError,), seeds=seeds.record_file),
     "process": Target(run=_process, allowed=(), seeds=seeds.process),
+    "memory": Target(run=_memory, allowed=(), seeds=seeds.memory),
     "verdict": Target(run=lambda data: _verdict(json_table(data)), allowed=(), seeds=seeds.verdict),
     "attestation": Target(run=lambda data: attestation.load(_file(data)), allowed=(LockError,), seeds=seeds.statement),
     "deb": Target(run=_deb, allowed=(BuildError,), seeds=seeds.deb),

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from envbuild.net.config import NetworkConfig, network_config
 from envbuild.store import leases
 from envbuild.store.fetch import FetchResult, Item, fetch
 from envbuild.store.objects import Store
+from tests.support.clock import YEAR, moved_clock
 from tests.support.server import FileServer, make_certificate
 
 DATA = random.Random(1).randbytes(1_000_000)
@@ -351,6 +353,35 @@ def test_tls_is_verified_and_a_private_authority_can_be_added(store: Store, tmp_
             bring(store, item(url))
         network = network_config({"PIP_CERT": str(tmp_path / "certificate.pem")})
         assert bring(store, item(url), network=network).fetched == 1
+
+
+_OPEN = """
+import sys
+from envbuild.net.config import NetworkConfig
+from envbuild.net.http import Http, HttpError
+try:
+    print(Http(NetworkConfig(certificates=(sys.argv[2],))).open(sys.argv[1]).status)
+except HttpError as error:
+    print(error.reason, error.transient)
+"""
+
+
+@pytest.mark.parametrize(("years", "words"), [(-10, "is not valid yet"), (10, "has expired")])
+def test_a_certificate_refused_for_its_time_names_the_clock(tmp_path: Path, years: int, words: str) -> None:
+    """With a wrong clock nothing is wrong with the server: the message has the time here, and no retry is made."""
+    certificate = make_certificate(tmp_path)
+    with FileServer(certificate=certificate) as server:
+        command = [sys.executable, "-c", _OPEN, server.add("big.whl", DATA), certificate]
+
+        def opened(**environ: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=True)
+
+        assert opened().stdout == "200\n"
+        done = opened(**moved_clock(tmp_path, years * YEAR))
+    then = f"{datetime.now(timezone.utc) + timedelta(seconds=years * YEAR):%Y-%m}"
+    assert then in done.stdout
+    assert f"(this machine's clock), found one that {words}: see date -u False" in done.stdout
+    assert done.stderr == ""
 
 
 def test_offline_names_what_is_missing(server: FileServer, store: Store) -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 from tests.support.cli import Done, Project
+from tests.support.clock import YEAR, moved_clock
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 ODD = "a\nb \"c\" 'd' $(touch e) \\ *;&\t%s {f} ü\u202e"
-_ELSEWHERE = Path(__file__).parents[1] / "reproducibility/elsewhere.c"
 _READ_ONLY = (
     "unshare", "--mount", "sh", "-c",
     'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && cd . && cd "$PWD" && exec "$@"',
@@ -66,15 +66,26 @@ def test_a_store_that_may_not_be_written(project: Project, tmp_path: Path) -> No
     assert alone.must("store", "verify", "--json").json["damaged"] == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting read-only needs root")
+def test_caches_that_may_not_be_written(project: Project, tmp_path: Path) -> None:
+    """Neither the home folder nor the one for temporary files is needed; what uv cannot write is named."""
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    prefix = (*_READ_ONLY, str(closed))
+    done = project("lock", "--upgrade", prefix=prefix, UV_CACHE_DIR=str(closed / "uv"))
+    _sentence(done, str(closed / "uv"), "ead-only file system", "UV_CACHE_DIR")
+    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+        assert project.must("run", "-q", "-c", "print(1)", prefix=prefix, **{name: str(closed)}).out == "1\n"
+
+
 def test_a_clock_set_back_by_ten_years(project: Project, tmp_path: Path) -> None:
     """What was made before is neither lost nor made anew; signatures of today are refused; later all is as it was."""
-    library = tmp_path / "clock.so"
-    command = ["cc", "-shared", "-fPIC", "-O1", f"-DCLOCK=-{10 * 365 * 86_400}", "-o", library, _ELSEWHERE]
-    subprocess.run(command, check=True)
-    back = {"LD_PRELOAD": str(library)}
+    back = moved_clock(tmp_path, -10 * YEAR)
+    then = f"{datetime.now(timezone.utc) - timedelta(seconds=10 * YEAR):%Y-%m-%d}"
     lock = {path.name: path.read_bytes() for path in project.folder.glob("pylock.*")}
     first = project.must("run", "-q", "-c", "print(1)")
-    _sentence(project("lock", **back), "InRelease")  # whose signature has not been made yet
+    refused = ("InRelease: signature: expected one made before", then, "this machine's clock", "date -u")
+    _sentence(project("lock", **back), *refused)
     for words in (("check",), ("fetch",), ("build",), ("store", "gc", "--dry-run")):
         project.must(*words, **back)
     assert project.must("run", "-q", "-c", "print(1)", **back).out == first.out

@@ -34,9 +34,13 @@ class Node(NamedTuple):
     attributes: tuple[tuple[str, str], ...]
 
 
-def forget_images(*names: str) -> None:
-    """Take all images of these repositories from the engine; those that are not there are none's loss."""
-    client: Any = docker.from_env(timeout=600).api
+def forget_images(*names: str, address: str = "") -> None:
+    """Take all images of these repositories from the engine; those that are not there are none's loss.
+
+    Args:
+        address: of the engine; empty for the one that the environment names.
+    """
+    client: Any = (docker.DockerClient(address, timeout=600) if address else docker.from_env(timeout=600)).api
     try:
         for image in {image["Id"] for name in names for image in client.images(name=name)}:
             with suppress(docker.errors.NotFound):

@@ -77,7 +77,7 @@ def run(
     Builds the image first if need be. A guard compares the host with the lock before any of your code runs; the
     program's exit code is passed through; a record stays in .envbuild/runs."""
     from envbuild.cli.commands.program import misplaced, run_options
-    from envbuild.cli.render.run import missing_module, summary
+    from envbuild.cli.render.run import missing_module, summary, unread_processes
     from envbuild.operations import run as operation
 
     options = run_options(
@@ -88,7 +88,7 @@ def run(
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
     record = operation.run(options, console).record
     console.note(summary(record))
-    for sentence in (*record.outside_left_out, missing_module(record)):
+    for sentence in (*record.outside_left_out, unread_processes(record), missing_module(record)):
         if sentence:
             console.note(sentence)
     if note := misplaced(options.command, record, "run"):

@@ -40,6 +40,15 @@ def summary(record: Record) -> str:
     return " · ".join(parts)
 
 
+def unread_processes(record: Record) -> str:
+    """Return how many processes are not in the record; empty if all are."""
+    if not record.processes_left_out:
+        return ""
+    count = record.processes_left_out
+    what = "1 Python process" if count == 1 else f"{count:,} Python processes"
+    return f"{what} left no usable report: damaged, too large, or too many"
+
+
 def missing_module(record: Record) -> str:
     """Return what to do about a package that a failed program did not find; empty if it failed for another reason.
 

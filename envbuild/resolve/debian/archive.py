@@ -20,6 +20,7 @@ from pathlib import Path
 
 import msgspec
 
+from envbuild.core.clock import utc_now
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import ELSEWHERE, atomic_write, locked
 from envbuild.core.progress import Progress, Silent
@@ -207,15 +208,28 @@ class _UnreachableError(IntegrityError):
 def _load_release(url: str, suite: str, access: Access, *, snapshot: str) -> ReleaseFile:
     """Return the cached file while it is fresh, else what the mirror has now."""
     path = access.cache / "release" / f"{sha256_bytes(url.encode())[:32]}.InRelease"
-    cached = _cached_release(path, url, access)
-    if cached is not None and (access.offline or _fresh(path, access, frozen=bool(snapshot))):
-        with suppress(IntegrityError):
-            return _checked(cached, suite, snapshot, access, judge=not access.offline)
     if access.offline:
+        return _release_offline(path, url, suite, access, snapshot)
+    cached = _cached_release(path, url, access)
+    if cached is not None and _fresh(path, access, frozen=bool(snapshot)):
+        with suppress(IntegrityError):
+            return _checked(cached, suite, snapshot, access)
+    return _checked(_get_release(url, path, cached, access), suite, snapshot, access)
+
+
+def _release_offline(path: Path, url: str, suite: str, access: Access, snapshot: str) -> ReleaseFile:
+    """Return the cached file, however old it is; raises ``IntegrityError`` with what is wrong with it."""
+    try:
+        data = path.read_bytes()
+    except OSError:
         raise _UnreachableError(
             f"{url}: expected it in the cache while offline, found nothing", "lock once with network"
-        )
-    return _checked(_get_release(url, path, cached, access), suite, snapshot, access)
+        ) from None
+    try:
+        release = read_release(data, url, access.keyrings, access.distribution)
+        return _checked(release, suite, snapshot, access, judge=False)
+    except IntegrityError as error:
+        raise _UnreachableError(f"as cached, {error.message}", f"{error.hint}; or lock once with network") from None
 
 
 def _checked(release: ReleaseFile, suite: str, snapshot: str, access: Access, *, judge: bool = True) -> ReleaseFile:

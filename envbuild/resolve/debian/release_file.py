@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core import clock
+from envbuild.core.clock import minutes, utc_now
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.package_data import archive_keys
 from envbuild.errors import IntegrityError
@@ -28,6 +30,7 @@ KEYS_VARIABLES = {"debian": KEYS_VARIABLE, "ubuntu": "ENVBUILD_UBUNTU_KEYS"}
 _OWNER = {"debian": "a Debian archive key", "ubuntu": "an Ubuntu archive key"}
 _THE_SPEC = "the key that the spec names for the archive"
 _FUTURE = timedelta(days=1)
+_SIGNATURE = b"-----BEGIN PGP SIGNATURE-----"
 _FIELD = re.compile(r"^([A-Za-z][A-Za-z0-9-]*):[ \t]*(.*)$", re.MULTILINE)
 
 
@@ -143,9 +146,8 @@ def check_release(
     latest = now if judged is None else min(now, judged)
     if release.date > latest + _FUTURE:
         raise IntegrityError(
-            f"{release.source}: Date: expected a time before {latest:%Y-%m-%d %H:%M} UTC, "
-            f"found {release.fields['Date']}",
-            "check this machine's clock" if latest == now else "the mirror has no such snapshot: use another one",
+            f"{release.source}: Date: expected a time before {minutes(latest)}, found {release.fields['Date']}",
+            clock.CHECK if latest == now else "the mirror has no such snapshot: use another one",
         )
     if judged is None:
         return
@@ -162,17 +164,12 @@ def check_release(
         return
     if (until := _time(release.fields, "Valid-Until", release.source)) < judged:
         raise IntegrityError(
-            f"{release.source}: Valid-Until: expected a time after {judged:%Y-%m-%d %H:%M} UTC, "
-            f"found {until:%Y-%m-%d %H:%M} UTC",
-            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec"
+            f"{release.source}: Valid-Until: expected a time after {minutes(judged)}, found {minutes(until)}",
+            "the mirror is stale: use another one, or pin the past with a snapshot time in the spec; "
+            "or this machine's clock is ahead: date -u"
             if judged == now
             else "the mirror gives an older state than asked for: use another one, or ask for a time before this",
         )
-
-
-def utc_now() -> datetime:
-    """Return the present time, in UTC."""
-    return datetime.now(timezone.utc)
 
 
 def _time(fields: Mapping[str, str], name: str, source: str) -> datetime:
@@ -195,8 +192,15 @@ def _last_expiry(certificates: Sequence[Cert], signers: Sequence[str]) -> dateti
 
 def _bad_signature(
     source: str, data: bytes, asked: Sequence[str], error: Exception, distribution: str
-) -> UntrustedReleaseError:
-    """Distinguish a missing key from altered bytes."""
+) -> IntegrityError:
+    """Distinguish a missing key, altered bytes, and a signature that the clock has not reached."""
+    now, made = utc_now(), _signed_at(data)
+    if made is not None and made > now:
+        return IntegrityError(
+            f"{source}: signature: expected one made before {minutes(now)} (this machine's clock), "
+            f"found one of {minutes(made)}",
+            clock.CHECK,
+        )
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     keys = ", ".join(key.upper() for key in dict.fromkeys(asked)) or "none"
     return UntrustedReleaseError(
@@ -207,6 +211,16 @@ def _bad_signature(
         if distribution
         else "the file was altered, or signed by a key that os.archives does not name for it",
     )
+
+
+def _signed_at(data: bytes) -> datetime | None:
+    """Return when a signature says that it was made, which nobody has verified; None if it cannot be read."""
+    import pysequoia
+
+    try:
+        return pysequoia.Sig.from_bytes(data[data.rindex(_SIGNATURE) :]).created
+    except Exception:
+        return None
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Callable
 
-from envbuild.core import package_data
+from envbuild.core import clock, package_data
 from envbuild.core.text import nearest, quote
 from envbuild.errors import EnvbuildError, IntegrityError, ResolveError
 from envbuild.resolve.python.wheels import NoWheelError, Target, way_out
@@ -18,6 +18,9 @@ _NETWORK = re.compile(
     r"Failed to fetch|error sending request|Could not connect|[Nn]etwork|dns error|timed out|Connection refused"
     r"|Failed to (?:download|read metadata)|invalid peer certificate|HTTP status"
 )
+_TIME = re.compile(r"not ?valid ?yet|not yet valid|certificate (?:has )?expired|certificate: Expired", re.IGNORECASE)
+_UNWRITABLE = re.compile(r"\(os error (?:13|28|30|122)\)")
+"""EACCES, ENOSPC, EROFS, EDQUOT, as uv, which is Rust, reports them."""
 _AUTH = re.compile(r"\b(401|403)\b")
 _MOST_STEPS = 7
 """Sentences of a derivation that are shown."""
@@ -52,10 +55,17 @@ def failure(stderr: str, target: Target, has_none: HasNone = lambda requirement:
     sentence, hints = clean(stderr)
     if unknown := _UNKNOWN.search(sentence):
         return _unknown(unknown[1], sentence)
+    if _UNWRITABLE.search(sentence):
+        return IntegrityError(
+            f"uv could not write its files: {sentence}",
+            "make room, or name a folder that may be written: export UV_CACHE_DIR=FOLDER, or TMPDIR=FOLDER",
+        )
     if _NETWORK.search(sentence) and "unsatisfiable" not in sentence:
         hint = "check the index, its certificate and your proxy in uv's or pip's configuration, then lock again"
         if _AUTH.search(sentence):
             hint = "put the user name and password into the index address or ~/.netrc, then lock again"
+        if _TIME.search(sentence):
+            hint = f"{clock.CHECK}; if it is right, the index needs another certificate"
         return IntegrityError(f"a package index cannot be read: {sentence}", hint)
     if lacking := without_wheel(stderr, has_none):
         found = [hint for hint in hints if "only found wheels" in hint or "Wheels are available" in hint]

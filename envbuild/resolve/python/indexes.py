@@ -15,7 +15,6 @@ uv's ``unsafe-first-match``. It resolves what pip resolves, and a private packag
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,12 +22,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from envbuild.core.toml import toml_file
 from envbuild.net import pip_config
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 _UV_PLACES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX")
 _UV_KEYS = ("index", "index-url", "extra-index-url", "find-links", "no-index")
@@ -200,9 +195,6 @@ def _uv_tables(environ: Mapping[str, str], folder: Path) -> Iterator[dict[str, A
 
 def _uv_table(path: Path) -> dict[str, Any]:
     """Return one file's table with its ``pip`` table merged in; empty if there is none or it is not TOML."""
-    with suppress(OSError, tomllib.TOMLDecodeError, UnicodeDecodeError):  # uv itself reports bad files
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        if path.name == "pyproject.toml":
-            table = table.get("tool", {}).get("uv", {})
-        return {**table, **table.get("pip", {})}
-    return {}
+    table = toml_file(path, *(("tool", "uv") if path.name == "pyproject.toml" else ()))  # uv itself reports bad files
+    pip = table.get("pip")
+    return {**table, **(pip if isinstance(pip, dict) else {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,7 +18,9 @@ from envbuild.runs.results.series import Collected
 
 KERAS, STANDARD_OUTPUT = "keras", "standard output"
 _FILE = 1 << 26
-"""Bytes of what the hook wrote that are read."""
+"""Bytes of what the hook wrote that are read, of one process and of all together four times as many."""
+_LINE = 1 << 20
+"""Bytes of the longest line that is read; one has the values of an epoch."""
 
 Found = list[tuple[str, str, tuple[Point, ...]]]
 """Name, source, points."""
@@ -74,10 +77,15 @@ def of_events(project: Path, outputs: Iterable[Output]) -> Found:
 
 def _by_process(folder: Path) -> Iterator[tuple[str, Collected]]:
     """Yield the metrics of each process with its path; lines that the program damaged are passed over."""
+    left = 4 * _FILE
     for path in sorted(folder.glob("metrics-*.jsonl")):
         process, metrics = "", Collected()
-        for line in (read_foreign(path, _FILE, cut=True) or b"").splitlines():
-            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        data = read_foreign(path, min(_FILE, left), cut=True) or b""
+        left -= len(data)
+        for line in io.BytesIO(data):  # never all lines at once: a file of line ends has millions
+            if not 1 < len(line) <= _LINE:
+                continue
+            with suppress(ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                 table = parse_json(line)
                 process = str(table["process"])
                 _add(metrics, int(table["fit"]), table["epoch"], table["values"])

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective, facts
+from envbuild.record.process_facts import facts
+from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective
 
 SHA, OTHER = "a" * 64, "b" * 64
 
@@ -24,7 +25,7 @@ def a_file(path: str, sha256: str | None = SHA) -> dict[str, Any]:
 def test_nothing_gives_nothing() -> None:
     """A run whose program was not Python has empty fields."""
     empty = ("processes", "parameters", "configs", "modules", "reads", "objects")
-    assert facts([]) == dict.fromkeys(empty, ())
+    assert facts([]) == dict.fromkeys(empty, ()) | {"processes_left_out": 0}
 
 
 def test_files_are_named_from_the_project_and_reported_once() -> None:

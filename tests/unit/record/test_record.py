@@ -70,6 +70,12 @@ def test_a_record_survives_its_file() -> None:
     assert loads(dumps(record).replace(b'"format": 2,', b'"format": 2, "later": 2,')) == record
 
 
+def test_no_text_keeps_a_record_from_being_written() -> None:
+    """Arguments and names that are no UTF-8 come as halves of surrogate pairs."""
+    found = loads(dumps(a_record(command=("python", "a\udcff.py"), environment={"A": "\udcff"}, problem="\udcff")))
+    assert (found.command[1], found.environment["A"], found.problem) == ("a\\udcff.py", "\\udcff", "\\udcff")
+
+
 def test_records_fit_the_published_schema() -> None:
     """The schema accepts what is written and refuses a wrong digest."""
     schema = record_schema()

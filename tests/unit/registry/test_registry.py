@@ -137,6 +137,23 @@ def test_a_token_for_a_password() -> None:
     assert headers == {"Authorization": f"Basic {base64.b64encode(b'u:p').decode()}"}
 
 
+@pytest.mark.parametrize("token", ["日本", "a\\nb", "\\ud800", ""])
+def test_a_token_that_no_header_can_hold_is_none(token: str) -> None:
+    """It ends with a sentence, and not where the header is written."""
+    ask = Requests(f'{{"token": "{token}"}}'.encode())
+    found = Authorization(HOST, lambda: None, ask, plain=False)
+    with pytest.raises(RegistryError, match="gave no token"):
+        found.refused(BEARER, "", "")
+
+
+@pytest.mark.parametrize("port", ["99999999", "-1", "0x50"])
+def test_a_token_server_without_a_port_is_named(port: str) -> None:
+    """A port that is none is the registry's fault."""
+    found = Authorization(HOST, lambda: None, Requests(), plain=False)
+    with pytest.raises(RegistryError, match="names a token server without an address"):
+        found.refused(f'Bearer realm="https://auth.example.invalid:{port}/token"', "", "")
+
+
 def test_a_token_for_a_token() -> None:
     """An identity token is exchanged as OAuth2 has it: in the body, never in the address."""
     ask = Requests(b'{"access_token": "t"}')

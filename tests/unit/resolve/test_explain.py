@@ -180,3 +180,29 @@ def test_older_words_are_understood_too() -> None:
         "Because there are no versions of six==9 and you require six==9, we can conclude that your requirements are "
         "unsatisfiable."
     )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        "certificate not valid yet: verification time 1480053907 (UNIX), but certificate is not valid before 1795413906",
+        "certificate expired: verification time 1795413906 (UNIX), but certificate is not valid after 1480053907",
+    ],
+)
+def test_a_certificate_refused_for_its_time_names_the_clock(found: str) -> None:
+    """The index may be as good as ever."""
+    error = failure(f"error: Failed to fetch: https://x.invalid/\n  cause: invalid peer certificate: {found}\n", TARGET)
+    assert isinstance(error, IntegrityError)
+    assert found in error.message
+    assert error.hint is not None
+    assert error.hint.startswith("check this machine's clock: date -u")
+
+
+@pytest.mark.parametrize("reason", ["Read-only file system (os error 30)", "No space left on device (os error 28)"])
+def test_a_cache_that_cannot_be_written_is_no_conflict(reason: str) -> None:
+    """Nothing is wrong with the requirements."""
+    text = f"error: Failed to initialize cache at `/c`\n  cause: failed to create directory `/c`: {reason}\n"
+    error = failure(text, TARGET)
+    assert isinstance(error, IntegrityError)
+    assert f"/c`: {reason}" in error.message
+    assert "UV_CACHE_DIR" in (error.hint or "")

@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,29 @@ def test_output_of_keras_is_read(tmp_path: Path) -> None:
         ("rank 1: loss", "keras", ((0, 0.2),)),
         ("mine", "keras", ((0, 1.0),)),
     ]
+
+
+def test_numbers_too_large_for_a_metric_are_passed_over(tmp_path: Path) -> None:
+    """A program may write where the hook does: the lines before and after count."""
+    lines = (line(number, {"loss": value}) for number, value in enumerate((0.5, 10**400, 0.25)))
+    (tmp_path / "metrics-1.jsonl").write_text("".join(lines))
+    ((name, _, points),) = metrics.of_keras(tmp_path)
+    assert (name, [*points]) == ("loss", [(0, 0.5), (2, 0.25)])
+
+
+def test_lines_of_any_number_are_read_one_by_one(tmp_path: Path) -> None:
+    """Millions of empty ones take no more memory than the file, and one without end is passed over."""
+    whole = line(0, {"loss": 0.5}) + "[" * 1_100_000 + "\n" + line(1, {"loss": 0.25})
+    (tmp_path / "metrics-1.jsonl").write_text(whole)
+    (tmp_path / "metrics-2.jsonl").write_bytes(b"\n" * 8_000_000)
+    tracemalloc.start()
+    try:
+        ((_, _, points),) = metrics.of_keras(tmp_path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [*points] == [(0, 0.5), (1, 0.25)]
+    assert most < 100_000_000  # 64 MiB are the buffer to read into
 
 
 def test_a_name_belongs_to_the_first_source(tmp_path: Path) -> None:

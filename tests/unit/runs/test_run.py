@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from envbuild.record.processes import ProcessRecord
 from envbuild.runs import container, gpus
 from envbuild.runs import execute as stage
 from envbuild.runs.execute import caller_ids, command_line, run
+from envbuild.runs.observations import FileDigests
 from envbuild.runs.request import RunRequest
 from envbuild.runtime.guard import gate
 from tests.support.records import verdict as guard_verdict
@@ -285,6 +287,26 @@ def test_want_of_memory_is_recorded(project: Path) -> None:
     """What the engine knows of the end is kept."""
     record = run(a_request(project, "train.py"), Engine(lambda folder: ContainerExit(137, out_of_memory=True)))
     assert (record.exit_code, record.out_of_memory) == (137, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "place"),
+    [
+        (("train.py", "a\udcff"), {}, "argument 2: "),
+        (("a\udcff.py",), {}, "argument 1: "),
+        (("-c", "print('\udcff')"), {}, "argument 2: "),
+        (("train.py",), {"A": "\udcff"}, "variable A: "),
+        (("train.py",), {"A\udcff": ""}, "variable A\\udcff: "),
+    ],
+)
+def test_what_is_no_text_is_refused(
+    project: Path, arguments: tuple[str, ...], environment: dict[str, str], place: str
+) -> None:
+    """An engine would alter it without a word; nothing is started."""
+    engine = Engine()
+    with pytest.raises(UsageError, match=f"^{re.escape(place)}expected text in UTF-8, found"):
+        run(a_request(project, *arguments, environment=environment), engine)
+    assert not engine.asked
 
 
 def test_a_missing_input_is_named(project: Path) -> None:
@@ -616,7 +638,7 @@ def test_a_state_folder_that_is_a_link_is_refused(
 
 def test_a_file_named_by_the_program_is_digested_only_if_it_is_one(project: Path) -> None:
     """A FIFO would never end; a link that leads out of the project is none of the project's files."""
-    digests = stage.FileDigests(project)
+    digests = FileDigests(project)
     os.mkfifo(project / "fifo")
     (project / "link").symlink_to("/etc/hostname")
     for name in ("fifo", "link"):

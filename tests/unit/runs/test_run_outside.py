@@ -17,9 +17,12 @@ import pytest
 from envbuild.engine import overlay as layer
 from envbuild.engine.protocol import FileChange, Mount
 from envbuild.errors import EngineError
+from envbuild.record.model import dumps
+from envbuild.record.processes import json_table
 from envbuild.runs import outside
 from envbuild.runs.outside import Outside, is_noise
 from envbuild.runtime.hook import memory
+from tests.support.records import record
 
 
 class Files:
@@ -191,6 +194,22 @@ def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     around = Outside(mounts=(), wanted=(), kept=tmp_path)
     around.look_inside(Refusing({}))
     assert around.look_last({})[1] == ("the container's own files were not looked at: no",)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '{"path": "/tmp/\\ud800", "size": 1, "sha256": null}',
+        '{"path": "/tmp/a", "size": 1e999, "sha256": null}',
+        '{"path": "/tmp/a", "size": 1%s, "sha256": null}' % ("0" * 40),
+    ],
+)
+def test_a_report_of_memory_cannot_keep_the_record_from_being_written(entry: str, tmp_path: Path) -> None:
+    """Whatever JSON can hold: the program may write where the hook does."""
+    found = json_table(f'{{"left_out": "\\ud800", "files": [{entry}]}}'.encode())
+    assert found is not None
+    listed, left_out = Outside(mounts=(), wanted=(), kept=tmp_path).look_last(found)
+    assert dumps(record(outside=listed, outside_left_out=left_out))
 
 
 @pytest.mark.parametrize("told", [{"files": 3}, {"files": [None, {"path": 1}]}, {"files": [{"path": "x", "size": 1}]}])

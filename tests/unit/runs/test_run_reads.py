@@ -8,7 +8,7 @@ from pathlib import Path
 from envbuild.core.digest import sha256_bytes
 from envbuild.difference.code import reads
 from envbuild.record.processes import ReadFile
-from envbuild.runs.execute import FileDigests
+from envbuild.runs.observations import FileDigests
 from tests.support.records import record
 
 

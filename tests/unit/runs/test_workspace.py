@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
-from envbuild.record.model import Folder
+from envbuild.record.model import Folder, dumps, loads
 from envbuild.runs.workspace import changes, folder_changes, scan
+from tests.support.records import record
 from tests.support.ticks import next_tick
 
 
@@ -108,3 +109,21 @@ def test_permissions_and_folders_are_found(tmp_path: Path) -> None:
         Folder(path="made/full", change="created", mode="755"),
         Folder(path="opened", change="changed", mode="700", empty=True),
     )
+
+
+def test_names_that_are_no_utf8_can_be_recorded(tmp_path: Path) -> None:
+    """A program's file in another encoding must not keep its run's record from being written."""
+    folder = os.fsencode(tmp_path)
+    (tmp_path / os.fsdecode(b"gone\xff")).write_bytes(b"x")
+    before = scan(tmp_path)
+    os.unlink(os.path.join(folder, b"gone\xff"))  # noqa: PTH108, PTH118 - bytes are meant
+    os.mkdir(os.path.join(folder, b"d\xff"))  # noqa: PTH102, PTH118
+    with open(os.path.join(folder, b"d\xff", b"m\xe4.bin"), "wb") as stream:  # noqa: PTH118
+        stream.write(b"abc")
+    after = scan(tmp_path)
+    outputs, deleted = changes(tmp_path, before, after)
+    (folder_made,) = folder_changes(before, after)
+    assert [(each.path, each.sha256) for each in outputs] == [("d\\udcff/m\\udce4.bin", sha256_bytes(b"abc"))]
+    assert (deleted, folder_made.path) == (("gone\\udcff",), "d\\udcff")
+    again = loads(dumps(record(outputs=outputs, deleted=deleted, folders=(folder_made,))))
+    assert again.outputs == outputs

@@ -208,9 +208,12 @@ def test_objects_outside_the_locked_folders_are_digested(tmp_path: Path) -> None
     found = objects.loaded(str(tmp_path / "maps"))
     assert found == {
         "locked": 2,
-        "others": [
-            {"path": "/tmp/gone here.so (deleted)", "size": None, "sha256": None},
-            {"path": str(own), "size": 4, "sha256": hashlib.sha256(b"code").hexdigest()},
-        ],
+        "others": sorted(
+            (
+                {"path": "/tmp/gone here.so (deleted)", "size": None, "sha256": None},
+                {"path": str(own), "size": 4, "sha256": hashlib.sha256(b"code").hexdigest()},
+            ),
+            key=lambda entry: str(entry["path"]),
+        ),
     }
     assert objects.loaded(str(tmp_path / "missing")) == {"locked": 0, "others": []}
