@@ -374,7 +374,7 @@ def _with_projects(
     packed = projects.pack_projects(places, path.parent, resolver.store, old, moved)
     projects.require_allowed(packed, resolver.spec.sources)
     assert builder is not None  # noqa: S101 - something is allowed
-    built = projects.build_projects(packed, builder, folder)
+    built = projects.build_projects(packed, builder.build_project, folder)
     digests = request.digests
     return replace(
         request,

@@ -16,7 +16,6 @@ from envbuild.errors import IntegrityError, NotReproducibleError, ResolveError
 from envbuild.lockfile import model as locks
 
 if TYPE_CHECKING:
-    from envbuild.operations.sources import SourceBuilder
     from envbuild.resolve.python.sources import BuiltWheel
     from envbuild.spec.places import Place
     from envbuild.store.objects import Store
@@ -102,8 +101,16 @@ def require_allowed(projects: Sequence[Project], sources: Sequence[str]) -> None
                 )
 
 
-def build_projects(projects: Sequence[Project], builder: SourceBuilder, folder: Path) -> Built:
+def build_projects(
+    projects: Sequence[Project],
+    build: Callable[[str, locks.SourceArchive, locks.Origin], BuiltWheel],
+    folder: Path,
+) -> Built:
     """Build each project, and put its wheel into a folder.
+
+    Args:
+        build: builds the wheel of a package from files that the store has.
+        folder: receives the wheels.
 
     Raises:
         ResolveError: a build makes another package, or one that asks for addresses.
@@ -115,7 +122,7 @@ def build_projects(projects: Sequence[Project], builder: SourceBuilder, folder: 
 
     lines, digests = [], {}
     for project in projects:
-        wheel = builder.build_project(project.name, project.archive, project.origin)
+        wheel = build(project.name, project.archive, project.origin)
         name, version, _, _ = parse_wheel_filename(wheel.name)
         if name != project.name:
             raise ResolveError(

@@ -192,8 +192,8 @@ def _python_fields() -> dict[str, Field]:
                 alone=FilePath(alone=True),
                 expected="a list of requirements, or the path of a requirements file",
             ),
-            doc="What to install: PEP 508 lines, files as -r PATH, projects as ./FOLDER, -e . or git+https://…@REF; or one "
-            "file's path.",
+            doc="What to install: PEP 508 lines, files as -r PATH, projects as ./FOLDER, -e . or git+https://…@REF; or "
+            "one file's path.",
             default=[],
             examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
         ),
