@@ -127,7 +127,7 @@ def all_places(spec: Spec, path: Path) -> tuple[Place, ...]:
     """Return the projects that a spec and its requirements files name; raises ``SpecError``."""
     from envbuild.spec.requirement_files import places_in
 
-    return (*spec.projects, *places_in(path.parent, spec.requirement_files, path.name))
+    return tuple(dict.fromkeys((*spec.projects, *places_in(path.parent, spec.requirement_files, path.name))))
 
 
 def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[str]:

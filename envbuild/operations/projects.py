@@ -214,22 +214,26 @@ def _from_folder(place: Place, folder: Path, store: Store) -> Project:
 
 
 def _from_git(place: Place, store: Store, old: locks.Lock | None, moved: Callable[[str], bool]) -> Project:
-    from envbuild.sources.git import fetch_commit
-    from envbuild.sources.tree import pack
+    from envbuild.sources.git import Commit, fetch_commit
+    from envbuild.sources.tree import pack, unpack
 
     origin = locks.Origin(git=place.git, ref=place.ref, subdirectory=place.subdirectory)
     before = _before(origin, old)
     commit = before.origin.commit if before and before.origin and not moved(before.name) else ""
     if before and commit and store.has(before.archive.sha256, before.archive.size):
-        return Project(place=place, name=before.name, archive=before.archive, origin=before.origin or origin)
-    found = fetch_commit(place.git, place.ref, commit)
+        known = unpack(store.path(before.archive.sha256).read_bytes())
+        found = Commit(commit=commit, files=tuple(known), submodules=())
+        archive = before.archive
+    else:
+        found = fetch_commit(place.git, place.ref, commit)
+        archive = None
     inner = f"{place.subdirectory}/" if place.subdirectory not in ("", ".") else ""
     texts = {f.path.removeprefix(inner): f.data for f in found.files if f.path.startswith(inner)}
     name, elsewhere = _stated(place, texts, found.commit)
     return Project(
         place=place,
         name=name,
-        archive=_archive(name, pack(found.files), store),
+        archive=archive or _archive(name, pack(found.files), store),
         origin=locks.Origin(git=place.git, ref=place.ref, commit=found.commit, subdirectory=place.subdirectory),
         elsewhere=elsewhere,
         submodules=found.submodules,

@@ -123,9 +123,11 @@ class _Workshop:
         """Return the wheel that leads to the folder which an editable project has in runs."""
         from envbuild.sources.editable import editable
         from envbuild.sources.tree import unpack
+        from envbuild.spec.places import Place
 
+        place = Place(path=origin.path, editable=True)
         folder = PurePosixPath(layout.WORKSPACE, origin.path).as_posix()
-        data = editable(made.data, made.name, unpack(archive.read_bytes()), folder, f"-e {origin.path}")
+        data = editable(made.data, made.name, unpack(archive.read_bytes()), folder, str(place))
         return replace(made, data=data)
 
     def _room(self) -> Room:
