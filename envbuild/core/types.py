@@ -31,11 +31,36 @@ WheelName = Annotated[
 SourceName = Annotated[
     str,
     Meta(
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.(?:tar\.gz|zip)\Z",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.+!-]*\.(?:tar|tar\.gz|zip)\Z",
         max_length=255,
         title="a source archive's file name",
     ),
 ]
+ProjectPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:\.|\.\.(?:/\.\.)*|(?:\.\./)*(?!\.\.?(?:/|\Z))[^\x00-\x1f\x7f/:\\]+"
+        r"(?:/(?!\.\.?(?:/|\Z))[^\x00-\x1f\x7f/:\\]+)*)?\Z",
+        title="a folder relative to the spec",
+    ),
+]
+# No user name, no password, no query, no fragment.
+GitUrl = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:https?://(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:]+\])(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~%+-]+)+/?)?\Z",
+        title="the address of a git repository without a user's name",
+    ),
+]
+GitRef = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9._/+-]*)?\Z",
+        max_length=255,
+        title="a commit, tag or branch of git",
+    ),
+]
+GitCommit = Annotated[str, Meta(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})?\Z", title="a whole git commit")]
 PackageName = Annotated[str, Meta(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*\Z", title="a normalised package name")]
 PackageVersion = Annotated[str, Meta(pattern=r"^[A-Za-z0-9.!+-]+\Z", title="a version")]
 DebName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9+.-]+\Z", title="a Debian package name")]

@@ -29,6 +29,9 @@ from envbuild.core.types import (
     EnvName,
     Executable,
     Fingerprint,
+    GitCommit,
+    GitRef,
+    GitUrl,
     ImageName,
     Level,
     Line,
@@ -41,6 +44,7 @@ from envbuild.core.types import (
     PackageVersion,
     Platform,
     PoolPath,
+    ProjectPath,
     PythonRelease,
     PythonVersion,
     RelativePath,
@@ -165,12 +169,33 @@ class SourceArchive(Value, frozen=True, kw_only=True):
     sha256: Sha256
 
 
+class Origin(Value, frozen=True, kw_only=True, omit_defaults=True):
+    """A project that a wheel was built of: a folder, or a commit of a git repository.
+
+    Attributes:
+        path: the folder, relative to the lock; empty for git.
+        editable: the wheel only leads to the folder, as ``envbuild run`` mounts it.
+        git: the repository's address.
+        ref: what the spec asks for: commit, tag, branch; empty: the default branch.
+        commit: what that was when it was locked.
+        subdirectory: the project's folder in the repository.
+    """
+
+    path: ProjectPath = ""
+    editable: bool = False
+    git: GitUrl = ""
+    ref: GitRef = ""
+    commit: GitCommit = ""
+    subdirectory: ProjectPath = ""
+
+
 class Source(Value, frozen=True, kw_only=True):
     """Where a wheel comes from that ``envbuild lock`` built.
 
     Attributes:
         name: of the package that has the wheel.
-        archive: what it was built from.
+        archive: what it was built from; of a project, its files as envbuild packs them.
+        origin: of a project that no index has; None: the archive is an index's.
         requires: what its build system and its backend ask for, PEP 508 lines.
         packages: the wheels that it was built with.
         builds: SHA-256 of the wheels that the two builds gave, before they were brought into canonical form.
@@ -185,6 +210,7 @@ class Source(Value, frozen=True, kw_only=True):
     builds: tuple[Sha256, Sha256]
     normalised: tuple[Line, ...] = ()
     recipe: Sha256
+    origin: Origin | None = None
 
 
 class PythonBuild(Value, frozen=True, kw_only=True):
@@ -332,6 +358,9 @@ def _content(lock: Lock) -> str:
     ):  # locks made before these keys existed keep their bytes
         if not table[name]:
             del table[name]
+    for entry in table.get("sources", ()):
+        if entry["origin"] is None:
+            del entry["origin"]
     if lock.cuda is None:
         del table["cuda"]
     else:

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild.core.fs import atomic_write
+from envbuild.core.fs import atomic_write, temporary_folder
 from envbuild.errors import LockError, SpecError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
-from envbuild.operations import inputs, lock_hardware, lock_notes, operating_system
+from envbuild.operations import inputs, lock_hardware, lock_notes, operating_system, projects
 from envbuild.operations.events import Events
 from envbuild.operations.lock_files import (
+    all_places,
     dockerfile_of,
     earlier_locks,
     existing_lock,
@@ -241,7 +242,12 @@ def resolve(
     moved = (name for name in python_moved if name != _PYTHON or not interpreter.build)
     request = replace(request, upgrade_packages=tuple(moved))
     builder = resolver.builder(request, interpreter, base, old)
-    wheels, system, added, os_notes = resolver.parts(request, base, builder)
+    with temporary_folder("envbuild-projects-") as folder:
+        request, built = _with_projects(resolver, path, request, builder, old, folder)
+        wheels, system, added, os_notes = resolver.parts(request, base, builder)
+        made_here = builder.made if builder else {}
+        places = {sha256: found for sha256, found in wheels.locations.items() if sha256 not in made_here}
+        wheels = replace(wheels, locations=places)
     if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
     operating_system.check_pins(spec, system)
@@ -277,6 +283,7 @@ def resolve(
     notes = (
         *python_notes,
         *wheels.notes,
+        *built.notes,
         *(builder.notes(wheels.packages) if builder else ()),
         *os_notes,
         *lock_notes.notes(spec, made),
@@ -318,17 +325,25 @@ def _python_request(
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
     from envbuild.spec.foreign import is_pylock
-    from envbuild.spec.requirement_files import python_conflicts, required_digests, requirement_lines
+    from envbuild.spec.requirement_files import (
+        flattened,
+        places_in,
+        python_conflicts,
+        required_digests,
+        requirement_lines,
+    )
 
     if problems := python_conflicts(path.parent, spec.requirement_files, interpreter.version):
         raise SpecError(path.name, problems, "choose a system whose Python it admits, or correct it")
-    pylocks = [name for name in spec.requirement_files if is_pylock(name)]
+    # uv would build the projects that a file names, so what is in such a file is given line by line.
+    read = [name for name in spec.requirement_files if is_pylock(name) or places_in(path.parent, [name], path.name)]
+    lines, limits = flattened(path.parent, read, path.name)
 
     return PythonRequest(
         target=Target(python=interpreter.release, platform=interpreter.platform),
-        requirements=(*spec.requirements, *requirement_lines(path.parent, pylocks, path.name), *plan.requirements),
-        constraints=plan.constraints,
-        files=tuple(Path(name) for name in spec.requirement_files if name not in pylocks),
+        requirements=(*spec.requirements, *lines, *plan.requirements),
+        constraints=(*limits, *plan.constraints),
+        files=tuple(Path(name) for name in spec.requirement_files if name not in read),
         asked=requirement_lines(path.parent, spec.requirement_files, path.name),
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
@@ -338,6 +353,35 @@ def _python_request(
         existing=old.packages if old else (),
         upgrade=options.upgrade,
     )
+
+
+def _with_projects(
+    resolver: _Resolver,
+    path: Path,
+    request: PythonRequest,
+    builder: SourceBuilder | None,
+    old: locks.Lock | None,
+    folder: Path,
+) -> tuple[PythonRequest, projects.Built]:
+    """Build the projects that the spec names into a folder; returns the request that takes their wheels from there."""
+    places, options = all_places(resolver.spec, path), resolver.options
+    if not places:
+        return request, projects.Built()
+
+    def moved(name: str) -> bool:
+        return options.upgrade or name in request.upgrade_packages
+
+    packed = projects.pack_projects(places, path.parent, resolver.store, old, moved)
+    projects.require_allowed(packed, resolver.spec.sources)
+    assert builder is not None  # noqa: S101 - something is allowed
+    built = projects.build_projects(packed, builder.build_project, folder)
+    digests = request.digests
+    return replace(
+        request,
+        requirements=(*request.requirements, *built.lines),
+        wheels=(*request.wheels, folder),
+        digests=None if digests is None else {**digests, **built.digests},
+    ), built
 
 
 def _lock_python(resolver: _Resolver, old: locks.Lock | None) -> tuple[locks.Python, tuple[str, ...]]:
@@ -409,7 +453,7 @@ class _Resolver:
         spec, options = self.spec, self.options
         # What wheels may assume of every system is known beforehand, so both resolvers can run at once. Nothing is
         # added to a base image: what it lacks is reported when it is built.
-        adds = bool(spec.requirements or spec.requirement_files) and not base
+        adds = bool(spec.requirements or spec.requirement_files or spec.projects) and not base
         assumed = set(closure.added_os_packages((), spec.os.release)) if adds else set()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self._system, base, assumed)

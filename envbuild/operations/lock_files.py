@@ -18,13 +18,15 @@ from envbuild import __version__
 from envbuild.core.digest import sha256_file, sha256_json
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_file, folder_below, read_regular
-from envbuild.errors import LockError, SpecError, UsageError
+from envbuild.errors import LockError, ResolveError, SpecError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import STATE_FOLDER, locks_in
 from envbuild.lockfile.model import Lock
+from envbuild.operations.projects import ALL_FILES, DEFINITION, input_digest, input_name
 
 if TYPE_CHECKING:
     from envbuild.spec.model import Spec
+    from envbuild.spec.places import Place
 
 _HEAD = re.compile(rb"# Written by envbuild from (pylock\.[a-z0-9_-]{1,64}\.toml);")
 _MEMORY = "fresh.json"
@@ -115,9 +117,19 @@ def resolution_inputs(spec: Spec, path: Path, resolver: str = "uv") -> dict[str,
         inputs[archive.key] = sha256_file(path.parent / archive.key)
     for name in spec.wheels:
         inputs[f"{name}{_WHEELS}"] = _wheels_digest(path.parent / name)
+    for place in all_places(spec, path):
+        if place.path:
+            inputs[input_name(place)] = _project_digest(path.parent, input_name(place))
     if resolver != "uv":
         inputs["--resolver"] = sha256_json(resolver)
     return inputs
+
+
+def all_places(spec: Spec, path: Path) -> tuple[Place, ...]:
+    """Return the projects that a spec and its requirements files name; raises ``SpecError``."""
+    from envbuild.spec.requirement_files import places_in
+
+    return tuple(dict.fromkeys((*spec.projects, *places_in(path.parent, spec.requirement_files, path.name))))
 
 
 def stale_inputs(locked: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
@@ -187,7 +199,17 @@ def _digest(folder: Path, name: str) -> str:
     """Digest an input of a resolution as ``envbuild lock`` does, by the name it has there."""
     if name.endswith(_WHEELS):
         return _wheels_digest(folder / name.removesuffix(_WHEELS))
+    if name.endswith((ALL_FILES, DEFINITION)):
+        return _project_digest(folder, name)
     return sha256_file(folder / name)
+
+
+def _project_digest(folder: Path, name: str) -> str:
+    """Return the digest of a project's files; another one where it is no project any more."""
+    try:
+        return input_digest(folder, name)
+    except ResolveError:
+        return sha256_json(None)
 
 
 def _wheels_digest(folder: Path) -> str:

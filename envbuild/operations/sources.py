@@ -7,8 +7,8 @@ What a lock has of a recipe is not built again as long as the store has the whee
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,9 +17,11 @@ from envbuild.core import types
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.core.text import plural
 from envbuild.errors import IntegrityError, NotReproducibleError, ResolveError
+from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
 from envbuild.operations.engines import step_runner
 from envbuild.operations.events import Events, Note
+from envbuild.operations.projects import bring_project
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -55,13 +57,20 @@ class _Workshop:
     events: Events
     sources: Callable[[], Locations]
 
-    def recipe(self, archive: locks.SourceArchive, packages: Sequence[locks.PythonPackage]) -> str:
+    def recipe(
+        self,
+        archive: locks.SourceArchive,
+        packages: Sequence[locks.PythonPackage],
+        origin: locks.Origin | None = None,
+    ) -> str:
         """Return the digest of all that decides a wheel; of a system that only has the interpreter, its release."""
         from envbuild.sources.step import VERSION
 
         debs = [package.sha256 for package in self.system.packages] if self.whole else []
+        project = {"project": [origin.subdirectory, origin.path if origin.editable else ""]} if origin else {}
         return sha256_json(
             {
+                **project,
                 "step": VERSION,
                 "archive": archive.sha256,
                 "wheels": sorted(package.wheel.sha256 for package in packages),
@@ -79,7 +88,11 @@ class _Workshop:
         self._fetch([(archive.name, archive.size, archive.sha256)], {archive.sha256: places})
 
     def make(
-        self, archive: locks.SourceArchive, requires: Sequence[str], packages: Sequence[locks.PythonPackage]
+        self,
+        archive: locks.SourceArchive,
+        requires: Sequence[str],
+        packages: Sequence[locks.PythonPackage],
+        origin: locks.Origin | None = None,
     ) -> Made | tuple[str, ...]:
         """Build a wheel from what the store has, or return what its backend asks for besides ``requires``."""
         from envbuild.image.python.environment import WheelFile
@@ -90,9 +103,10 @@ class _Workshop:
         wheels = [
             WheelFile(name=p.wheel.name, path=self.store.path(p.wheel.sha256), sha256=p.wheel.sha256) for p in packages
         ]
+        folder = origin.subdirectory if origin else ""
         made = build(
-            Archive(name=archive.name, path=file),
-            build_system(file, archive.name),
+            Archive(name=archive.name, path=file, subdirectory=folder),
+            build_system(file, archive.name, folder),
             requires,
             wheels,
             self._room(),
@@ -100,7 +114,21 @@ class _Workshop:
             self.store.cache_dir("python"),
             self.events,
         )
-        return made.requires if isinstance(made, Asked) else made
+        if isinstance(made, Asked):
+            return made.requires
+        return self._linked(made, file, origin) if origin and origin.editable else made
+
+    @staticmethod
+    def _linked(made: Made, archive: Path, origin: locks.Origin) -> Made:
+        """Return the wheel that leads to the folder which an editable project has in runs."""
+        from envbuild.sources.editable import editable
+        from envbuild.sources.tree import unpack
+        from envbuild.spec.places import Place
+
+        place = Place(path=origin.path, editable=True)
+        folder = PurePosixPath(layout.WORKSPACE, origin.path).as_posix()
+        data = editable(made.data, made.name, unpack(archive.read_bytes()), folder, str(place))
+        return replace(made, data=data)
 
     def _room(self) -> Room:
         """Make the system that sources are built in; it is kept for the next build."""
@@ -184,48 +212,72 @@ class SourceBuilder:
     def __call__(self, source: SourceFile) -> BuiltWheel:
         """Build one wheel, or take the one that the old lock has."""
         from envbuild.net.config import network_config
-        from envbuild.resolve.debian.closure import deb_urls
-        from envbuild.sources.archive import build_system
 
-        system, network = self.system(), network_config()
-        shop = _Workshop(
+        archive, place = self._archive(source, network_config())
+        self._shop().bring_archive(archive, (place,))
+        before = next((entry for entry in self._old_sources(source.package) if entry.archive == archive), None)
+        return self._take(source.package, archive, None, before)
+
+    def build_project(self, name: str, archive: locks.SourceArchive, origin: locks.Origin) -> BuiltWheel:
+        """Build a project whose files the store has, or take the wheel that the old lock has of these files."""
+        wanted = msgspec.structs.replace(origin, commit="")
+        before = (
+            entry
+            for entry in self._old_sources(name)
+            if entry.origin and msgspec.structs.replace(entry.origin, commit="") == wanted
+        )
+        return self._take(name, archive, origin, next(before, None))
+
+    def _shop(self) -> _Workshop:
+        from envbuild.net.config import network_config
+        from envbuild.resolve.debian.closure import deb_urls
+
+        system = self.system()
+        return _Workshop(
             system=system,
             python=self.python,
             whole=self.whole,
             store=self.store,
-            network=network,
+            network=network_config(),
             events=self.events,
             sources=lambda: deb_urls(system, self.mirror, archives=self.archives) if system.packages else {},
         )
-        archive, place = self._archive(source, network)
-        shop.bring_archive(archive, (place,))
-        before = self._before(source, archive)
-        requires = build_system(self.store.path(archive.sha256), archive.name).requires
+
+    def _take(
+        self, package: str, archive: locks.SourceArchive, origin: locks.Origin | None, before: locks.Source | None
+    ) -> BuiltWheel:
+        """Build a wheel of an archive that the store has, or take the one that the old lock has."""
+        from envbuild.sources.archive import build_system
+
+        shop = self._shop()
+        folder = origin.subdirectory if origin else ""
+        requires = build_system(self.store.path(archive.sha256), archive.name, folder).requires
         if before is not None:
             requires = tuple(dict.fromkeys((*requires, *before.requires)))
         for _ in range(_MOST_ROUNDS):
-            packages, locations = self._requirements(requires, before, network)
-            recipe = shop.recipe(archive, packages)
+            packages, locations = self._requirements(requires, before, shop.network)
+            recipe = shop.recipe(archive, packages, origin)
             if before is not None and before.recipe == recipe and (found := self._kept(before)):
-                self.made[found.sha256] = before
-                self.reused.append(source.package)
+                self.made[found.sha256] = msgspec.structs.replace(before, origin=origin)
+                self.reused.append(package)
                 return found
             shop.bring(packages, locations)
-            made = shop.make(archive, requires, packages)
+            made = shop.make(archive, requires, packages, origin)
             if not isinstance(made, tuple):
                 break
             requires = tuple(dict.fromkeys((*requires, *made)))
         else:
-            raise IntegrityError(f"{source.file}: its build backend asks for other requirements each time")
+            raise IntegrityError(f"{archive.name}: its build backend asks for other requirements each time")
         sha256 = self.store.add_bytes(made.data)
         self.made[sha256] = locks.Source(
-            name=source.package,
+            name=package,
             archive=archive,
             requires=requires,
             packages=tuple(packages),
             builds=made.builds,
             normalised=made.normalised,
             recipe=recipe,
+            origin=origin,
         )
         return self._wheel(made.name, sha256, len(made.data))
 
@@ -260,12 +312,9 @@ class SourceBuilder:
         (found,), _ = sizes.complete([listed], self.store.cache_dir("python"), network, self.events)
         return locks.SourceArchive(name=found.file, size=found.size or 0, sha256=found.sha256), found.location
 
-    def _before(self, source: SourceFile, archive: locks.SourceArchive) -> locks.Source | None:
-        """Return what the old lock has of the same archive."""
-        for entry in self.old.sources if self.old else ():
-            if entry.name == source.package and entry.archive.sha256 == archive.sha256:
-                return entry
-        return None
+    def _old_sources(self, package: str) -> list[locks.Source]:
+        """Return what the old lock has built of a package."""
+        return [entry for entry in self.old.sources if entry.name == package] if self.old else []
 
     def _kept(self, before: locks.Source) -> BuiltWheel | None:
         """Return the old lock's wheel if the store has it."""
@@ -329,9 +378,11 @@ def build_missing(loaded: LoadedLock, store: Store, missing: set[str], events: E
     events.report(Note(text=f"no place has {plural(len(wanted), 'wheel')} built from source: built again from {names}"))
     for source in wanted:
         locations = {} if offline else _addresses(loaded, source, store, network)
+        if source.origin and not store.has(source.archive.sha256, source.archive.size):
+            bring_project(loaded.folder, source, store, offline=offline)
         shop.bring_archive(source.archive, locations.get(source.archive.sha256, ()))
         shop.bring(source.packages, locations)
-        made = shop.make(source.archive, source.requires, source.packages)
+        made = shop.make(source.archive, source.requires, source.packages, source.origin)
         wheel = wheels[source.name]
         found = "" if isinstance(made, tuple) else sha256_bytes(made.data)
         if isinstance(made, tuple) or found != wheel.sha256:
@@ -368,7 +419,7 @@ def _addresses(
     lacking = [p for p in source.packages if not store.has(p.wheel.sha256, p.wheel.size)]
     wheels = tuple(map(Path, loaded.spec.wheels)) if loaded.spec else ()
     found = dict(wheel_urls(lacking, target, wheels=wheels, folder=loaded.folder))
-    if not store.has(source.archive.sha256, source.archive.size):
+    if source.origin is None and not store.has(source.archive.sha256, source.archive.size):
         wanted = {source.name: (source.archive.name, source.archive.sha256)}
         places = source_urls(wanted, target, store.cache_dir("python"), folder=loaded.folder, network=network)
         found |= {sha256: tuple(map(_place, each)) for sha256, each in places.items()}

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from envbuild.core.toml import parse_toml
 from envbuild.errors import BuildError
@@ -34,19 +34,19 @@ class BuildSystem:
     path: tuple[str, ...] = ()
 
 
-def build_system(archive: Path, name: str) -> BuildSystem:
+def build_system(archive: Path, name: str, subdirectory: str = "") -> BuildSystem:
     """Return the build system that a source archive names.
 
     Args:
         archive: the file, whatever it is called here.
         name: what it is called.
+        subdirectory: folder of the project in it.
 
     Raises:
         BuildError: it is no sound archive of sources.
     """
     try:
-        data = _from_zip(archive) if name.endswith(".zip") else _from_tar(archive)
-        return _read(data)
+        return _read(metadata(archive, name, subdirectory))
     except (
         tarfile.TarError,
         zipfile.BadZipFile,
@@ -59,27 +59,37 @@ def build_system(archive: Path, name: str) -> BuildSystem:
         raise BuildError(f"{name} is no source archive that can be built: {why}", "use another release of it") from None
 
 
-def _from_tar(archive: Path) -> bytes:
-    with tarfile.open(archive, "r:gz") as tar:
+def metadata(archive: Path, name: str, subdirectory: str = "") -> bytes:
+    """Return the ``pyproject.toml`` of a source archive, empty if it has none; errors are those of the formats."""
+    file = f"{subdirectory}/pyproject.toml" if subdirectory not in ("", ".") else "pyproject.toml"
+    return (
+        _from_zip(archive, file)
+        if name.endswith(".zip")
+        else _from_tar(archive, file, "r:" if name.endswith(".tar") else "r:gz")
+    )
+
+
+def _from_tar(archive: Path, file: str, mode: Literal["r:", "r:gz"]) -> bytes:
+    with tarfile.open(archive, mode) as tar:
         for member in tar:
-            if _is_wanted(member.name) and member.isreg() and member.size <= _LIMIT:
+            if _is_wanted(member.name, file) and member.isreg() and member.size <= _LIMIT:
                 content = tar.extractfile(member)
                 return content.read(_LIMIT) if content else b""
     return b""
 
 
-def _from_zip(archive: Path) -> bytes:
+def _from_zip(archive: Path, file: str) -> bytes:
     with zipfile.ZipFile(archive) as found:
         for member in found.infolist():
-            if _is_wanted(member.filename) and member.file_size <= _LIMIT:
+            if _is_wanted(member.filename, file) and member.file_size <= _LIMIT:
                 with found.open(member) as content:
                     return content.read(_LIMIT)
     return b""
 
 
-def _is_wanted(member: str) -> bool:
-    parts = member.removeprefix("./").split("/")
-    return len(parts) == 2 and parts[1] == "pyproject.toml"
+def _is_wanted(member: str, file: str) -> bool:
+    top, _, inner = member.removeprefix("./").partition("/")
+    return bool(top) and inner == file
 
 
 def _read(data: bytes) -> BuildSystem:

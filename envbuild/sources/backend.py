@@ -1,8 +1,9 @@
 """Runs in the build step, by the target's Python: unpacks sources and calls their build backend (PEP 517).
 
 Standard library only. ``request.json`` next to this file has: ``archive`` (path of a source archive), ``place`` (folder
-to unpack it into), ``backend``, ``path``, ``known`` (requirements that are installed), ``out``. Into ``out`` go either
-``requires.json``, if the backend asks for more than is known, or the wheel that it builds.
+to unpack it into), ``subdirectory`` (of the project in it), ``backend``, ``path``, ``known`` (requirements that are
+installed), ``out``. Into ``out`` go either ``requires.json``, if the backend asks for more than is known, or the wheel
+that it builds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def main() -> None:
     out, place = Path(request["out"]), Path(request["place"])
     out.mkdir(parents=True)
     place.mkdir(parents=True)
-    folder = _unpack(request["archive"], place)
+    folder = _unpack(request["archive"], place) / request["subdirectory"]
     os.chdir(folder)
     os.environ["CFLAGS"] = f"-g0 -ffile-prefix-map={folder}=."
     os.environ["CXXFLAGS"] = os.environ["CFLAGS"]

@@ -49,10 +49,11 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Archive:
-    """An archive of sources: what it is called, and the file."""
+    """An archive of sources: what it is called, the file, and the folder of the project in it."""
 
     name: str
     path: Path
+    subdirectory: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,6 +126,7 @@ def build(
             request: dict[str, object] = {
                 "archive": f"/{_WORK}/archive/{archive.name}",
                 "place": f"/{_WORK}/{place}",
+                "subdirectory": archive.subdirectory,
                 "backend": system.backend,
                 "path": system.path,
                 "known": [*known],

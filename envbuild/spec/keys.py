@@ -120,7 +120,8 @@ def _python_fields() -> dict[str, Field]:
                 alone=FilePath(alone=True),
                 expected="a list of requirements, or the path of a requirements file",
             ),
-            doc="What to install from Python package indexes: PEP 508 lines, files as -r PATH, or one file's path.",
+            doc="What to install: PEP 508 lines, files as -r PATH, projects as ./FOLDER, -e . or git+https://…@REF; or "
+            "one file's path.",
             default=[],
             examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
         ),
@@ -143,8 +144,8 @@ def _python_fields() -> dict[str, Field]:
                 alone=Choice(values={"all": "of any package that needs it"}),
                 expected="a list of Python packages, or all",
             ),
-            doc="Python packages that may be built from source where no wheel fits: their code runs when locking, in a "
-            "sandbox. `all`: any package.",
+            doc="Python packages that may be built from source where no wheel fits, and projects: their code runs when "
+            "locking, in a sandbox. `all`: any package.",
             default=[],
             examples=(["antlr4-python3-runtime"], "all"),
         ),

@@ -21,6 +21,7 @@ from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.hardware import HardwareRequirements, Requirement, hardware_requirements
 from envbuild.spec.keys import ROOT, STANDALONE
 from envbuild.spec.package_fields import File
+from envbuild.spec.places import Place
 from envbuild.spec.system_keys import PYTHONS
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
 
@@ -88,6 +89,7 @@ class Spec(Value, frozen=True, kw_only=True):
 
     Attributes:
         requirements: PEP 508 lines, normalised.
+        projects: folders and git repositories whose projects are built.
         requirement_files: requirements files, relative to the spec's folder.
         wheels: folders of wheels, relative to the spec's folder or absolute.
         inputs: data paths, relative to the spec's folder.
@@ -106,6 +108,7 @@ class Spec(Value, frozen=True, kw_only=True):
     packages: tuple[Package, ...] = ()
     python: str = PYTHONS["debian-12"]
     requirements: tuple[str, ...] = ()
+    projects: tuple[Place, ...] = ()
     requirement_files: tuple[str, ...] = ()
     exclude_newer: str = ""
     wheels: tuple[str, ...] = ()
@@ -265,7 +268,8 @@ def _build(values: dict[str, Any]) -> Spec:
     return Spec(
         os=Os(**system, archives=archives),
         packages=tuple(Package(name=name, version=version) for name, _, version in packages),
-        requirements=tuple(entry for entry in entries if not isinstance(entry, File)),
+        requirements=tuple(entry for entry in entries if not isinstance(entry, File | Place)),
+        projects=tuple(entry for entry in entries if isinstance(entry, Place)),
         requirement_files=tuple(entry.path for entry in entries if isinstance(entry, File)),
         exclude_newer=values.pop("exclude-newer", ""),
         sources=values.pop("sources", ()),

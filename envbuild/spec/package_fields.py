@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.text import names_in, perhaps, quote
-from envbuild.spec import foreign, validators
+from envbuild.spec import foreign, places, validators
 from envbuild.spec.fields import MISSING, Field, Schema, Table, Text, wrong
 from envbuild.spec.yaml import Items, Node, Report, Scalar
 from envbuild.spec.yaml import Mapping as MappingNode
@@ -129,7 +129,7 @@ class Requirement:
     """Reads a PEP 508 line, or a file as ``-r path`` or ``{file: path}``."""
 
     def read(self, node: Node, path: str, report: Report) -> Any:
-        """Return a normalised line or a ``File``."""
+        """Return a normalised line, a ``File`` or a ``Place``."""
         if isinstance(node, MappingNode):
             table = Table(fields={"file": Field(kind=FilePath(), doc="")}, expected="a requirement or {file: PATH}")
             return table.read(node, path, report).get("file", MISSING)
@@ -139,11 +139,17 @@ class Requirement:
                 if node.text.startswith((f"{option} ", f"{option}=")):
                     rest = node.text[len(option) + 1 :].strip()
                     return FilePath().read(Scalar(text=rest, quoted=True, line=node.line), path, report)
+            if places.is_place(node.text):
+                return _project(node, path, report)
         return Text(expected=expected, check=validators.requirement).read(node, path, report)
 
     def schema(self) -> Schema:
         """Return both forms."""
-        line = {"type": "string", "description": "A PEP 508 requirement, or -r and a path.", "minLength": 1}
+        line = {
+            "type": "string",
+            "description": "A PEP 508 requirement, -r and a path, a project's folder or git+https.",
+            "minLength": 1,
+        }
         table = {
             "type": "object",
             "properties": {"file": FilePath().schema()},
@@ -151,3 +157,15 @@ class Requirement:
             "additionalProperties": False,
         }
         return {"anyOf": [line, table]}
+
+
+def _project(node: Scalar, path: str, report: Report) -> Any:
+    """Read a project; a folder must exist."""
+    try:
+        found = places.place(node.text)
+    except ValueError as error:
+        report.add(path, str(error), node.line)
+        return MISSING
+    if report.base is not None and found.path and not os.path.isdir(report.base / found.path):  # noqa: PTH112
+        report.add(path, f"no folder {quote(found.path)}", node.line)
+    return found

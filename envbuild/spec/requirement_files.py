@@ -18,6 +18,7 @@ from envbuild.errors import Problem, SpecError
 from envbuild.spec import foreign
 from envbuild.spec.foreign import is_pylock
 from envbuild.spec.keys import STANDALONE
+from envbuild.spec.places import Place, is_place, place
 from envbuild.spec.system_keys import DEFAULTS
 from envbuild.spec.validators import requirement
 
@@ -109,10 +110,80 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
             continue
         for _, line in _lines(content):
             text = _uncommented(line)
-            text = re.split(r"\s--?[A-Za-z]", text)[0].strip()
-            if text and not text.startswith("-"):
-                found.append(text)
+            if line_text := _package_line(text):
+                found.append(line_text)
     return tuple(found)
+
+
+def flattened(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the requirements and the constraints in requirements files and all that they include, without projects.
+
+    Args:
+        base, files, source: as for ``included``.
+
+    Raises:
+        SpecError: as ``included`` does.
+    """
+    limits = {path for path, _ in _roles(base, files) if _ == "c"}
+    asked = {path for path, _ in _roles(base, files) if _ == "r"}
+    own, limiting = (
+        tuple(line for path in sorted(paths) for line in _own_lines(base, path, source)) for paths in (asked, limits)
+    )
+    return own, limiting
+
+
+def places_in(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[Place, ...]:
+    """Return the projects that requirements files name, with all that they include; paths are relative to the spec.
+
+    Args:
+        base, files, source: as for ``included``.
+
+    Raises:
+        SpecError: as ``included`` does.
+    """
+    found: dict[str, Place] = {}
+    for path in included(base, files, source) if files else ():
+        if path.endswith(".toml"):
+            continue
+        for _, line in _lines(_text(base / path)):
+            if is_place(text := _uncommented(line)):
+                found.setdefault(text, place(text))
+    return tuple(found.values())
+
+
+def _roles(base: Path, files: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each file of a closure with its role: ``r`` for requirements, ``c`` for constraints."""
+    found: list[tuple[str, str]] = []
+    pending = [(path, "r") for path in files]
+    while pending:
+        path, role = pending.pop()
+        if (path, role) in found:
+            continue
+        found.append((path, role))
+        if path.endswith(".toml"):
+            continue
+        for _, line in _lines(_text(base / path)):
+            text = _uncommented(line)
+            match = _INCLUDE.fullmatch(text) if not _LONG.match(text) else None
+            if match and "://" not in match["path"]:
+                inner = os.path.normpath((Path(path).parent / match["path"].strip("\"'")).as_posix())
+                pending.append((inner, "c" if role == "c" or text.startswith(("-c", "--c")) else "r"))
+    return found
+
+
+def _own_lines(base: Path, path: str, source: str) -> Sequence[str]:
+    """Return the lines of one file that name a package."""
+    if path.endswith(".toml"):
+        return requirement_lines(base, [path], source)
+    return [found for _, line in _lines(_text(base / path)) if (found := _package_line(_uncommented(line)))]
+
+
+def _package_line(text: str) -> str:
+    """Return a line without its options; empty if it names no package of an index."""
+    if is_place(text):
+        return ""
+    found = re.split(r"\s--?[A-Za-z]", text)[0].strip()
+    return "" if found.startswith("-") else found
 
 
 def required_digests(
@@ -274,6 +345,9 @@ def _refusal(line: str) -> str:
         return ""
     hashes = _HASH.findall(text)
     try:
+        if is_place(text):
+            place(text)
+            return ""
         parsed = requirement(_HASH.sub("", text))
     except ValueError as error:
         return str(error)

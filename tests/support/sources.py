@@ -52,3 +52,36 @@ def make_sdist(
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     return path
+
+
+def make_project(folder: Path, name: str, version: str) -> None:
+    """Write a project of one package in ``src`` that brings its own build backend."""
+    module = name.replace("-", "_")
+    files = {
+        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+        f'[project]\nname = "{name}"\nversion = "{version}"\n',
+        "own.py": _PROJECT_BACKEND.format(name=module, version=version),
+        f"src/{module}/__init__.py": "ANSWER = 42\n",
+    }
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+_PROJECT_BACKEND = """\
+import os, pathlib, zipfile
+
+def build_wheel(folder, config_settings=None, metadata_directory=None):
+    info = "{name}-{version}.dist-info"
+    files = {{
+        "{name}/__init__.py": pathlib.Path("src/{name}/__init__.py").read_text(),
+        f"{{info}}/METADATA": "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n",
+        f"{{info}}/WHEEL": "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+        f"{{info}}/RECORD": "",
+    }}
+    wheel = "{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, wheel), "w") as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return wheel
+"""

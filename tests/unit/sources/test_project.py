@@ -1,0 +1,90 @@
+"""The files of a project: what counts, equal archives of equal files, and wheels that lead to a folder."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from envbuild.errors import BuildError, ResolveError
+from envbuild.sources import canonical
+from envbuild.sources.editable import editable
+from envbuild.sources.project import project_files, stated
+from envbuild.sources.tree import TreeFile, pack, unpack
+from tests.support.wheels import make_wheel
+
+
+def _write(folder: Path, *paths: str) -> None:
+    for path in paths:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+
+
+def test_code_and_what_the_definition_names_count_and_results_do_not(tmp_path: Path) -> None:
+    """Outputs, data, caches, environments and envbuild's own files change nothing; code and package data do."""
+    counted = ("src/p/__init__.py", "src/p/data.json", "csrc/a/b.c", "README.md", "setup.py", "texts/long.rst")
+    _write(tmp_path, *counted)
+    (tmp_path / "pyproject.toml").write_text('[project]\nreadme = "texts/long.rst"\n')
+    others = ("out.txt", "weights.h5", "runs1/log.json", "data/train.csv", ".git/config", "src/p/__pycache__/a.pyc")
+    _write(tmp_path, *others, "pylock.x.toml", "Dockerfile", "env2/pyvenv.cfg", "env2/lib/x.py", "src/p/fast.so")
+    (tmp_path / "src/p/out.py").symlink_to("/etc/hostname")
+    (tmp_path / "notes.py").symlink_to("src/p/__init__.py")
+    assert {file.path for file in project_files(tmp_path)} == {*counted, "pyproject.toml", "notes.py"}
+
+
+def test_a_folder_without_definition_is_no_project(tmp_path: Path) -> None:
+    """It is named, with what it lacks."""
+    with pytest.raises(ResolveError, match=r"is no project: it has none of pyproject\.toml"):
+        project_files(tmp_path)
+
+
+def test_equal_files_give_equal_archives(tmp_path: Path) -> None:
+    """Times, order and the umask of a copy do not show; whether a file is executable does."""
+    files = [TreeFile(path="a.py", data=b"1"), TreeFile(path="b/c.sh", data=b"2", executable=True)]
+    assert pack(files) == pack(files[::-1])
+    assert pack(files) != pack([files[0], TreeFile(path="b/c.sh", data=b"2")])
+    with tarfile.open(fileobj=BytesIO(pack(files))) as tar:
+        assert [(m.name, m.mode, m.uid, m.mtime) for m in tar] == [
+            ("project/a.py", 0o644, 0, 315532800),
+            ("project/b/c.sh", 0o755, 0, 315532800),
+        ]
+    assert [file.path for file in unpack(pack(files))] == ["a.py", "b/c.sh"]
+    place = tmp_path / "one"
+    _write(place, "pyproject.toml", "x.py")
+    first = pack(project_files(place))
+    os.utime(place / "x.py", (1, 1))
+    (place / "x.py").chmod(0o600)
+    assert pack(project_files(place)) == first
+
+
+def test_an_editable_wheel_has_the_folder_and_no_modules(tmp_path: Path) -> None:
+    """The layout is found by the files themselves: of two folders that have one of them, that which has them all."""
+    wheel = make_wheel(tmp_path, "p", "1.0", {"p/__init__.py": b"", "p/a.py": b"1"})
+    files = [TreeFile(path=f"{top}/p/__init__.py", data=b"") for top in ("examples", "src")]
+    files.append(TreeFile(path="src/p/a.py", data=b"1"))
+    made = editable(wheel.read_bytes(), wheel.name, files, "/workspace/lib", "-e lib")
+    members = canonical.read(made, wheel.name)
+    assert members["__editable__.p.pth"].data == b"/workspace/lib/src\n"
+    assert not any(path.startswith("p/") for path in members)
+
+
+def test_a_project_with_made_files_cannot_be_editable(tmp_path: Path) -> None:
+    """Compiled modules are in no folder that runs see; they are named, with the way out."""
+    wheel = make_wheel(tmp_path, "p", "1.0", {"p/__init__.py": b"", "p/_fast.so": b"\x7fELF"})
+    with pytest.raises(BuildError, match=r"p/_fast\.so"):
+        editable(wheel.read_bytes(), wheel.name, [TreeFile(path="p/__init__.py", data=b"")], "/workspace", "-e .")
+
+
+def test_what_a_project_states_is_read_without_running_it() -> None:
+    """Names of all common tools; what comes from a workspace, a folder or git is known."""
+    assert stated(b'[project]\nname = "A.b"\n').name == "a-b"
+    assert stated(
+        b'[tool.poetry]\nname = "p"\n[tool.poetry.dependencies]\nq = {path = "../q"}\nsix = "*"\n'
+    ).elsewhere == {"q": "../q"}
+    assert stated(b"", b"[metadata]\nname = old\n").name == "old"
+    assert stated(b'[project]\nname="x"\n[tool.uv.sources]\ny = {workspace = true}\n').elsewhere == {"y": ""}
+    with pytest.raises(ValueError, match="Invalid"):
+        stated(b"[")
