@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import atomic_file
 from envbuild.image.os import bootstrap
 from envbuild.image.os.seed import Source, add_member, add_skeleton, open_packages, unpacked
-from envbuild.image.os.tree import Tree
+from envbuild.image.os.tree import Members, Tree
 from envbuild.lockfile.model import Lock, Os
 
 _VERSION = 1
@@ -30,10 +31,12 @@ class Interpreter:
     Attributes:
         key: SHA-256 of all it depends on.
         write: writes its tar to a path; raises as ``build_os_layer`` does.
+        fill: writes its members to a stream, in any order; raises likewise.
     """
 
     key: str
     write: Callable[[Path], None]
+    fill: Callable[[BinaryIO], None]
 
 
 def interpreter_of(lock: Lock, store_path: Callable[[str], Path]) -> Interpreter | None:
@@ -46,7 +49,11 @@ def interpreter_of(lock: Lock, store_path: Callable[[str], Path]) -> Interpreter
         return None
     packages = sorted(package.sha256 for package in lock.os.packages)
     key = sha256_json({"version": _VERSION, "packages": packages, "architecture": lock.os.architecture})
-    return Interpreter(key=key, write=lambda path: write_interpreter(lock.os, store_path, path))
+    return Interpreter(
+        key=key,
+        write=lambda path: write_interpreter(lock.os, store_path, path),
+        fill=lambda output: _add_interpreter(lock.os, store_path, Members(output, "the interpreter")),
+    )
 
 
 def write_interpreter(os: Os, store_path: Callable[[str], Path], target: Path) -> None:
@@ -56,17 +63,21 @@ def write_interpreter(os: Os, store_path: Callable[[str], Path], target: Path) -
         IntegrityError: a package file is missing or does not match the lock.
         BuildError: a package is unsound.
     """
+    with Tree(target.parent, "the interpreter") as tree:
+        _add_interpreter(os, store_path, tree)
+        with atomic_file(target, sync=False) as output:
+            tree.write(output)
+
+
+def _add_interpreter(os: Os, store_path: Callable[[str], Path], tree: Tree | Members) -> None:
     sources = {source.package.name: source for source in open_packages(os, store_path)}
     wanted = bootstrap.closure(
         _packages(sources), (name for name in sources if is_of_interpreter(name) or name == _SHELL)
     )
-    with Tree(target.parent, "the interpreter") as tree:
-        for source, data in unpacked(sources[name] for name in sorted(wanted)):
-            for entry, content in source.deb.members(data):
-                add_member(tree, entry, content)
-        add_skeleton(tree, os.architecture)
-        with atomic_file(target, sync=False) as output:
-            tree.write(output)
+    for source, data in unpacked((sources[name] for name in sorted(wanted)), whole=False):
+        for entry, content in source.deb.members(data):
+            add_member(tree, entry, content)
+    add_skeleton(tree, os.architecture)
 
 
 def is_of_interpreter(name: str) -> bool:
