@@ -22,7 +22,7 @@ Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7); moby, o
 """
 
 # Paths here are those of system calls, most of them below another root:
-# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH110, PTH112, PTH114, PTH119, PTH120, PTH208, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH110, PTH112, PTH114, PTH115, PTH119, PTH120, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -231,9 +231,7 @@ def _unpack(stream: Any, *, strict: bool, owners: Any, streamed: bool = False) -
         Whether the last member of a stream was met.
     """
     late, whole = [], not streamed
-    with tarfile.open(
-        fileobj=stream, mode="r|" if streamed else "r:", bufsize=1 << 20, ignore_zeros=streamed
-    ) as tar:
+    with tarfile.open(fileobj=stream, mode="r|" if streamed else "r:", bufsize=1 << 20, ignore_zeros=streamed) as tar:
         for member in tar:
             if streamed and member.name == WHOLE:
                 whole = True
@@ -449,6 +447,7 @@ def _pack(result: str, stream: Any, owners: Any) -> None:
 def _list(result: str, stream: Any, owners: Any, *, hand_over: bool) -> None:
     """Write a line for each entry of the result's tree, as the module's description has it."""
     links: dict[tuple[int, int], str] = {}
+    listed = []
     for path, _ in _walk(result):
         status = os.lstat(path)
         kind = _KINDS.get(stat.S_IFMT(status.st_mode))
@@ -468,14 +467,13 @@ def _list(result: str, stream: Any, owners: Any, *, hand_over: bool) -> None:
         elif kind in ("char", "block"):
             entry["device"] = os.major(status.st_rdev), os.minor(status.st_rdev)
         stream.write(json.dumps(entry).encode() + b"\n")
-        if name in _ENGINES:  # file systems of the step's own
-            continue
-        if hand_over and entry["kind"] in ("file", "dir"):
-            if owners is None:
-                os.chown(path, 0, 0)
-            os.chmod(path, 0o700 if kind == "dir" else 0o600)
-        elif hand_over and owners is None:
+        if hand_over and name not in _ENGINES:  # those are file systems of the step's own
+            listed.append((path, str(entry["kind"])))
+    for path, kind in reversed(listed):
+        if owners is None:
             os.chown(path, 0, 0, follow_symlinks=False)
+        if kind in ("file", "dir"):
+            os.chmod(path, 0o700 if kind == "dir" else 0o600)
 
 
 def _walk(result: str) -> Iterator[tuple[str, str]]:

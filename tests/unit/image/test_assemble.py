@@ -181,7 +181,11 @@ def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
         assert begun.wait(60)
         raise EngineError("no engine")
 
-    interpreter = Interpreter(key="a" * 64, write=lambda path: path.write_bytes(b"interpreter") and None)
+    interpreter = Interpreter(
+        key="a" * 64,
+        write=lambda path: path.write_bytes(b"interpreter") and None,
+        fill=lambda output: output.write(b"interpreter") and None,
+    )
     with pytest.raises(EngineError, match="no engine"):
         build(tmp_path, runner=Waiting(tmp_path / "steps"), build_os=fails, interpreter=interpreter)
     assert bases == ["python-" + "a" * 64]
