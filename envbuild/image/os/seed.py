@@ -221,16 +221,11 @@ class _Unpacking:
                 yield self._source, data
             return
         assert self._reader is not None  # noqa: S101 - one of the two
-        with self._reader as data:
-            try:
-                yield self._source, data
-            except BuildError:  # perhaps over bytes that are missing because they could not be unpacked
-                if not data.read(1):
-                    self._worker.result()
-                raise
-            while data.read(1 << 20):
+        with self._reader:
+            piped = _Piped(self._reader, self._worker)
+            yield self._source, cast(BinaryIO, piped)
+            while piped.read(1 << 20):
                 pass
-            self._worker.result()
 
     def cancel(self) -> None:
         """Let the thread end."""
@@ -240,6 +235,20 @@ class _Unpacking:
             self._reader.close()
             if self._worker.cancel():
                 self._writer.close()
+
+
+class _Piped:
+    """Reads a pipe; where it ends because the thread that fills it has failed, raises what that raised."""
+
+    def __init__(self, reader: BinaryIO, worker: Future[None]) -> None:
+        self._reader, self._worker = reader, worker
+
+    def read(self, amount: int) -> bytes:
+        """Return that many bytes, fewer at the end."""
+        chunk = self._reader.read(amount)
+        if len(chunk) < amount:
+            self._worker.result()
+        return chunk
 
 
 def _pipe() -> tuple[BinaryIO, BinaryIO]:
