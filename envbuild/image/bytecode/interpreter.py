@@ -24,10 +24,11 @@ _VERSION = 1
 """Another number where other files than before are unpacked."""
 _UNUSED = re.compile(
     r"/lib(?:crypto|ssl|sqlite3|krb5|k5crypto|gssapi_krb5|db|readline|ncursesw|tinfo|tirpc|nsl|pcre2-8|mvec)[.-][^/]*$"
-    r"|/engines-3/|/ossl-modules/|/bin/(?:dpkg|tar)[^/]*$|/lib-dynload/(?:_codecs_|_ssl|_hashlib|_sqlite3|_decimal|_dbm)"
+    r"|/engines-3/|/ossl-modules/|/bin/(?:dpkg|tar)[^/]*$|/lib-dynload/(?:_ssl|_hashlib|_sqlite3|_decimal|_dbm)"
     r"|/(?:pydoc_data|lib2to3|idlelib|ensurepip)/"
 )
-"""TLS, databases, terminals, Eastern codecs: compiling needs argparse, importlib, marshal, pathlib and tarfile."""
+"""TLS, databases, terminals. Compiling needs argparse, importlib, marshal, pathlib and tarfile, and what the compiler
+imports by itself: every codec (sources state their encoding) and unicodedata."""
 _SHELL = "dash"
 """Engines may start a step's command through a shell, podman does."""
 
