@@ -61,7 +61,7 @@ def interpreter_of(lock: Lock, store_path: Callable[[str], Path]) -> Interpreter
     return Interpreter(
         key=key,
         write=lambda path: write_interpreter(lock.os, store_path, path),
-        fill=lambda output: _add_interpreter(lock.os, store_path, _Needed(output, "the interpreter")),
+        fill=lambda output: fill_interpreter(lock.os, store_path, output),
     )
 
 
@@ -85,6 +85,11 @@ def write_interpreter(os: Os, store_path: Callable[[str], Path], target: Path) -
         _add_interpreter(os, store_path, tree)
         with atomic_file(target, sync=False) as output:
             tree.write(output)
+
+
+def fill_interpreter(os: Os, store_path: Callable[[str], Path], output: BinaryIO) -> None:
+    """Write the members of a system in which Python compiles, in any order; raises as ``write_interpreter`` does."""
+    _add_interpreter(os, store_path, _Needed(output, "the interpreter"))
 
 
 def _add_interpreter(os: Os, store_path: Callable[[str], Path], tree: Tree | Members) -> None:
