@@ -2,7 +2,8 @@
 
 Stages import these names only. Nothing here may lean on what a single engine has: an engine without a daemon
 (user namespaces, Apptainer) must be able to implement each protocol. All file systems travel as plain tar
-streams, so that a remote engine works like a local one and no host path is ever mounted during a build.
+streams, so that a remote engine works like a local one and no host path is ever mounted during a build; an engine that
+works on this machine's own file system may implement ``TreeStepRunner`` besides, whose results need not travel.
 """
 
 from __future__ import annotations
