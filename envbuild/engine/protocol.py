@@ -2,7 +2,8 @@
 
 Stages import these names only. Nothing here may lean on what a single engine has: an engine without a daemon
 (user namespaces, Apptainer) must be able to implement each protocol. All file systems travel as plain tar
-streams, so that a remote engine works like a local one and no host path is ever mounted during a build.
+streams, so that a remote engine works like a local one and no host path is ever mounted during a build; an engine that
+works on this machine's own file system may implement ``TreeStepRunner`` besides, whose results need not travel.
 """
 
 from __future__ import annotations
@@ -56,6 +57,78 @@ class StepRunner(Protocol):
         Raises:
             BuildError: the command failed; the message holds the end of its output.
             EngineError: the engine is not reachable or refused.
+        """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TreeStep:
+    """One command over a root file system that is made for it, and whose result stays where the command left it.
+
+    Attributes:
+        fill: writes the root file system as members of tars to a stream, in any order; of two members of one path the
+            later one wins. The command starts only if it returns.
+        files: shown to the command below ``folder``, by name, read-only.
+        folder: absolute path in the container; unused without ``files``.
+        command, environment, result, unwanted: as for ``Step``.
+    """
+
+    fill: Callable[[BinaryIO], None]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    files: Mapping[str, Path] = field(default_factory=dict)
+    folder: str = ""
+    result: str = "/"
+    unwanted: Event | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FoundEntry:
+    """What a step has left at a path.
+
+    Attributes:
+        path: relative to the step's ``/``; undecodable bytes as surrogate escapes.
+        kind: ``file``, ``dir``, ``symlink``, ``hardlink`` (to an earlier entry), ``fifo``, ``char`` or ``block``.
+        mode: permission bits.
+        target: of a link; that of a hard link is relative to ``/``.
+        size: bytes of a file.
+        capability: the extended attribute ``security.capability``; empty if there is none.
+        device: numbers of a device.
+    """
+
+    path: str
+    kind: str
+    mode: int
+    uid: int
+    gid: int
+    target: str = ""
+    size: int = 0
+    capability: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FinishedTree:
+    """A step's result in place.
+
+    Attributes:
+        root: the folder that was the step's ``/``. This process may read, move and remove what is in it; owners and
+            modes there may be others than in ``entries``.
+        entries: all below ``result``, folders before what they hold; read once.
+    """
+
+    root: Path
+    entries: Iterator[FoundEntry]
+
+
+class TreeStepRunner(Protocol):
+    """Runs build steps on this machine's own file system, so that their results need not travel."""
+
+    def run_tree_step(self, step: TreeStep) -> AbstractContextManager[FinishedTree]:
+        """Run the step and give its result; what is left of it is gone on exit from the context.
+
+        Raises:
+            BuildError: the command failed; the message holds the end of its output.
+            EngineError: the kernel refused.
         """
 
 

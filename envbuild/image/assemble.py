@@ -24,10 +24,17 @@ from envbuild.core.blob import FileBlob
 from envbuild.core.digest import sha256_json
 from envbuild.core.fs import boot_id
 from envbuild.core.progress import Advance, Progress
-from envbuild.engine.protocol import Step, StepRunner
+from envbuild.engine.protocol import Step, StepRunner, TreeStep, TreeStepRunner
 from envbuild.image.bytecode.compile import ENVIRONMENT
 from envbuild.image.bytecode.interpreter import Interpreter
-from envbuild.image.bytecode.layer import COMPILE_OUT, compile_command, pack_bytecode, pack_sources, unpack_bytecode
+from envbuild.image.bytecode.layer import (
+    COMPILE_OUT,
+    compile_command,
+    pack_bytecode,
+    pack_sources,
+    take_bytecode,
+    unpack_bytecode,
+)
 from envbuild.image.cpython.archive import pack_python, python_modules
 from envbuild.image.layer_cache import TAR, Cache, Layers, LayerTrees, Target
 from envbuild.image.layer_contents import Objects, contents_of, note, objects_of
@@ -50,6 +57,9 @@ library is missing."""
 
 BuildOs = Callable[[Path, BinaryIO | None], Layer]
 """Writes the OS layer's tar to the stream, or to the path if there is none; temporary files are next to the path."""
+
+Place = Callable[[], TreeStepRunner | None]
+"""Returns what runs the compile step in a folder of this machine; None if its input and result travel as tars."""
 
 Ready = Callable[[int, FileBlob], None]
 """Called with each layer's number (0 is the bottom) and file as soon as it is there, from any thread: first those of
@@ -94,6 +104,7 @@ def assemble(
     interpreter: Interpreter | None = None,
     trees: LayerTrees | None = None,
     unpacked: bool = False,
+    place: Place = lambda: None,
 ) -> Built:
     """Make the image.
 
@@ -107,6 +118,7 @@ def assemble(
         ready: see ``Ready``.
         interpreter: what modules are compiled in, next to the OS layer; None for the OS layer itself, when it is made.
         trees, unpacked: as for ``Layers``; where ``unpacked``, layers of the image may have a tree and no file.
+        place: see ``Place``.
 
     Raises:
         BuildError: a wheel or package is unsound, a check fails, or the disk is full. Nothing half-made stays.
@@ -114,7 +126,7 @@ def assemble(
         EngineError: the engine is not reachable or refused.
     """
     layers = Layers(cache, boot_id(), trees, unpacked=unpacked)
-    return _Assembly(plan, cache, layers, runner, progress, ready, interpreter).run(lock, build_os, check)
+    return _Assembly(plan, cache, layers, runner, progress, ready, interpreter, place).run(lock, build_os, check)
 
 
 class _Assembly:
@@ -129,8 +141,10 @@ class _Assembly:
         progress: Progress,
         ready: Ready,
         interpreter: Interpreter | None,
+        place: Place,
     ) -> None:
         self.plan = plan
+        self.place = place
         self.ready = ready
         self.cache = cache
         self.runner = runner
@@ -293,9 +307,13 @@ class _Assembly:
         """
 
         def make(folder: Path) -> None:
+            place = self.place()
+            if place is not None:
+                self._compile_in_place(place, os_layer, folder)
+                return
             base, key = self._base(os_layer)
             with (folder / _INPUTS).open("wb", buffering=0) as stream:
-                pack_sources(stream, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
+                self._pack_sources(stream)
             self._add_python(folder / _INPUTS)
             step = Step(
                 base=base,
@@ -306,8 +324,8 @@ class _Assembly:
                 result=COMPILE_OUT,
                 unwanted=self.stopped,
             )
-            with self.progress.phase("bytecode: compile"), self.runner.run_step(step) as stream:
-                unpack_bytecode(stream, len(self.groups), folder)
+            with self.progress.phase("bytecode: compile"), self.runner.run_step(step) as result:
+                unpack_bytecode(result, len(self.groups), folder)
 
         if self.groups:
             batch = sha256_json(sorted(self.groups))
@@ -318,6 +336,34 @@ class _Assembly:
         for spec in self.plan.layers:
             if spec.kind == "bytecode":
                 self._make(spec, partial(self._pack_bytecode, spec))
+
+    def _compile_in_place(self, place: TreeStepRunner, os_layer: Callable[[], FileBlob], folder: Path) -> None:
+        """Compile in a folder of this machine: sources and interpreter are unpacked there once, the result is moved."""
+
+        def fill(output: BinaryIO) -> None:
+            if self.interpreter is None:
+                for chunk in self.layers.tar_of(os_layer()):
+                    output.write(chunk)
+            else:
+                self.interpreter.fill(output)
+            self._pack_sources(output)
+            for spec, made in self.python:
+                made.result()
+                for chunk in self.layers.tar_of(self.blobs[spec.key]):
+                    output.write(chunk)
+
+        step = TreeStep(
+            fill=fill,
+            command=compile_command(self.plan.executable, skipped(self.plan.layout)),
+            environment=ENVIRONMENT,
+            result=COMPILE_OUT,
+            unwanted=self.stopped,
+        )
+        with self.progress.phase("bytecode: compile"), place.run_tree_step(step) as found:
+            take_bytecode(found, len(self.groups), folder)
+
+    def _pack_sources(self, output: BinaryIO) -> None:
+        pack_sources(output, list(self.groups.values()), self.plan.python, skipped(self.plan.layout))
 
     def _add_python(self, inputs: Path) -> None:
         """Put a standalone Python into a step's inputs: its layer, behind the entries that are there."""

@@ -176,6 +176,19 @@ class Layers:
             raise BuildError(f"the layer {blob.digest[:12]}… was damaged in the store; removed", "build again")
         return blob.path
 
+    def tar_of(self, blob: FileBlob) -> Iterator[bytes]:
+        """Yield the tar of a layer that ``find`` or ``make`` returned, without making one.
+
+        Raises:
+            OSError, ValueError, zlib.error, BuildError: it is damaged.
+        """
+        if self._trees is not None and not blob.path.exists():
+            yield from self._trees.tar_of(blob.digest)
+            return
+        with blob.path.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                yield chunk
+
     def file_names(self, blob: FileBlob) -> Iterator[str]:
         """Yield the paths of all entries of a layer that are no folders; raises ``BuildError`` if it is damaged."""
         if blob.path.exists() or self._trees is None:

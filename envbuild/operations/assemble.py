@@ -17,7 +17,7 @@ from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import Engine, Step, StepRunner
+    from envbuild.engine.protocol import Engine, Step, StepRunner, TreeStepRunner
     from envbuild.image.assemble import Built
     from envbuild.image.delivery import Loading
     from envbuild.image.plan.model import Plan
@@ -82,7 +82,9 @@ def assemble_image(
             lock,
             cache=loading.watching(store) if loading else store,
             runner=steps,
-            build_os=lambda output, stream: build_os_layer(lock.os, store.path, steps, output, events, stream),
+            build_os=lambda output, stream: build_os_layer(
+                lock.os, store.path, steps, output, events, stream, steps.in_trees()
+            ),
             progress=events,
             check=closure.checker(
                 lock,
@@ -95,6 +97,7 @@ def assemble_image(
             interpreter=None if lock.python.build else interpreter_of(lock, store.path),
             trees=None if anew else layer_trees(store),
             unpacked=loading is not None and is_local(engine),
+            place=steps.in_trees,
         )
     for layer in built.layers:
         events.report(LayerReady(title=layer.title, bytes=layer.blob.size, reused=layer.reused))
@@ -112,8 +115,18 @@ class _Steps:
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
+        return self._found().run_step(replace(step, fresh=self._fresh))
+
+    def in_trees(self) -> TreeStepRunner | None:
+        """Return what runs steps whose results stay in folders; None if the runner's do not."""
+        from envbuild.engine.local.engine import LocalEngine
+
+        found = self._found()
+        return found if isinstance(found, LocalEngine) else None
+
+    def _found(self) -> StepRunner:
         self._runner = self._runner or step_runner(self._engine, self._store)
-        return self._runner.run_step(replace(step, fresh=self._fresh))
+        return self._runner
 
 
 def _package_finder(loaded: LoadedLock, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:

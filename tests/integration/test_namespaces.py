@@ -17,13 +17,13 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
 from envbuild.engine.docker.adapter import connect
 from envbuild.engine.local.namespaces import NamespaceSteps
-from envbuild.engine.protocol import Step, StepRunner
+from envbuild.engine.protocol import Step, StepRunner, TreeStep
 from envbuild.errors import BuildError, EngineError
 from envbuild.image.os.normalise import normalise
 from envbuild.image.tar.layer import Layer
@@ -51,6 +51,33 @@ try:
         sys.stdout.buffer.write(stream.read())
 except EnvbuildError as error:
     sys.exit(f"{error.message}\\n{error.hint}")
+"""
+
+
+TREE_PROGRAM = """\
+import dataclasses, hashlib, json, os, shutil, sys
+from pathlib import Path
+from envbuild.engine.local.namespaces import NamespaceSteps
+from envbuild.engine.protocol import TreeStep
+scratch, base, shown, script = map(Path, sys.argv[1:])
+def fill(output):
+    with base.open("rb") as stream:
+        shutil.copyfileobj(stream, output)
+step = TreeStep(
+    fill=fill, command=("/bin/sh", "-c", str(script)), environment={"PATH": "/bin"},
+    files={"a.deb": shown}, folder="/tmp/shown",
+)
+moved = scratch.with_name(scratch.name + "-moved")
+with NamespaceSteps(scratch).run_tree_step(step) as found:
+    for entry in found.entries:
+        if entry.path in ("dev", "proc"):
+            continue
+        fields = dataclasses.asdict(entry) | {"capability": entry.capability.hex()}
+        if entry.kind == "file" and not entry.path.startswith("tmp/"):
+            (found.root / entry.path).rename(moved)
+            fields["content"] = hashlib.sha256(moved.read_bytes()).hexdigest()
+            moved.unlink()
+        print(json.dumps(fields, sort_keys=True))
 """
 
 
@@ -358,3 +385,68 @@ def test_a_build_without_engine(made: Project, tmp_path: Path) -> None:
     project.must("build", "--output", "oci:image.tar", "--offline", ENVBUILD_ENGINE="local")
     assert record.read_bytes() == expected
     assert list((project.store / "derived/steps").iterdir()) == []
+
+
+SHOWN = """\
+set -e; cat /tmp/shown/a.deb > /workspace/read
+cd /tmp/shown
+for change in 'echo x > a.deb' 'rm a.deb' 'chmod 600 a.deb' 'ln a.deb /b'; do
+  if sh -c "$change" 2> /dev/null; then echo "$change" >> /workspace/possible; fi
+done
+mkdir -m 500 /workspace/closed; echo in > /workspace/closed/file; chmod 000 /workspace/closed/file
+ln /workspace/closed/file /workspace/other; cp /etc/shadow /etc/copy; chown 1:42 /etc/copy; chmod 4711 /etc/copy
+"""
+
+
+def test_a_result_in_place_is_the_same_for_everybody(base: Path) -> None:
+    """Root, a user with lent identities and one with a single one list the same, and can move every file of it.
+
+    What the step is shown it can read and not change, whoever it belongs to.
+    """
+    shown = base.with_name("shown.deb")
+    shown.write_bytes(b"package")
+    lent = base.with_name("lent-ranges")
+    lent.write_text(f"nobody:100000:65536\n{NOBODY}:100000:65536\n")
+    ways = {
+        "root": (),
+        "one": AS_NOBODY,
+        "lent": ("unshare", "--mount", "sh", "-c", LENT, str(lent), *AS_NOBODY),
+    }
+    found = {}
+    for way, prefix in ways.items():
+        scratch = base.with_name(f"tree-{way}") / "steps"
+        scratch.mkdir(parents=True)
+        owner = 0 if way == "root" else int(NOBODY)
+        for folder in (scratch, scratch.parent):
+            os.chown(folder, owner, owner)
+        os.chown(shown, owner, owner)
+        command = [*prefix, PYTHON, "-B", "-c", TREE_PROGRAM, str(scratch), str(base), str(shown), SHOWN]
+        done = subprocess.run(command, cwd="/", env={"PYTHONPATH": str(ROOT), "PATH": "/bin"}, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+        found[way] = [json.loads(line) for line in done.stdout.splitlines()]
+        assert list(scratch.iterdir()) == []
+        assert shown.read_bytes() == b"package"
+        assert shown.stat().st_nlink == 1
+    by_path = {entry["path"]: entry for entry in found["root"]}
+    assert "workspace/possible" not in by_path
+    assert by_path["workspace/read"]["size"] == len(b"package")
+    assert (by_path["workspace/closed"]["mode"], by_path["workspace/closed/file"]["mode"]) == (0o500, 0)
+    assert by_path["workspace/other"]["target"] == "workspace/closed/file"
+    assert [by_path["etc/copy"][key] for key in ("uid", "gid", "mode")] == [1, 42, 0o4711]
+    assert by_path["bin/su"]["capability"] == PING.encode("utf-8", "surrogateescape").hex()
+    assert found["one"] == found["root"]
+    assert found["lent"] == found["root"]
+
+
+def test_a_root_file_system_that_is_not_whole_runs_nothing(base: Path, tmp_path: Path) -> None:
+    """What fails while it is written ends the step before its command, and leaves nothing."""
+    ran = tmp_path / "ran"
+
+    def fill(output: BinaryIO) -> None:
+        output.write(base.read_bytes())
+        raise BuildError("an unsound package")
+
+    step = TreeStep(fill=fill, command=("/bin/sh", "-c", "echo"), environment={"PATH": "/bin"})
+    with pytest.raises(BuildError, match="an unsound package"), NamespaceSteps(tmp_path).run_tree_step(step):
+        ran.touch()
+    assert list(tmp_path.iterdir()) == []

@@ -50,6 +50,9 @@ def _preload(library: Path) -> None:
 
     for runner in (DockerEngine, NamespaceSteps):
         runner.run_step = _preloading(runner.run_step, library)  # type: ignore[attr-defined]
+    NamespaceSteps.run_tree_step = _preloading_in_place(  # type: ignore[method-assign]
+        NamespaceSteps.run_tree_step, library
+    )
 
 
 def _preloading(original: Callable[..., Any], library: Path) -> Callable[..., Any]:
@@ -62,6 +65,21 @@ def _preloading(original: Callable[..., Any], library: Path) -> Callable[..., An
                 yield stream
 
     return run_step
+
+
+def _preloading_in_place(original: Callable[..., Any], library: Path) -> Callable[..., Any]:
+    @contextmanager
+    def run_tree_step(self: Any, step: Any) -> Iterator[Any]:
+        def fill(output: Any) -> None:
+            step.fill(output)
+            with tempfile.NamedTemporaryFile(suffix=".tar") as inputs:
+                _with_library(None, library, Path(inputs.name))
+                output.write(Path(inputs.name).read_bytes())
+
+        with original(self, replace(step, fill=fill, command=("/bin/sh", "-c", _WRAP, "sh", *step.command))) as found:
+            yield found
+
+    return run_tree_step
 
 
 def _with_library(inputs: Path | None, library: Path, target: Path) -> None:

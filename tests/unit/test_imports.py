@@ -39,7 +39,7 @@ RULES: dict[str, str] = {
     "image.os": "core engine errors image.tar lockfile",
     "image.python": "core errors image.tar lockfile",
     "image.cpython": "core errors image.tar lockfile",
-    "image.bytecode": "core errors image.os image.python image.tar lockfile",
+    "image.bytecode": "core engine errors image.os image.python image.tar lockfile",
     "image.runtime": "core errors lockfile runtime",
     "image.plan": "core errors image.bytecode image.os image.runtime image.tar lockfile",
     "image.oci": "core engine errors image.plan image.tar lockfile",

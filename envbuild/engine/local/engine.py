@@ -21,10 +21,12 @@ from envbuild.engine.protocol import (
     ContainerExit,
     ContainerRun,
     Delivered,
+    FinishedTree,
     GpuSupport,
     ImageInfo,
     Parcel,
     Step,
+    TreeStep,
 )
 from envbuild.errors import EngineError
 
@@ -78,6 +80,10 @@ class LocalEngine:
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a build step; see ``StepRunner``."""
         return self._steps().run_step(step)
+
+    def run_tree_step(self, step: TreeStep) -> AbstractContextManager[FinishedTree]:
+        """Run a build step whose result stays in its folder; see ``TreeStepRunner``."""
+        return self._steps().run_tree_step(step)
 
     def find_image(self, reference: str) -> ImageInfo | None:
         """Look an image up; see ``ImageStore``."""

@@ -10,6 +10,11 @@ takes lines of JSON: ``{"map": true}`` asks for the mapping; ``{"failed": what, 
 kernel refused; ``{"code": number, "output": text, "missing": truth}`` that the command has ended and
 whether it left no result. After code 0 the result follows on descriptor 1 as a tar stream. SIGKILL ends all of it.
 
+With ``streamed`` the root file system comes on descriptor 0 as members of tars, after ``{"fill": true}`` has asked for
+it; the last one is named ``WHOLE``, without which no command starts. The result then stays in its folder, and what
+follows on descriptor 1 is a line of JSON for each entry: the fields of ``engine.protocol.FoundEntry``, a capability in
+hexadecimal. With ``hand_over`` all of it becomes this user's root's, to be read and moved, once it is listed.
+
 What the command may do is what Docker lets it by default: the same capabilities, a filter of system calls
 (``syscall_filter.py``; its bytes come with the request), ``/proc/sys`` and its like read-only,
 no network but a loopback device, no device but null, zero, full, random, urandom and tty. It sees no ``/sys``.
@@ -17,7 +22,7 @@ Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7); moby, o
 """
 
 # Paths here are those of system calls, most of them below another root:
-# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH110, PTH112, PTH114, PTH119, PTH120, PTH208, PTH211
+# ruff: noqa: PTH101, PTH102, PTH103, PTH108, PTH110, PTH112, PTH114, PTH115, PTH119, PTH120, PTH208, PTH211
 
 from __future__ import annotations
 
@@ -61,6 +66,18 @@ _STATUS = 2
 _XATTR = "SCHILY.xattr."
 _CAPABILITY = "security.capability"
 """The one attribute that engines give back with a result."""
+
+
+WHOLE = "dev/.whole"
+"""Name of the member that ends a root file system in a stream."""
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "dir",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFCHR: "char",
+    stat.S_IFBLK: "block",
+}
 
 
 class _RefusedError(Exception):
@@ -118,14 +135,26 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) 
     _mount("root", "root", None, _BIND)
     _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
     os.chdir("root")
+    if shown := request.get("shown"):
+        _show(shown.strip("/"))
     owners = _recorder() if request["record"] else None
     command = _Command(request["command"], request["environment"], bytes.fromhex(request["filter"]), owners)
     _enter()
     for tar in tars:
         _unpack(tar, strict=request["owners"], owners=owners)
+    if request.get("streamed"):
+        _send(fill=True)
+        if not _unpack(sys.stdin.buffer, strict=request["owners"], owners=owners, streamed=True):
+            raise _RefusedError("read the root file system", errno.EPIPE)
     code, output = command.run()
+    if shown:
+        _LIBC.umount2(shown.encode(), _DETACH)
     missing = not os.path.lexists(request["result"])
     _send(code=code, output=output, missing=missing, others=owners.others if owners else [])
+    if code == 0 and not missing and request.get("streamed"):
+        with open(1, "wb", buffering=1 << 20, closefd=False) as stream:
+            _list(request["result"], stream, owners, hand_over=request["hand_over"])
+        return
     if code == 0 and not missing:
         with open(1, "wb", buffering=1 << 20, closefd=False) as stream:
             _pack(request["result"], stream, owners)
@@ -182,15 +211,31 @@ def _recorder() -> Any:
     return module.Owners()
 
 
-def _unpack(stream: Any, *, strict: bool, owners: Any) -> None:
+def _show(place: str) -> None:
+    """Let the command see the folder ``shown`` at a place in the working directory, read-only."""
+    for end in [at for at, each in enumerate(f"{place}/") if each == "/"]:
+        if not os.path.isdir(place[:end]):
+            os.mkdir(place[:end])
+    _mount("../shown", place, None, _BIND)
+    _mount(None, place, None, _BIND | _REMOUNT | _RDONLY | _NOSUID | _NODEV | _NOEXEC)
+
+
+def _unpack(stream: Any, *, strict: bool, owners: Any, streamed: bool = False) -> bool:
     """Unpack a tar over ``/``; unless ``strict``, owners that are not mapped do not matter.
 
     Args:
         owners: notes owners instead; None to give them.
+        streamed: the stream has the members of several tars, and cannot go back.
+
+    Returns:
+        Whether the last member of a stream was met.
     """
-    late = []
-    with tarfile.open(fileobj=stream, mode="r:") as tar:
+    late, whole = [], not streamed
+    with tarfile.open(fileobj=stream, mode="r|" if streamed else "r:", bufsize=1 << 20, ignore_zeros=streamed) as tar:
         for member in tar:
+            if streamed and member.name == WHOLE:
+                whole = True
+                break
             path = "/" + member.name.strip("/").removeprefix("./")
             if path in ("/", "/.") or path.split("/")[1] in _ENGINES:
                 continue
@@ -223,6 +268,7 @@ def _unpack(stream: Any, *, strict: bool, owners: Any) -> None:
                 os.utime(path, (member.mtime, member.mtime), follow_symlinks=False)
     for path, time in reversed(late):
         os.utime(path, (time, time))
+    return whole
 
 
 def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
@@ -396,6 +442,38 @@ def _pack(result: str, stream: Any, owners: Any) -> None:
             else:
                 tar.addfile(member)
             tar.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
+
+
+def _list(result: str, stream: Any, owners: Any, *, hand_over: bool) -> None:
+    """Write a line for each entry of the result's tree, as the module's description has it."""
+    links: dict[tuple[int, int], str] = {}
+    listed = []
+    for path, _ in _walk(result):
+        status = os.lstat(path)
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode))
+        if kind is None:  # a socket
+            continue
+        user, group = owners.of(status) if owners is not None else (status.st_uid, status.st_gid)
+        name = path.lstrip("/")
+        entry: dict[str, Any] = {"path": name, "kind": kind, "mode": stat.S_IMODE(status.st_mode)}
+        entry |= {"uid": user, "gid": group}
+        if kind == "symlink":
+            entry["target"] = os.readlink(path)
+        elif kind == "file":
+            first = links.setdefault((status.st_dev, status.st_ino), name)
+            entry |= {"size": status.st_size} if first == name else {"kind": "hardlink", "target": first}
+            with suppress(OSError):  # there is none
+                entry["capability"] = os.getxattr(path, _CAPABILITY, follow_symlinks=False).hex()
+        elif kind in ("char", "block"):
+            entry["device"] = os.major(status.st_rdev), os.minor(status.st_rdev)
+        stream.write(json.dumps(entry).encode() + b"\n")
+        if hand_over and name not in _ENGINES:  # those are file systems of the step's own
+            listed.append((path, str(entry["kind"])))
+    for path, kind in reversed(listed):
+        if owners is None:
+            os.chown(path, 0, 0, follow_symlinks=False)
+        if kind in ("file", "dir"):
+            os.chmod(path, 0o700 if kind == "dir" else 0o600)
 
 
 def _walk(result: str) -> Iterator[tuple[str, str]]:

@@ -18,8 +18,9 @@ import pwd
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, RawIOBase
@@ -29,7 +30,8 @@ from typing import Any, BinaryIO, cast
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
-from envbuild.engine.protocol import Step
+from envbuild.engine.local.namespace_step import WHOLE
+from envbuild.engine.protocol import FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, EngineError
 
 _SCRIPT = Path(__file__).with_name("namespace_step.py")
@@ -63,6 +65,24 @@ class NamespaceSteps:
     @contextmanager
     def run_step(self, step: Step) -> Iterator[BinaryIO]:
         """Run a build step; see ``StepRunner``."""
+        tars = [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None]
+        with self._running(step, {"tars": tars}) as (_, stream):
+            yield cast(BinaryIO, stream)
+
+    @contextmanager
+    def run_tree_step(self, step: TreeStep) -> Iterator[FinishedTree]:
+        """Run a build step whose result stays in its folder; see ``TreeStepRunner``."""
+        request = {"streamed": True, "shown": step.folder, "hand_over": os.geteuid() != 0}
+        with self._running(step, request, step.files) as (root, stream):
+            yield FinishedTree(root=root, entries=_entries(stream))
+            while stream.read(1 << 20):
+                pass
+
+    @contextmanager
+    def _running(
+        self, step: Step | TreeStep, special: Mapping[str, Any], files: Mapping[str, Path] | None = None
+    ) -> Iterator[tuple[Path, BufferedReader]]:
+        """Run a step to its command's end; gives its root and what the script writes of its result."""
         with ExitStack() as stack:
             with _alone(self._scratch):  # a folder that has no lock yet is like one of a killed step
                 self._sweep()
@@ -72,9 +92,10 @@ class NamespaceSteps:
                 fcntl.flock(lock, fcntl.LOCK_EX)
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
+            _show(files or {}, Path(name))
             record = step.result == "/" and (bool(self._prefix) or not makes_owners())
             request = {
-                "tars": [str(tar.absolute()) for tar in (step.base, step.inputs) if tar is not None],
+                **special,
                 "folder": name,
                 "command": step.command,
                 "filter": syscall_filter.program(os.uname().machine, noticed=_noticed(record)).hex(),
@@ -89,7 +110,7 @@ class NamespaceSteps:
                     with ended_early(step.unwanted, process.kill):
                         _judge(step, process, root)
                     assert process.stdout is not None  # noqa: S101 - a pipe
-                    yield cast(BinaryIO, BufferedReader(_Checked(process, step), buffer_size=1 << 20))
+                    yield root, BufferedReader(_Checked(process, step), buffer_size=1 << 20)
             finally:
                 if any(root.iterdir()):
                     _remove(root)
@@ -118,7 +139,7 @@ def _alone(folder: Path) -> Iterator[None]:
 class _Checked(RawIOBase):
     """The result's stream; that it ends because its writer failed is an error."""
 
-    def __init__(self, process: subprocess.Popen[bytes], step: Step) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], step: Step | TreeStep) -> None:
         self._process = process
         self._step = step
 
@@ -139,8 +160,50 @@ class _Checked(RawIOBase):
         return count
 
 
-def _judge(step: Step, process: subprocess.Popen[bytes], root: Path) -> None:
-    """Map identities where asked, then wait for the command's end.
+def _show(files: Mapping[str, Path], folder: Path) -> None:
+    """Put files that a step is shown into ``shown``: other names of the same files, or copies where that cannot be."""
+    if not files:
+        return
+    (folder / "shown").mkdir(mode=0o755)
+    for name, path in files.items():
+        place = folder / "shown" / name
+        if path.stat().st_mode & 0o004:  # the step's root is somebody else
+            with suppress(OSError):
+                os.link(path, place)
+                continue
+        shutil.copyfile(path, place)
+        place.chmod(0o644)
+
+
+def _entries(lines: Iterable[bytes]) -> Iterator[FoundEntry]:
+    """Read what the script lists."""
+    for line in lines:
+        fields = json.loads(line)
+        capability, device = bytes.fromhex(fields.pop("capability", "")), fields.pop("device", (0, 0))
+        yield FoundEntry(**fields, capability=capability, device=(device[0], device[1]))
+
+
+def _fill(step: TreeStep, process: subprocess.Popen[bytes]) -> None:
+    """Write a step's root file system to the script, which starts the command when it has met the end's mark."""
+    assert process.stdin is not None  # noqa: S101 - a pipe
+    stream = os.fdopen(os.dup(process.stdin.fileno()), "wb", 1 << 20)
+    try:
+        step.fill(stream)
+        stream.write(tarfile.TarInfo(WHOLE).tobuf())
+        stream.flush()
+    except BrokenPipeError:  # it has failed, and states why
+        pass
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        with suppress(BrokenPipeError):
+            stream.close()
+        process.stdin.close()
+
+
+def _judge(step: Step | TreeStep, process: subprocess.Popen[bytes], root: Path) -> None:
+    """Map identities where asked, fill the root file system where asked, then wait for the command's end.
 
     Args:
         step: what was asked for.
@@ -160,6 +223,9 @@ def _judge(step: Step, process: subprocess.Popen[bytes], root: Path) -> None:
                 _map(process.pid)
             process.stdin.write(b"\n")
             process.stdin.flush()
+        elif answer.get("fill"):
+            assert isinstance(step, TreeStep)  # noqa: S101 - asked for only then
+            _fill(step, process)
         elif "failed" in answer:
             raise _refused(answer)
         elif answer.get("others"):
@@ -313,7 +379,7 @@ def _remove(folder: Path) -> None:
             process.stdin.write(b"\n")
 
 
-def _failed(step: Step, code: int, output: str) -> BuildError | EngineError:
+def _failed(step: Step | TreeStep, code: int, output: str) -> BuildError | EngineError:
     """Report that the command failed, as ``docker_step.py`` does."""
     text = output.strip() or "(it printed nothing)"
     if "no space left on device" in text.lower():

@@ -6,7 +6,7 @@ in a layer can lead out of it.
 """
 
 # One system call for each of sixty thousand files counts here, so paths are strings:
-# ruff: noqa: PTH101, PTH102, PTH115, PTH211
+# ruff: noqa: PTH101, PTH102, PTH104, PTH115, PTH211
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from envbuild.engine.local.tar_entries import (
@@ -65,6 +66,7 @@ class TreeWriter:
         self._file: tuple[int, Entry] | None = None
         self._left = self._padding = 0
         self._ended = False
+        self._adopted = ""
 
     def write(self, piece: bytes | bytearray | memoryview) -> int:
         """Take the next bytes; returns how many they are.
@@ -81,6 +83,19 @@ class TreeWriter:
         except ValueError as error:  # a number that is none, a name with a zero byte
             raise BuildError(f"a layer has a header that is damaged: {error}") from error
         return len(data)
+
+    def adopt(self, head: bytes, source: str) -> None:
+        """Take the headers of a file's entry, and for its content the file itself, on this file system; it moves.
+
+        Raises:
+            BuildError: as ``write`` does; or the file is of another kind or size.
+            OSError: it cannot be moved or changed.
+        """
+        self._adopted = source
+        try:
+            self.write(head)
+        finally:
+            self._adopted = ""
 
     def finish(self) -> list[str]:
         """Give folders their modes and times; returns those that everybody may write to, absolute in the image.
@@ -188,11 +203,29 @@ class TreeWriter:
             self._writable.append(f"/{entry.path}")
 
     def _begin_file(self, entry: Entry, path: str) -> None:
+        if self._adopted:
+            self._move(entry, path)
+            return
         number = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self._file = number, entry
         self._left, self._padding = entry.size, -entry.size % BLOCK
         if not entry.size:
             self._end_file()
+
+    def _move(self, entry: Entry, path: str) -> None:
+        """Give a file that is there its place; what it has besides its content goes."""
+        os.rename(self._adopted, path)
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._file = number, entry
+        found = os.fstat(number)
+        if not stat.S_ISREG(found.st_mode) or found.st_size != entry.size:
+            raise BuildError(f"{entry.path!r} has changed while a layer was made of it")
+        for key in os.listxattr(number):
+            with suppress(OSError):  # labels of a security module are the host's
+                os.removexattr(number, key)
+        if self._owners:
+            os.fchown(number, entry.user, entry.group)
+        self._end_file()
 
     def _end_file(self) -> None:
         assert self._file is not None  # noqa: S101 - it was begun

@@ -208,6 +208,10 @@ class TreeOutput:
         """Take the next bytes; raises as ``TreeWriter`` does."""
         return self._writer.write(piece)
 
+    def adopt(self, head: bytes, path: str) -> None:
+        """Take a file as it is; see ``TreeWriter.adopt``."""
+        self._writer.adopt(head, path)
+
     def keep(self, diff_id: str) -> None:
         """Make it the tree of the layer whose tar has this SHA-256, as whoever wrote it has found.
 

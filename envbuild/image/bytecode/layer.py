@@ -5,6 +5,7 @@ What runs in the step is ``compile.py``.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from envbuild.engine.protocol import FinishedTree
 from envbuild.errors import BuildError
 from envbuild.image.bytecode.compile import FLAGS
 from envbuild.image.python.environment import Content, Made, WheelFile, add_tree, opened
@@ -87,6 +89,23 @@ def unpack_bytecode(stream: BinaryIO, count: int, folder: Path) -> list[Path]:
                     shutil.copyfileobj(data, file, 1 << 20)
     if wanted:
         raise BuildError(f"the compile step left out {min(wanted)}")
+    return paths
+
+
+def take_bytecode(found: FinishedTree, count: int, folder: Path) -> list[Path]:
+    """Take the compile step's result from where the step has left it; arguments and errors as ``unpack_bytecode``."""
+    left = {entry.path for entry in found.entries if entry.kind == "file"}
+    paths = []
+    for number in range(count):
+        name = f"{COMPILE_OUT.lstrip('/')}/{number:04}.tar"
+        if name not in left:
+            raise BuildError(f"the compile step left out {name.partition('/')[2]}")
+        path = folder / f"{number:04}.tar"
+        (found.root / name).rename(path)
+        if os.geteuid() == 0:
+            os.chown(path, 0, 0)
+        path.chmod(0o644)
+        paths.append(path)
     return paths
 
 

@@ -110,7 +110,7 @@ class Deb:
         """Yield the checked members of the data archive in its order, regular files with their content.
 
         Args:
-            data: what ``unpack_data`` wrote, at its start; seekable.
+            data: what ``unpack_data`` wrote, at its start; read once, and to its end if all is taken.
 
         Raises:
             BuildError: a member that has no place in a package, named with the package: an absolute path, ``..``, a
@@ -118,7 +118,7 @@ class Deb:
         """
         links: set[str] = set()
         seen: set[str] = set()
-        with _reading(self), tarfile.open(fileobj=data, mode="r:", ignore_zeros=False) as archive:
+        with _reading(self), tarfile.open(fileobj=data, mode="r|", bufsize=1 << 16) as archive:
             while (member := archive.next()) is not None:
                 # tarfile keeps every member it has met; a large package has tens of thousands.
                 archive.members = []  # type: ignore[attr-defined]

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from envbuild.core.fs import atomic_file
+from envbuild.engine.protocol import FinishedTree, FoundEntry
 from envbuild.errors import BuildError
-from envbuild.image.os.tree import Tree
+from envbuild.image.os.tree import Members, Tree
 from envbuild.image.tar.layer import Entry, Kind, Layer
 
 FOLDERS: Mapping[str, int] = {
@@ -47,6 +48,7 @@ LINKS: Mapping[str, str] = {"etc/mtab": "../proc/self/mounts"}
 
 _DROPPED = (".dockerenv", ".dockerinit", "run/.containerenv")
 _XATTR = "SCHILY.xattr."
+_CAPABILITY = "security.capability"
 _KINDS: Mapping[bytes, Kind] = {
     tarfile.REGTYPE: "file",
     tarfile.AREGTYPE: "file",
@@ -60,7 +62,7 @@ _KINDS: Mapping[bytes, Kind] = {
 }
 
 
-def add_constants(tree: Tree) -> None:
+def add_constants(tree: Tree | Members) -> None:
     """Put the folders, files and links that are the same in every image."""
     for path, mode in FOLDERS.items():
         if path in ("etc", "var") and path in tree:
@@ -94,7 +96,7 @@ def normalise(
                 while (member := archive.next()) is not None:
                     archive.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
                     _take(archive, member, tree, label)
-                    _refuse_reserved(_relative(member.name), member, reserved, label)
+                    _refuse_reserved(_relative(member.name), reserved, label, folder=member.isdir())
         except tarfile.TarError as error:
             raise BuildError(f"{label}: the container engine gave a damaged tar: {error}", "run it again") from None
         while stream.read(1 << 20):  # engines want their stream read to the end
@@ -106,10 +108,53 @@ def normalise(
             return tree.write(result)
 
 
+def normalise_tree(
+    found: FinishedTree, output: Path, label: str, reserved: str = "", into: BinaryIO | None = None
+) -> Layer:
+    """Turn a file system that a step has left into a layer, whose files are moved if what takes it can take files.
+
+    Args:
+        found: the file system.
+        output, label, reserved, into: as for ``normalise``.
+
+    Raises:
+        BuildError: as for ``normalise``.
+    """
+    with Tree(output.parent, label) as tree:
+        for each in found.entries:
+            _refuse_reserved(each.path, reserved, label, folder=each.kind == "dir")
+            if not _is_dropped(each.path):
+                tree.add(_entry(each), found.root / each.path if each.kind == "file" else None)
+        add_constants(tree)
+        if into is not None:
+            return tree.write(into)
+        with atomic_file(output, sync=False) as result:
+            return tree.write(result)
+
+
+def _entry(found: FoundEntry) -> Entry:
+    return Entry(
+        path=found.path,
+        kind=cast(Kind, found.kind),
+        mode=0o777 if found.kind == "symlink" else found.mode,
+        uid=found.uid,
+        gid=found.gid,
+        target=found.target,
+        size=found.size,
+        xattrs={_CAPABILITY: found.capability} if found.capability and found.kind == "file" else {},
+        major=found.device[0],
+        minor=found.device[1],
+    )
+
+
+def _is_dropped(path: str) -> bool:
+    return path in _DROPPED or path.startswith(tuple(f"{folder}/" for folder in EMPTY))
+
+
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: Tree, label: str) -> None:
     """Add one member, unless it never enters a layer."""
     path = _relative(member.name)
-    if not path or path in _DROPPED or path.startswith(tuple(f"{folder}/" for folder in EMPTY)):
+    if not path or _is_dropped(path):
         return
     kind = _KINDS.get(member.type)
     if kind is None:
@@ -129,10 +174,10 @@ def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, tree: Tree, label: 
     tree.add(entry, cast("BinaryIO | None", archive.extractfile(member)) if kind == "file" else None)
 
 
-def _refuse_reserved(path: str, member: tarfile.TarInfo, reserved: str, label: str) -> None:
+def _refuse_reserved(path: str, reserved: str, label: str, *, folder: bool) -> None:
     """Refuse what would hide files of other layers, or replace a folder above them."""
     inside = path == reserved or path.startswith(f"{reserved}/")
-    if reserved and path and (inside or (reserved.startswith(f"{path}/") and not member.isdir())):
+    if reserved and path and (inside or (reserved.startswith(f"{path}/") and not folder)):
         raise BuildError(
             f"{label}: a package installs /{path}, which belongs to the Python environment",
             "leave this package out of the spec's os.packages",

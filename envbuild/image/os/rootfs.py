@@ -9,18 +9,26 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.core.progress import Progress
-from envbuild.engine.protocol import Step, StepRunner
+from envbuild.engine.protocol import Step, StepRunner, TreeStep, TreeStepRunner
 from envbuild.errors import BuildError
 from envbuild.image.os.base import base_layer
-from envbuild.image.os.normalise import FILES, FOLDERS, LINKS, normalise
-from envbuild.image.os.seed import WORK, dpkg_config, install_script, open_packages, write_seed_and_inputs
+from envbuild.image.os.normalise import FILES, FOLDERS, LINKS, normalise, normalise_tree
+from envbuild.image.os.seed import (
+    WORK,
+    Source,
+    dpkg_config,
+    fill_seed,
+    install_script,
+    open_packages,
+    write_seed_and_inputs,
+)
 from envbuild.image.tar.layer import Layer
 from envbuild.lockfile import layout
 from envbuild.lockfile.model import Os
@@ -53,6 +61,7 @@ def build_os_layer(
     output: Path,
     progress: Progress,
     stream: BinaryIO | None = None,
+    trees: TreeStepRunner | None = None,
 ) -> Layer:
     """Build the OS layer from what is in the store, packages or a base image; the output is whole or absent.
 
@@ -63,6 +72,7 @@ def build_os_layer(
         output: where the uncompressed tar goes; temporary files are next to it.
         progress: receives how many packages are read.
         stream: takes the tar instead of ``output``.
+        trees: runs the step instead of ``runner``, and leaves what the packages have made where it is.
 
     Raises:
         IntegrityError: a package file is missing or does not match the lock.
@@ -75,6 +85,8 @@ def build_os_layer(
     with tempfile.TemporaryDirectory(prefix=".os-", dir=output.parent) as folder:
         work = Path(folder)
         sources = open_packages(os, store_path)
+        if trees is not None:
+            return _in_a_tree(os, sources, trees, output, progress, stream)
         with progress.phase("os: unpack", len(sources), unit="packages") as advance:
             seed = write_seed_and_inputs(os, sources, work / "seed.tar", work / "inputs.tar", advance)
         step = Step(
@@ -86,6 +98,33 @@ def build_os_layer(
         )
         with progress.phase("os: configure"), _naming_the_package(), runner.run_step(step) as system:
             return normalise(system, output, "the OS layer", layout.ENV_PREFIX.strip("/"), into=stream)
+
+
+def _in_a_tree(
+    os: Os,
+    sources: Sequence[Source],
+    trees: TreeStepRunner,
+    output: Path,
+    progress: Progress,
+    stream: BinaryIO | None,
+) -> Layer:
+    """Build the layer in one folder: the seed is unpacked there, dpkg reads the store's packages, its files stay."""
+    with ExitStack() as configuring:
+
+        def fill(output: BinaryIO) -> None:
+            with progress.phase("os: unpack", len(sources), unit="packages") as advance:
+                fill_seed(os, sources, output, advance)
+            configuring.enter_context(progress.phase("os: configure"))
+
+        step = TreeStep(
+            fill=fill,
+            files={source.package.file: source.deb.path for source in sources},
+            folder=f"/{WORK}/debs",
+            command=("/bin/sh", f"/{WORK}/install.sh"),
+            environment={},
+        )
+        with _naming_the_package(), trees.run_tree_step(step) as found:
+            return normalise_tree(found, output, "the OS layer", layout.ENV_PREFIX.strip("/"), into=stream)
 
 
 def image_layer_from_export(stream: BinaryIO, output: Path) -> Layer:

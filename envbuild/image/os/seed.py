@@ -7,6 +7,7 @@ decompress it again. What the seed holds is written again by dpkg, so it leaves 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import io
 import os as system
 import re
@@ -14,6 +15,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -26,7 +28,7 @@ from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os import bootstrap
 from envbuild.image.os.deb import Deb, open_deb
 from envbuild.image.os.normalise import add_constants
-from envbuild.image.os.tree import Tree
+from envbuild.image.os.tree import Members, Tree
 from envbuild.image.tar.layer import Entry, Layer, LayerWriter
 from envbuild.lockfile.model import Os, OsPackage
 
@@ -40,6 +42,7 @@ _UNSEEDED = re.compile(
 """What no script reads before dpkg has written it: every seeded file costs the engine's import and a copy by dpkg."""
 
 _IN_MEMORY = 4 << 20
+_SET_PIPE_SIZE = 1031  # linux/fcntl.h; Python has it since 3.10 on most systems
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,10 +130,33 @@ def write_seed_and_inputs(os: Os, sources: Iterable[Source], seed: Path, inputs:
     return layer
 
 
+def fill_seed(os: Os, sources: Iterable[Source], output: BinaryIO, advance: Advance) -> None:
+    """Write the members of the seed to a stream as packages are read, then script and plan; the packages are not in it.
+
+    Args:
+        output: takes a tar's members, in any order.
+
+    Raises:
+        BuildError: an unsound package or member.
+        IntegrityError: a package's bytes are not what the lock has.
+    """
+    sources = tuple(sources)
+    base = bootstrap.essential(map(_ordered, sources))
+    tree = Members(output, "the OS seed")
+    for source, data in unpacked(sources, whole=False):
+        for entry, content in source.deb.members(data):
+            if source.package.name in base:
+                add_member(tree, entry, content)
+        advance(1)
+    add_skeleton(tree, os.architecture)
+    for name, made, mode in (("install.sh", install_script(), 0o755), ("plan", install_plan(sources), 0o644)):
+        tree.add(Entry(path=f"{WORK}/{name}", kind="file", mode=mode, size=len(made)), made)
+
+
 def _write(os: Os, sources: tuple[Source, ...], seed: Path, inputs: LayerWriter | None, advance: Advance) -> Layer:
     base = bootstrap.essential(map(_ordered, sources))
     with Tree(seed.parent, "the OS seed") as tree:
-        for source, data in unpacked(sources):
+        for source, data in unpacked(sources, whole=inputs is not None):
             for entry, content in source.deb.members(data):
                 if source.package.name in base:
                     add_member(tree, entry, content)
@@ -146,45 +172,116 @@ def _ordered(source: Source) -> bootstrap.Package:
     return bootstrap.Package(name=source.package.name, file=source.package.file, fields=source.fields)
 
 
-def unpacked(sources: Iterable[Source]) -> Iterator[tuple[Source, BinaryIO]]:
+def unpacked(sources: Iterable[Source], *, whole: bool) -> Iterator[tuple[Source, BinaryIO]]:
     """Yield each package with its unpacked data archive, in order, a few packages ahead in threads.
 
     Decompression and hashing release Python's lock, so that two CPUs are kept busy; only as many archives as there
-    are threads are held at a time, and those over 4 MiB on disk.
+    are threads are held at a time.
+
+    Args:
+        whole: the archives can be read again from their start, and those over 4 MiB are on disk; else each comes
+            through a pipe.
+
+    Raises:
+        IntegrityError: a package's bytes are not what the lock has.
+        BuildError: one cannot be decompressed.
     """
     workers = min(4, (system.cpu_count() or 1) + 1)
-    waiting: deque[tuple[Source, Future[BinaryIO]]] = deque()
+    waiting: deque[_Unpacking] = deque()
     with ThreadPoolExecutor(workers, thread_name_prefix="unpack") as pool:
         try:
             for source in sources:
-                waiting.append((source, pool.submit(_unpack, source)))
+                waiting.append(_Unpacking(source, pool, whole=whole))
                 if len(waiting) > workers:
-                    yield from _next(waiting)
+                    yield from waiting.popleft().result()
             while waiting:
-                yield from _next(waiting)
+                yield from waiting.popleft().result()
         finally:
-            for _, future in waiting:
-                future.cancel()
+            for each in waiting:
+                each.cancel()
 
 
-def _next(waiting: deque[tuple[Source, Future[BinaryIO]]]) -> Iterator[tuple[Source, BinaryIO]]:
-    source, future = waiting.popleft()
-    with future.result() as data:
-        yield source, data
+class _Unpacking:
+    """A package that is unpacked in a thread, into a temporary file (``whole``) or a pipe."""
+
+    def __init__(self, source: Source, pool: ThreadPoolExecutor, *, whole: bool) -> None:
+        self._source = source
+        self._reader: BinaryIO | None = None
+        self._file: Future[BinaryIO] | None = None
+        if whole:
+            self._file = pool.submit(_unpack, source)
+        else:
+            self._reader, self._writer = _pipe()
+            self._worker = pool.submit(_unpack_into, source, self._writer)
+
+    def result(self) -> Iterator[tuple[Source, BinaryIO]]:
+        """Yield the package with its data, and wait for the thread."""
+        if self._file is not None:
+            with self._file.result() as data:
+                yield self._source, data
+            return
+        assert self._reader is not None  # noqa: S101 - one of the two
+        with self._reader:
+            piped = _Piped(self._reader, self._worker)
+            yield self._source, cast(BinaryIO, piped)
+            while piped.read(1 << 20):
+                pass
+
+    def cancel(self) -> None:
+        """Let the thread end."""
+        if self._file is not None:
+            self._file.cancel()
+        elif self._reader is not None:
+            self._reader.close()
+            if self._worker.cancel():
+                self._writer.close()
+
+
+class _Piped:
+    """Reads a pipe; where it ends because the thread that fills it has failed, raises what that raised."""
+
+    def __init__(self, reader: BinaryIO, worker: Future[None]) -> None:
+        self._reader, self._worker = reader, worker
+
+    def read(self, amount: int) -> bytes:
+        """Return that many bytes, fewer at the end."""
+        chunk = self._reader.read(amount)
+        if len(chunk) < amount:
+            self._worker.result()
+        return chunk
+
+
+def _pipe() -> tuple[BinaryIO, BinaryIO]:
+    """Open a pipe that holds a MiB where the system lets it."""
+    reader, writer = system.pipe2(system.O_CLOEXEC)
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(writer, _SET_PIPE_SIZE, 1 << 20)
+    return open(reader, "rb"), open(writer, "wb")
+
+
+def _unpack_into(source: Source, writer: BinaryIO) -> None:
+    """Check a package's bytes against the lock and unpack its data archive into a pipe."""
+    with suppress(BrokenPipeError), writer:  # nobody wants the rest
+        _check(source)
+        source.deb.unpack_data(writer)
 
 
 def _unpack(source: Source) -> BinaryIO:
     """Check a package's bytes against the lock and unpack its data archive into a temporary file."""
+    _check(source)
+    data = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - closed by _next
+    source.deb.unpack_data(data)
+    data.seek(0)
+    return data
+
+
+def _check(source: Source) -> None:
     found = sha256_file(source.deb.path)
     if found != source.package.sha256:
         raise IntegrityError(
             f"{source.package.file} in the store was altered: expected sha256 {source.package.sha256}, found {found}",
             f"delete {source.deb.path} and fetch it again: envbuild fetch",
         )
-    data = cast(BinaryIO, tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY))  # noqa: SIM115 - closed by _next
-    source.deb.unpack_data(data)
-    data.seek(0)
-    return data
 
 
 def _repack(writer: LayerWriter, source: Source, data: BinaryIO) -> None:
@@ -222,7 +319,7 @@ class _Chain:
         return b""
 
 
-def add_member(tree: Tree, entry: Entry, content: BinaryIO | None) -> None:
+def add_member(tree: Tree | Members, entry: Entry, content: BinaryIO | None) -> None:
     """Take a package's member into a tree, with /usr merged (file-hierarchy(7)) and without documents."""
     path = _merged(entry.path)
     if path in _MERGED or _UNSEEDED.fullmatch(path) or entry.kind in ("char", "block", "fifo"):
@@ -238,7 +335,7 @@ def _merged(path: str) -> str:
     return f"usr/{path}" if "/" in path and path.split("/", 1)[0] in _MERGED else path
 
 
-def add_skeleton(tree: Tree, architecture: str) -> None:
+def add_skeleton(tree: Tree | Members, architecture: str) -> None:
     """Add what no package brings, and what dpkg needs before it is installed itself."""
     links = {name: f"usr/{name}" for name in ("bin", "lib", "sbin")}
     if architecture == "amd64":

@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import io
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, cast
 
 from envbuild.errors import BuildError
-from envbuild.image.tar.layer import Entry, Layer, LayerWriter
+from envbuild.image.tar.layer import BLOCK, Entry, Layer, LayerWriter, header
 
 _CHUNK = 1 << 20
 
@@ -32,6 +33,7 @@ class Tree:
         self._label = label
         self._entries: dict[str, Entry] = {}
         self._offsets: dict[str, int] = {}
+        self._files: dict[str, Path] = {}
 
     def __enter__(self) -> Tree:
         """Return the tree."""
@@ -47,15 +49,19 @@ class Tree:
         """Return whether there is an entry of this path."""
         return path in self._entries
 
-    def add(self, entry: Entry, data: BinaryIO | bytes | None = None) -> None:
-        """Take one entry and, of a regular file, its content of ``entry.size`` bytes.
+    def add(self, entry: Entry, data: BinaryIO | bytes | Path | None = None) -> None:
+        """Take one entry and, of a regular file, its content of ``entry.size`` bytes, or where a file with it is.
 
         Raises:
             BuildError: the content is shorter than it should be.
         """
-        if entry.kind == "file":
+        self._files.pop(entry.path, None)
+        if isinstance(data, Path):
+            self._files[entry.path] = data
+        elif entry.kind == "file":
             self._offsets[entry.path] = self._spool.seek(0, io.SEEK_END)
-            self._copy(entry, io.BytesIO(data) if isinstance(data, bytes) else data)
+            for chunk in content(entry, io.BytesIO(data) if isinstance(data, bytes) else data, self._label):
+                self._spool.write(chunk)
         self._entries[entry.path] = entry
 
     def add_parents(self, mode: int = 0o755) -> None:
@@ -79,16 +85,9 @@ class Tree:
                 writer.add(entry, self._content(entry, sources.get(path, path)) if entry.kind == "file" else None)
         return writer.layer()
 
-    def _copy(self, entry: Entry, data: BinaryIO | None) -> None:
-        left = entry.size
-        while left:
-            chunk = data.read(min(_CHUNK, left)) if data is not None else b""
-            if not chunk:
-                raise BuildError(f"{self._label}: {entry.path!r}: its content is cut short by {left} bytes")
-            self._spool.write(chunk)
-            left -= len(chunk)
-
-    def _content(self, entry: Entry, source: str) -> BinaryIO | bytes:
+    def _content(self, entry: Entry, source: str) -> BinaryIO | bytes | Path:
+        if source in self._files:
+            return self._files[source]
         offset = self._offsets[source]
         if entry.size <= _CHUNK:
             self._spool.seek(offset)
@@ -124,6 +123,56 @@ class Tree:
         if entry is None or entry.kind in ("hardlink", "dir"):
             raise BuildError(f"{self._label}: {min(met)!r} is a hard link to {path!r}, which is no file of this tree")
         return path
+
+
+def content(entry: Entry, data: BinaryIO | None, label: str) -> Iterator[bytes]:
+    """Yield a file's content in pieces; raises ``BuildError`` if it is shorter than ``entry.size``."""
+    left = entry.size
+    while left:
+        chunk = data.read(min(_CHUNK, left)) if data is not None else b""
+        if not chunk:
+            raise BuildError(f"{label}: {entry.path!r}: its content is cut short by {left} bytes")
+        left -= len(chunk)
+        yield chunk
+
+
+class Members:
+    """Passes entries on to a stream as a tar's members, in the order in which they come, with the folders above them.
+
+    Args:
+        output: takes members, of which later ones replace earlier ones of the same path.
+        label: what is being written, for error messages.
+    """
+
+    def __init__(self, output: BinaryIO, label: str) -> None:
+        self._output, self._label = output, label
+        self._known: set[str] = set()
+
+    def __contains__(self, path: str) -> bool:
+        """Return whether there is an entry of this path."""
+        return path in self._known
+
+    def add(self, entry: Entry, data: BinaryIO | bytes | None = None) -> None:
+        """Take one entry and, of a regular file, its content of ``entry.size`` bytes.
+
+        Raises:
+            BuildError: the content is shorter than it should be, or the entry cannot be in a tar.
+        """
+        self._add_above(entry.path)
+        self._known.add(entry.path)
+        self._output.write(header(entry, self._label))
+        if entry.kind == "file":
+            for chunk in content(entry, io.BytesIO(data) if isinstance(data, bytes) else data, self._label):
+                self._output.write(chunk)
+            self._output.write(bytes(-entry.size % BLOCK))
+
+    def add_parents(self) -> None:
+        """Do nothing: folders above an entry come before it."""
+
+    def _add_above(self, path: str) -> None:
+        above = path.rpartition("/")[0]
+        if above and above not in self._known:
+            self.add(Entry(path=above, kind="dir", mode=0o755))
 
 
 class _Slice:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import BinaryIO, Literal
 
@@ -121,18 +122,22 @@ class LayerWriter:
             raise RuntimeError("the layer is not finished")
         return Layer(diff_id=self.digest, size=self.size)
 
-    def add(self, entry: Entry, data: BinaryIO | bytes | None = None) -> None:
+    def add(self, entry: Entry, data: BinaryIO | bytes | Path | None = None) -> None:
         """Append one entry.
 
         Args:
             entry: what it is; paths must come in order (see the module's description).
-            data: content of a regular file, exactly ``entry.size`` bytes.
+            data: content of a regular file, exactly ``entry.size`` bytes; a path: of the file there, which is the
+                output's to move away if that takes files (``Adopter``).
 
         Raises:
             BuildError: an unsafe or unrepresentable name, a path out of order or twice, a missing parent directory,
                 a hard link before its target, or content of another size.
         """
         self._check_place(entry)
+        if isinstance(data, Path) and entry.kind == "file":
+            self._add_file(entry, data)
+            return
         self._put(header(entry, self._name))
         if entry.kind != "file":
             if entry.size or data:
@@ -140,6 +145,7 @@ class LayerWriter:
             return
         if data is None:
             data = b""
+        assert not isinstance(data, Path)  # noqa: S101 - only files have one
         if isinstance(data, bytes):
             if len(data) != entry.size:
                 raise self._wrong(entry, f"expected {entry.size} bytes of content, found {len(data)}")
@@ -169,6 +175,13 @@ class LayerWriter:
             raise self._wrong(entry, f"it links to {entry.target!r}, which is no earlier file of this layer")
         self._kinds[path] = entry.kind == "dir"
         self._last = key
+
+    def _add_file(self, entry: Entry, path: Path) -> None:
+        self._flush()
+        head = header(entry, self._name)
+        padding = _ZEROS[: -entry.size % BLOCK]
+        self.size += len(head) + entry.size + len(padding)
+        self._sink.put_file(head, path, entry.size, padding)
 
     def _copy(self, entry: Entry, data: BinaryIO) -> None:
         left = entry.size

@@ -33,7 +33,6 @@ from envbuild.resolve.debian.release_file import (
     UntrustedReleaseError,
     check_release,
     read_release,
-    utc_now,
 )
 
 FRESH = 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
@@ -325,3 +327,53 @@ def test_what_a_program_nested_deep_goes(tmp_path: Path) -> None:
             below = deeper
         os.close(below)
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_files_of_a_step_become_a_layer_without_being_written(tmp_path: Path) -> None:
+    """They move: the same inodes under the same digest, with the entry's mode and owner and nothing else they had."""
+    found, names = tmp_path / "found", ("kept", "odd", "tool")
+    found.mkdir()
+    for name in names:
+        (found / name).write_bytes(name.encode() * 1000)
+    (found / "kept").chmod(0o666)
+    os.setxattr(found / "odd", "user.note", b"x")
+    before = {name: (found / name).stat().st_ino for name in names}
+    kinds = {"kept": 0o644, "odd": 0o600, "tool": 0o4755}
+
+    def add_all(writer: LayerWriter, files: bool) -> None:
+        for name, mode in kinds.items():
+            entry = Entry(path=name, kind="file", mode=mode, size=len(name) * 1000)
+            writer.add(entry, found / name if files else name.encode() * 1000)
+            writer.add(Entry(path=f"{name}.link", kind="hardlink", mode=mode, target=name))
+
+    with (tmp_path / "layer.tar").open("wb") as stream, LayerWriter(stream) as expected:
+        add_all(expected, files=False)
+    store = Trees(tmp_path / "trees", lambda diff_id: None, BOOT)
+    with store.writer("a" * 64) as output:
+        with LayerWriter(cast(BinaryIO, output)) as writer:
+            add_all(writer, files=True)
+        output.keep(writer.digest)
+    assert writer.layer() == expected.layer()
+    assert b"".join(store.tar_of(writer.digest)) == (tmp_path / "layer.tar").read_bytes()
+    assert tree_files.is_sound(tmp_path / "trees" / writer.digest)
+    assert list(found.iterdir()) == []
+    folder = store.path(writer.digest)
+    assert {name: (folder / name).stat().st_ino for name in names} == before
+    assert os.listxattr(folder / "odd") == []
+
+
+def test_a_file_of_another_size_makes_no_layer(tmp_path: Path) -> None:
+    """What has changed since it was listed is refused, by a tree and by a tar, and no tree is left."""
+    file = tmp_path / "file"
+    file.write_bytes(b"longer")
+    entry = Entry(path="file", kind="file", mode=0o644, size=3)
+    with pytest.raises(BuildError, match="has changed"), LayerWriter(io.BytesIO()) as writer:
+        writer.add(entry, file)
+    store = Trees(tmp_path / "trees", lambda diff_id: None, BOOT)
+    with (
+        pytest.raises(BuildError, match="has changed"),
+        store.writer("a" * 64) as output,
+        LayerWriter(cast(BinaryIO, output)) as writer,
+    ):
+        writer.add(entry, file)
+    assert list((tmp_path / "trees").iterdir()) == []

@@ -181,7 +181,11 @@ def test_compiling_ends_with_the_build(tmp_path: Path) -> None:
         assert begun.wait(60)
         raise EngineError("no engine")
 
-    interpreter = Interpreter(key="a" * 64, write=lambda path: path.write_bytes(b"interpreter") and None)
+    interpreter = Interpreter(
+        key="a" * 64,
+        write=lambda path: path.write_bytes(b"interpreter") and None,
+        fill=lambda output: output.write(b"interpreter") and None,
+    )
     with pytest.raises(EngineError, match="no engine"):
         build(tmp_path, runner=Waiting(tmp_path / "steps"), build_os=fails, interpreter=interpreter)
     assert bases == ["python-" + "a" * 64]
@@ -221,7 +225,7 @@ def _trees(tmp_path: Path) -> Trees:
 
 def test_trees_alone_are_the_same_image(tmp_path: Path, trees: Trees) -> None:
     """A build for the local engine writes no tar; who wants one has the same bytes made of the trees."""
-    interpreter = Interpreter(key="a" * 64, write=Path.touch)
+    interpreter = Interpreter(key="a" * 64, write=Path.touch, fill=lambda output: None)
     built, _ = build(tmp_path, trees=trees, unpacked=True, interpreter=interpreter)
     assert list((tmp_path / "store/derived/layers").rglob("*.tar*")) == []
     assert all(trees.find(blob.digest) for blob in built.image.layers)

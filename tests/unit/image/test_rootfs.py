@@ -14,7 +14,7 @@ import pytest
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.progress import Silent
-from envbuild.engine.protocol import Step
+from envbuild.engine.protocol import FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.os.deb import open_deb
 from envbuild.image.os.rootfs import build_os_layer, os_key
@@ -51,6 +51,38 @@ class FakeEngine:
             archive.addfile(tarfile.TarInfo("x"), io.BytesIO())
         result.seek(0)
         yield result
+
+
+class FakeTrees:
+    """Keeps what it was given, and has left a small file system in a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.filled = io.BytesIO()
+        self.step: TreeStep | None = None
+
+    @contextmanager
+    def run_tree_step(self, step: TreeStep) -> Iterator[FinishedTree]:
+        """Implement ``TreeStepRunner``."""
+        step.fill(self.filled)
+        self.step = step
+        (self.root / "tmp").mkdir(parents=True)
+        for name in ("x", "tmp/y"):
+            (self.root / name).write_bytes(name.encode())
+        found = [("tmp", "dir", 0), ("tmp/y", "file", 5), ("x", "file", 1)]
+        entries = [FoundEntry(path=path, kind=kind, mode=0o640, uid=1, gid=2, size=size) for path, kind, size in found]
+        yield FinishedTree(root=self.root, entries=iter(entries))
+
+    @property
+    def seed(self) -> dict[str, tuple[str, bytes]]:
+        """What a step would unpack, by path."""
+        found = {}
+        self.filled.seek(0)
+        with tarfile.open(fileobj=self.filled, mode="r|", ignore_zeros=True) as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() else None
+                found[member.name] = (member.linkname, content.read() if content else b"")
+        return found
 
 
 class Archive:
@@ -173,6 +205,58 @@ def test_the_order_of_the_lock_does_not_matter(archive: Archive, tmp_path: Path)
     assert second.step is not None
     assert second.step.base_key == first.step.base_key
     assert second.inputs == first.inputs
+
+
+def test_in_a_folder_nothing_travels_but_the_seed(archive: Archive, tmp_path: Path) -> None:
+    """The seed is that of the other way, reordered; dpkg gets the store's packages; the layer is the folder's."""
+    engine, trees, output = FakeEngine(), FakeTrees(tmp_path / "root"), tmp_path / "layer.tar"
+    build(archive, engine, tmp_path)
+    layer = build_os_layer(archive.os, archive.path, engine, output, Silent(), trees=trees)
+    seed = trees.seed
+    for name in ("install.sh", "plan"):
+        assert seed.pop(f"tmp/envbuild-os/{name}")[1] == engine.inputs[f"tmp/envbuild-os/{name}"]
+    del seed["tmp/envbuild-os"]
+    # Of two names of a file, either may be the one that holds it.
+    names = {"usr/bin/also", "usr/bin/tool"}
+    assert {path: value for path, value in seed.items() if path not in names} == {
+        path: value for path, value in engine.seed.items() if path not in names
+    }
+    assert trees.step is not None
+    assert {name: path.read_bytes() for name, path in trees.step.files.items()} == {
+        package.file: archive.path(package.sha256).read_bytes() for package in archive.packages
+    }
+    assert (trees.step.folder, trees.step.command) == (
+        "/tmp/envbuild-os/debs",
+        ("/bin/sh", "/tmp/envbuild-os/install.sh"),
+    )
+    assert sha256_bytes(output.read_bytes()) == layer.diff_id
+    with tarfile.open(output) as tar:
+        member = tar.getmember("x")
+        assert (member.mode, member.uid, member.gid, member.size) == (0o640, 1, 2, 1)
+        assert "tmp/y" not in tar.getnames()
+
+
+def test_nothing_runs_over_packages_that_are_refused(archive: Archive, tmp_path: Path) -> None:
+    """A hostile package, one with other bytes, and one that cannot be unpacked end the step while it is filled."""
+    trees = FakeTrees(tmp_path / "root")
+
+    def refused(kind: type[Exception], message: str) -> None:
+        with pytest.raises(kind, match=message):
+            build_os_layer(archive.os, archive.path, FakeEngine(), tmp_path / "out", Silent(), trees=trees)
+        assert trees.step is None
+        archive.packages.pop()
+
+    archive.add("evil", [Member(name="../../etc/cron.d/x", data=b"x")])
+    refused(BuildError, "evil_1.0_all.deb: its member '../../etc/cron.d/x' is refused")
+    path = archive.add("curl", [Member(name="./usr/bin/curl", data=b"1")])
+    path.write_bytes(deb_bytes(deb_control("curl"), members=[Member(name="./usr/bin/curl", data=b"2")]))
+    refused(IntegrityError, "curl_1.0_all.deb")
+    path = archive.add("short", [Member(name="./usr/bin/short", data=bytes(3 << 20))])
+    data = path.read_bytes()
+    damaged = data[:-40] + bytes(40)
+    archive.packages[-1] = msgspec.structs.replace(archive.packages[-1], sha256=sha256_bytes(damaged))
+    archive.path(sha256_bytes(damaged)).write_bytes(damaged)
+    refused(BuildError, "short_1.0_all.deb is not a sound Debian package")
 
 
 def test_a_failing_script_names_its_package(archive: Archive, tmp_path: Path) -> None:
