@@ -3,24 +3,27 @@
 Stages import these names only. Nothing here may lean on what a single engine has: an engine without a daemon
 (user namespaces, Apptainer) must be able to implement each protocol. All file systems travel as plain tar
 streams, so that a remote engine works like a local one and no host path is ever mounted during a build.
+
+Values are structs of msgspec, not dataclasses: each start makes these classes, and a dataclass takes ten times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, Protocol
+
+import msgspec
 
 from envbuild.core.blob import Blob
 from envbuild.core.progress import Progress
 from envbuild.errors import EngineError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One command over a root file system, without network, as root, with the constant host name ``envbuild``.
 
     Attributes:
@@ -59,8 +62,7 @@ class StepRunner(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImageInfo:
+class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An image as its engine holds it.
 
     Attributes:
@@ -76,7 +78,7 @@ class ImageInfo:
     tags: tuple[str, ...]
     diff_ids: tuple[str, ...]
     architecture: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class ImageFinder(Protocol):
@@ -98,8 +100,7 @@ class ParcelLayer(Blob):
     file: Callable[[], tuple[Path, bool] | None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parcel:
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     """An image, or the lower part of one, on its way into an engine.
 
     Attributes:
@@ -116,8 +117,7 @@ class Parcel:
     archive: Callable[[Collection[str]], Iterator[bytes]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delivered:
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     """How an image got into an engine.
 
     Attributes:
@@ -178,8 +178,7 @@ class BaseImages(ImageFinder, Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """A bind mount of an absolute host path."""
 
     source: Path
@@ -191,8 +190,7 @@ GpuSupport = Literal["cdi", "nvidia", ""]
 """How an engine passes GPUs: CDI, NVIDIA's runtime, or not as far as it specifies."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gpus:
+class Gpus(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs to hand to a container.
 
     Attributes:
@@ -239,8 +237,7 @@ class OwnFiles(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContainerRun:
+class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of an image.
 
     Attributes:
@@ -269,7 +266,7 @@ class ContainerRun:
     image: str
     command: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
     user: str = ""
@@ -281,7 +278,7 @@ class ContainerRun:
     tty: bool = False
     scratch: tuple[str, ...] = ()
     hostname: str = "envbuild"
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     gpus: Gpus | None = None
     watcher: Watcher | None = None
     tap: Callable[[bytes], None] | None = None

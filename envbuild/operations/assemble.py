@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
 
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.lockfile.model import Lock
@@ -113,7 +115,7 @@ class _Steps:
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
         self._runner = self._runner or step_runner(self._engine, self._store)
-        return self._runner.run_step(replace(step, fresh=self._fresh))
+        return self._runner.run_step(msgspec.structs.replace(step, fresh=self._fresh))
 
 
 def _package_finder(loaded: LoadedLock, store: Store, options: BuildOptions) -> Callable[[str], Sequence[str]] | None:

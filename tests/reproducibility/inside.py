@@ -15,9 +15,10 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 _PRELOADED = "elsewhere.so"
 _WRAP = f'"$@"; code=$?; rm -f /etc/ld.so.preload /{_PRELOADED}; exit "$code"'
@@ -58,7 +59,7 @@ def _preloading(original: Callable[..., Any], library: Path) -> Callable[..., An
         with tempfile.NamedTemporaryFile(suffix=".tar") as inputs:
             _with_library(step.inputs, library, Path(inputs.name))
             wrapped = ("/bin/sh", "-c", _WRAP, "sh", *step.command)
-            with original(self, replace(step, inputs=Path(inputs.name), command=wrapped)) as stream:
+            with original(self, msgspec.structs.replace(step, inputs=Path(inputs.name), command=wrapped)) as stream:
                 yield stream
 
     return run_step

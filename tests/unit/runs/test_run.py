@@ -67,7 +67,7 @@ class Engine:
 @pytest.fixture(autouse=True)
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git is another process; its facts have their own test."""
-    monkeypatch.setattr(stage, "git_state", lambda project: None)
+    monkeypatch.setattr("envbuild.record.git.git_state", lambda project: None)
 
 
 @pytest.fixture
