@@ -11,7 +11,7 @@ from typing import Any
 
 import typer.main
 
-from envbuild.cli.app import app
+from envbuild.cli.app import whole
 from envbuild.core.fs import atomic_write
 
 _HEAD = """\
@@ -29,7 +29,7 @@ _PLACEHOLDER = re.compile(r"(?<![`\w/])(--[a-z][a-z-]*)(?![\w`-])")
 
 def document() -> str:
     """Return the page in Markdown."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(whole())
     commands = list(_commands(root, ("envbuild",)))
     lines = ["| command | what it does |", "|---|---|"]
     for path, command in commands:

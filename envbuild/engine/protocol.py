@@ -4,24 +4,27 @@ Stages import these names only. Nothing here may lean on what a single engine ha
 (user namespaces, Apptainer) must be able to implement each protocol. All file systems travel as plain tar
 streams, so that a remote engine works like a local one and no host path is ever mounted during a build; an engine that
 works on this machine's own file system may implement ``TreeStepRunner`` besides, whose results need not travel.
+
+Values are structs of msgspec, not dataclasses: each start makes these classes, and a dataclass takes ten times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import BinaryIO, Literal, Protocol
+
+import msgspec
 
 from envbuild.core.blob import Blob
 from envbuild.core.progress import Progress
 from envbuild.errors import EngineError
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True):
     """One command over a root file system, without network, as root, with the constant host name ``envbuild``.
 
     Attributes:
@@ -60,8 +63,7 @@ class StepRunner(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TreeStep:
+class TreeStep(msgspec.Struct, frozen=True, kw_only=True):
     """One command over a root file system that is made for it, and whose result stays where the command left it.
 
     Attributes:
@@ -75,14 +77,13 @@ class TreeStep:
     fill: Callable[[BinaryIO], None]
     command: tuple[str, ...]
     environment: Mapping[str, str]
-    files: Mapping[str, Path] = field(default_factory=dict)
+    files: Mapping[str, Path] = msgspec.field(default_factory=dict)
     folder: str = ""
     result: str = "/"
     unwanted: Event | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundEntry:
+class FoundEntry(msgspec.Struct, frozen=True, kw_only=True):
     """What a step has left at a path.
 
     Attributes:
@@ -106,8 +107,7 @@ class FoundEntry:
     device: tuple[int, int] = (0, 0)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FinishedTree:
+class FinishedTree(msgspec.Struct, frozen=True, kw_only=True):
     """A step's result in place.
 
     Attributes:
@@ -132,8 +132,7 @@ class TreeStepRunner(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ImageInfo:
+class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
     """An image as its engine holds it.
 
     Attributes:
@@ -149,7 +148,7 @@ class ImageInfo:
     tags: tuple[str, ...]
     diff_ids: tuple[str, ...]
     architecture: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class ImageFinder(Protocol):
@@ -171,8 +170,7 @@ class ParcelLayer(Blob):
     file: Callable[[], tuple[Path, bool] | None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parcel:
+class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     """An image, or the lower part of one, on its way into an engine.
 
     Attributes:
@@ -189,8 +187,7 @@ class Parcel:
     archive: Callable[[Collection[str]], Iterator[bytes]]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Delivered:
+class Delivered(msgspec.Struct, frozen=True, kw_only=True):
     """How an image got into an engine.
 
     Attributes:
@@ -251,8 +248,7 @@ class BaseImages(ImageFinder, Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True, kw_only=True):
     """A bind mount of an absolute host path."""
 
     source: Path
@@ -264,8 +260,7 @@ GpuSupport = Literal["cdi", "nvidia", ""]
 """How an engine passes GPUs: CDI, NVIDIA's runtime, or not as far as it specifies."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Gpus:
+class Gpus(msgspec.Struct, frozen=True, kw_only=True):
     """GPUs to hand to a container.
 
     Attributes:
@@ -312,8 +307,7 @@ class OwnFiles(Protocol):
         """
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ContainerRun:
+class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of an image.
 
     Attributes:
@@ -342,7 +336,7 @@ class ContainerRun:
     image: str
     command: tuple[str, ...] = ()
     entrypoint: tuple[str, ...] | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     workdir: str = ""
     user: str = ""
@@ -354,7 +348,7 @@ class ContainerRun:
     tty: bool = False
     scratch: tuple[str, ...] = ()
     hostname: str = "envbuild"
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     gpus: Gpus | None = None
     watcher: Watcher | None = None
     tap: Callable[[bytes], None] | None = None

@@ -16,6 +16,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from envbuild.core.blob import FileBlob
 from envbuild.core.progress import Advance, Progress
 from envbuild.engine.protocol import Delivered, Engine, Parcel
@@ -141,7 +143,7 @@ class Loading:
     def _parcel(self, image: layout.Image) -> Parcel:
         parcel = layout.parcel(image, self._tag)
         layers = [replace(layer, file=partial(self._file, index)) for index, layer in enumerate(parcel.layers)]
-        return replace(parcel, layers=tuple(layers))
+        return msgspec.structs.replace(parcel, layers=tuple(layers))
 
     def _file(self, index: int) -> tuple[Path, bool] | None:
         """Where a layer's file is, and whether it is whole; None if it has not been begun."""

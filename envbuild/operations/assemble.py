@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+import msgspec
 
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.lockfile.model import Lock
@@ -115,7 +117,7 @@ class _Steps:
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
-        return self._found().run_step(replace(step, fresh=self._fresh))
+        return self._found().run_step(msgspec.structs.replace(step, fresh=self._fresh))
 
     def in_trees(self) -> TreeStepRunner | None:
         """Return what runs steps whose results stay in folders; None if the runner's do not."""

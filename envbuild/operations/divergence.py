@@ -17,7 +17,7 @@ from envbuild.operations.events import Events
 from envbuild.operations.laboratory import run_again
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
-from envbuild.runs.repeat import trace_variables
+from envbuild.runs.tracing import trace_variables
 from envbuild.verification import printed
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.lines import TextDifference

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from envbuild.core.settings import origin, setting
 from envbuild.errors import EngineError, UsageError
-from envbuild.operations.events import Events, Note
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from envbuild.engine.local.engine import LocalEngine
     from envbuild.engine.local.trees import Trees
     from envbuild.engine.protocol import Engine, StepRunner
+    from envbuild.operations.events import Events
 
 Kind = Literal["auto", "local", "docker", "podman"]
 _KINDS = ("auto", "local", "docker", "podman")
@@ -103,6 +103,8 @@ def note_way(engine: Engine | None, events: Events, *, differs: bool = False) ->
     from envbuild.engine.local.engine import LocalEngine
 
     if isinstance(engine, LocalEngine) and (text := engine.way().note(differs=differs)):
+        from envbuild.operations.events import Note
+
         events.report(Note(text=text))
 
 

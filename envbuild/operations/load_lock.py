@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envbuild.core.digest import sha256_file
-from envbuild.errors import LockError, SpecError, UsageError
-from envbuild.lockfile import layout
+import msgspec
+
+from envbuild import __version__
+from envbuild.core import types
+from envbuild.core.digest import sha256_bytes, sha256_file, sha256_json
+from envbuild.core.fs import atomic_write, open_regular
+from envbuild.errors import EnvbuildError, LockError, SpecError, UsageError
+from envbuild.lockfile import hardware, layout, pylock
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.discovery import find_lock
 from envbuild.operations.lock_files import known_fresh, remember_fresh, resolution_inputs, stale_inputs
+from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.spec.model import Spec
@@ -71,7 +79,7 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
     found = find_lock(start or Path.cwd(), option=option) if path is None else path
     if found.suffix in (".yaml", ".yml") and found.is_file():
         raise _is_a_spec(found)
-    lock = locks.load(found)
+    lock = _known_lock(found)
     layout.check(lock.layout, lock.file_name)
     specs = [found.parent / name for name in lock.resolution if name.endswith((".yaml", ".yml"))]
     spec_path = next((place for place in specs if place.is_file()), None)
@@ -80,6 +88,53 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
         _refuse_stale(found, lock, spec_path)
         remember_fresh(spec_path, sha256, lock)
     return LoadedLock(path=found, lock=lock, spec_path=spec_path)
+
+
+def _known_lock(path: Path) -> locks.Lock:
+    """Read a lock; one whose very bytes this user's envbuild has read before is not parsed and compared again.
+
+    What was read is kept in the store, by the SHA-256 of the lock's bytes and of the code that checks them.
+
+    Raises:
+        LockError: as ``locks.load``.
+    """
+    data = locks.read(path)
+    note = _note_of(data)
+    kept = _own_file(note) if note is not None else b""
+    if kept[:_DIGITS] == sha256_bytes(kept[_DIGITS:]).encode():
+        with suppress(msgspec.MsgspecError):
+            return locks.decoded(kept[_DIGITS:])
+    lock = locks.loads(data, path.name)
+    if note is not None:
+        made = locks.encoded(lock)
+        with suppress(OSError):
+            atomic_write(note, sha256_bytes(made).encode() + made, sync=False)
+    return lock
+
+
+def _note_of(data: bytes) -> Path | None:
+    """Return where a lock of these bytes is kept; None where there is no store: who needs one reports that."""
+    code = [(each.st_size, each.st_mtime_ns) for each in (Path(str(module.__file__)).stat() for module in _CHECKED_BY)]
+    with suppress(OSError, EnvbuildError):
+        store = Store()
+        if not store.root.is_dir():  # a command that ends with the lock makes none
+            return None
+        return store.cache_dir("locks") / f"{sha256_json([__version__, code, sha256_bytes(data)])}.json"
+    return None
+
+
+_DIGITS = 64
+_CHECKED_BY = (locks, pylock, hardware, types, layout)
+"""Modules that decide whether a lock is valid, and what it means."""
+
+
+def _own_file(path: Path) -> bytes:
+    """Return what a file of this user holds; nothing if there is none: in a shared store others write too."""
+    try:
+        with open_regular(path, follow=False) as stream:
+            return stream.read() if os.fstat(stream.fileno()).st_uid == os.geteuid() else b""
+    except OSError:
+        return b""
 
 
 def _is_a_spec(path: Path) -> UsageError:

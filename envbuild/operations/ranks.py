@@ -1,6 +1,7 @@
 """One rank of a distributed job: found, compared with the others before anything starts, and given its variables.
 
-The container has a network and host names of its own, so addresses are found here, on the host.
+The container has a network and host names of its own, so addresses are found here, on the host. What only a job needs
+is imported once there is one: most runs have none.
 """
 
 from __future__ import annotations
@@ -16,25 +17,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbuild import __version__
-from envbuild.cluster import address
-from envbuild.cluster.agreement import Answer, Verdict, host_values
-from envbuild.cluster.exchange import Exchange
 from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
 from envbuild.cluster.rank import Rank
 from envbuild.core.digest import sha256_file
 from envbuild.core.text import plain
 from envbuild.errors import EnvbuildError, HostMismatchError, JobError, UsageError
-from envbuild.host.facts import HostFacts
-from envbuild.host.probe import host_facts
 from envbuild.lockfile.discovery import STATE_FOLDER
-from envbuild.lockfile.model import Lock
-from envbuild.operations.check import check_host
-from envbuild.operations.events import Events, Note
-from envbuild.operations.run_options import parse_timeout
-from envbuild.runs.request import RunRequest
 
 if TYPE_CHECKING:
+    from envbuild.cluster.agreement import Answer, Verdict
+    from envbuild.cluster.exchange import Exchange
     from envbuild.cluster.tcp import TcpExchange
+    from envbuild.host.facts import HostFacts
+    from envbuild.lockfile.model import Lock
+    from envbuild.operations.events import Events
+    from envbuild.runs.request import RunRequest
 
 FOLDER = "ENVBUILD_RANKS_FOLDER"
 ADDRESS = "ENVBUILD_RANKS_ADDRESS"
@@ -78,6 +75,8 @@ def join(lock_path: Path, *, guard: bool, environment: Mapping[str, str] | None 
         return None
     exchange: Exchange | TcpExchange | None = None
     if rank.world > 1 and guard:
+        from envbuild.operations.run_options import parse_timeout
+
         patience = parse_timeout(variables[TIMEOUT]) if variables.get(TIMEOUT) else _PATIENCE
         exchange = _meeting(lock_path, rank, variables, patience)
     return Job(rank=rank, exchange=exchange, environment=dict(variables))
@@ -96,6 +95,9 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
         HostMismatchError: the machines do not match the lock or each other; the message has a table.
         JobError: not all ranks arrived in time, or one of them cannot start.
     """
+    from envbuild.host.probe import host_facts
+    from envbuild.operations.events import Note
+
     rank, verdict = job.rank, None
     if job.exchange is not None:
         facts = host_facts() if compared else None
@@ -127,6 +129,8 @@ _NO_NETWORK = (
 
 def fail(job: Job, error: EnvbuildError, allow: tuple[str, ...] = ()) -> None:
     """Report to the other ranks that this one cannot start, so that they do not wait; its own error is the caller's."""
+    from envbuild.cluster.agreement import Answer
+
     if job.exchange is None:
         return
     text = " ".join(error.message.replace(" — nothing was run", ":").split())[:2000]
@@ -148,6 +152,8 @@ _NONE = "0" * 32
 
 def _meeting(lock_path: Path, rank: Rank, variables: Mapping[str, str], patience: float) -> Exchange | TcpExchange:
     """Return the way to the other ranks: the shared folder, or TCP if an address is given."""
+    from envbuild.cluster.exchange import Exchange
+
     if not variables.get(ADDRESS):
         root, names = _place(lock_path, variables)
         return Exchange(root, names, rank, patience)
@@ -168,6 +174,8 @@ def _meeting(lock_path: Path, rank: Rank, variables: Mapping[str, str], patience
 
 def rank_0_address(rank: Rank, variables: Mapping[str, str]) -> tuple[str, int]:
     """Return where rank 0 listens: as given; with ``auto`` the launcher's first machine and a port of the job's."""
+    from envbuild.cluster import address
+
     given = variables[ADDRESS]
     if given != "auto":
         host, colon, port = given.rpartition(":")
@@ -200,6 +208,9 @@ def _place(lock_path: Path, variables: Mapping[str, str]) -> tuple[Path, tuple[s
 
 def _answer(job: Job, request: RunRequest, facts: HostFacts | None) -> Answer:
     """Collect what must be equal in all ranks, and what this one's guard refuses."""
+    from envbuild.cluster import address
+    from envbuild.cluster.agreement import Answer, host_values
+
     others = [name for name in job.rank.nodes if name != job.rank.host]
     towards = [*others[:4], job.environment.get("SLURM_LAUNCH_NODE_IPADDR", ""), socket.gethostname()]
     return Answer(
@@ -222,6 +233,8 @@ def _answer(job: Job, request: RunRequest, facts: HostFacts | None) -> Answer:
 
 def _refused(lock: Lock, allow: tuple[str, ...]) -> tuple[str, ...]:
     """Return what the guard will refuse of this machine, a line each."""
+    from envbuild.operations.check import check_host
+
     checks = check_host(lock).checks
     return tuple(
         f"{check.field}: locked {check.locked}, found {check.found}"[:400]
@@ -251,6 +264,8 @@ def _require(verdict: Verdict, rank: Rank) -> None:
 
 def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, str], network: str) -> dict[str, str]:
     """Return where PyTorch's processes meet, and by which interface."""
+    from envbuild.cluster import address
+
     alone = verdict is not None and len(set(verdict.hosts)) == 1
     master = environment.get("MASTER_ADDR", "")
     if master:

@@ -17,19 +17,18 @@ from envbuild.errors import EngineError, EnvbuildError, HostMismatchError
 from envbuild.image.record import ImageRecord, is_recorded, read_image_record
 from envbuild.lockfile.model import Lock
 from envbuild.operations import ranks
-from envbuild.operations.check import check_host
 from envbuild.operations.engines import connect, note_way
-from envbuild.operations.events import Events, Note
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.record.model import Record
-from envbuild.runs.repeat import TRACE_VALUES, trace_variables
 from envbuild.runs.request import AS_LOCKED, RunRequest
 from envbuild.runs.time_limit import TimeLimit
+from envbuild.runs.tracing import TRACE_VALUES, trace_variables
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner, Engine, Gpus, ImageStore, Mount
+    from envbuild.operations.events import Events
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -212,6 +211,8 @@ def _only_builder(loaded: LoadedLock, events: Events) -> Iterator[None]:
 
     Who had to wait finds the image made.
     """
+    from envbuild.operations.events import Note
+
     notes = iter((Note(text=f"another process builds the image of {loaded.path.name}: waiting for it"),))
 
     def waiting() -> None:
@@ -249,6 +250,7 @@ def _require_gpus(lock: Lock, options: RunOptions, engine: ContainerRunner) -> N
 
 def _require_host(lock: Lock) -> None:
     """Raise ``HostMismatchError`` with the guard's table if this host is not as locked."""
+    from envbuild.operations.check import check_host
     from envbuild.runtime.guard import table
 
     verdict = check_host(lock)

@@ -13,8 +13,9 @@ from envbuild.operations import clock
 from envbuild.operations.events import Events, RunEnded, RunsEnded
 from envbuild.operations.verify_cost import CostResult, measure_cost
 from envbuild.operations.verify_session import Session, ran_of, stream_digest
-from envbuild.runs.repeat import ALL, APART, FREE, TRACE_VALUES, Repeat, Repeated, clear, repeat, variations
+from envbuild.runs.repeat import ALL, APART, FREE, Repeat, Repeated, clear, repeat, variations
 from envbuild.runs.time_limit import TimeLimit
+from envbuild.runs.tracing import TRACE_VALUES
 from envbuild.verification.judge import Ran, Verdict
 
 if TYPE_CHECKING:

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from envbuild.engine.protocol import ContainerRun, ContainerRunner, Gpus, Mount, OwnFiles
 from envbuild.errors import UsageError
-from envbuild.host.probe import lacks_gpu_driver
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
-from envbuild.runs import gpus as run_gpus
 from envbuild.runs.time_limit import STACKS_SIGNAL
 
 if TYPE_CHECKING:
@@ -85,6 +83,8 @@ def chosen_gpus(request: RunRequest, engine: ContainerRunner) -> Gpus | None:
     gpus, gpu = locked_gpus(request.lock), request.lock.hardware.gpu
     if gpu is None or gpus is None or not engine.is_local():
         return gpus
+    from envbuild.runs import gpus as run_gpus
+
     if wants_missing_gpus(request.lock, engine):
         return None
     if gpus.count and not lacks_gpu_driver():
@@ -101,6 +101,13 @@ def wants_missing_gpus(lock: Lock, engine: ContainerRunner) -> bool:
     engine could.
     """
     return lock.hardware.gpu is not None and engine.is_local() and lacks_gpu_driver() and not engine.gpu_support()
+
+
+def lacks_gpu_driver() -> bool:
+    """Return whether this machine plainly has no driver; the probe is imported for locks with GPUs alone."""
+    from envbuild.host.probe import lacks_gpu_driver
+
+    return lacks_gpu_driver()
 
 
 def gpu_option(request: RunRequest) -> str:

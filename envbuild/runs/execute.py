@@ -24,18 +24,15 @@ from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import encodable, plain, quote
 from envbuild.engine.protocol import ContainerRun
 from envbuild.errors import EnvbuildError, UsageError
-from envbuild.host.probe import host_facts
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, processes, sources
-from envbuild.record.git import git_state
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
 from envbuild.runs.observations import observations
 from envbuild.runs.outside import Outside
 from envbuild.runs.request import RunEngine, RunRequest
-from envbuild.runs.results import metrics, tensors
 from envbuild.runs.results.lines import StdoutCapture
 from envbuild.runs.verdict import Heard, VerdictPipe
 
@@ -102,6 +99,8 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         )
         made = {output.path for output in changed["outputs"] if output.change == "created"}
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
+        from envbuild.runs.results import metrics
+
         changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())
         if request.tensors and changed["state"] == "finished":
             changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
@@ -246,6 +245,8 @@ def _read_tensors(
     request: RunRequest, engine: RunEngine, container: ContainerRun, folder: Path, changed: Mapping[str, Any]
 ) -> tuple[Output, ...]:
     """Return the outputs with the tensors of saved models; nobody waits for those of a program that was killed."""
+    from envbuild.runs.results import tensors
+
     outputs = tensors.with_reasons(changed["outputs"])
     files = tensors.saved_models(request.mounted, outputs)
     if not files:
@@ -269,7 +270,10 @@ def _other_ranks(request: RunRequest, changed: Mapping[str, Any]) -> dict[str, A
 
 
 class _Facts:
-    """Facts gathered by a thread while the engine starts the container, and saved as soon as they are known."""
+    """Facts gathered by a thread while the engine starts the container, and saved as soon as they are known.
+
+    What only they and the end of a run need is imported there too: the program starts meanwhile.
+    """
 
     def __init__(self, project: Path, record: Record, engine: RunEngine) -> None:
         self._found: dict[str, Any] = {}
@@ -286,6 +290,9 @@ class _Facts:
             return dict(self._found)
 
     def _gather(self, project: Path, record: Record, engine: RunEngine) -> None:
+        from envbuild.host.probe import host_facts
+        from envbuild.record.git import git_state
+
         self._found["git"] = git_state(project)
         self._found["host"] = host_facts()
         with suppress(EnvbuildError):
@@ -293,6 +300,7 @@ class _Facts:
         with self._turn, suppress(OSError):
             if not self._given:
                 history.save(project, msgspec.structs.replace(record, **self._found))
+        from envbuild.runs.results import metrics, tensors  # noqa: F401 - loaded while the program runs
 
 
 def _problem(error: BaseException) -> str:

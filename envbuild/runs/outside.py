@@ -10,12 +10,12 @@ import hashlib
 import os
 import re
 import shutil
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from envbuild.core.digest import sha256_bytes, sha256_file
 from envbuild.core.text import encodable, human_bytes, plural
@@ -23,6 +23,9 @@ from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
 from envbuild.record.model import Output
 from envbuild.runs import workspace
+
+if TYPE_CHECKING:
+    import tarfile
 
 MOST_FILES = 10_000
 """Files that are listed and digested."""
@@ -65,17 +68,22 @@ _CACHES = r"fontlist-v[\d.]+\.json"
 """Caches of libraries by their names, wherever their folder was moved to."""
 _SUFFIXES = r"(?:pyc|pyo|lock|lck|pid|sock|swp|nbi|nbc)"
 _HISTORIES = r"\.(?:python_history|bash_history|lesshst|viminfo|wget-hsts|Xauthority)"
-_NOISE = re.compile(
-    rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING})\Z"
-    rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
-    rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
-    rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z|.*/{_CACHES}\Z"
-)
+
+
+@cache
+def _noise() -> re.Pattern[str]:
+    """Return the pattern of all of it; compiling it takes milliseconds, and most programs write nothing outside."""
+    return re.compile(
+        rf"(?:{_ENGINES}|{_DRIVERS})\Z|(?:{_HOUSEKEEPING})\Z"
+        rf"|/(?:tmp|var/tmp)/(?:{'|'.join(_TOOLS)})"
+        rf"|/dev/shm/(?:{'|'.join(_MEMORY)})"
+        rf"|.*/(?:{'|'.join(_FOLDERS)})(?:/|\Z)|.*\.{_SUFFIXES}\Z|.*/{_HISTORIES}\Z|.*/{_CACHES}\Z"
+    )
 
 
 def is_noise(path: str) -> bool:
     """Return whether a file's place or name shows that it is no result: a tool's cache, lock, or the engine's own."""
-    return _NOISE.match(path) is not None
+    return _noise().match(path) is not None
 
 
 @dataclass(kw_only=True)
@@ -173,6 +181,8 @@ class Outside:
 
     def _read(self, container: OwnFiles, paths: Sequence[str], changes: Mapping[str, FileChange]) -> None:
         """Read files by the topmost folders that hold nothing else than new files."""
+        import tarfile
+
         left = MOST_BYTES
         for top in _tops(paths, changes):
             if left <= 0:
@@ -185,6 +195,8 @@ class Outside:
         self, stream: IO[bytes], above: PurePosixPath, paths: set[str], changes: Mapping[str, FileChange], limit: int
     ) -> int:
         """Digest the files of a tar stream that count; returns how many bytes were read."""
+        import tarfile
+
         count = 0
         with tarfile.open(fileobj=stream, mode="r|") as archive:
             for member in archive:

@@ -29,6 +29,7 @@ from envbuild.runs.execute import run
 from envbuild.runs.project_copy import Aging, Plan, make_copy, remove_copy
 from envbuild.runs.request import RunEngine, RunRequest
 from envbuild.runs.time_limit import TimeLimit
+from envbuild.runs.tracing import trace_variables
 
 TAIL = 8 << 10
 """Bytes of standard error that are kept of each run, to show why it failed."""
@@ -36,8 +37,6 @@ PRINTED = 32 << 20
 """Bytes of each stream that are kept, to show where it differs; the digest is of all of it."""
 KEPT = 1 << 30
 """Bytes of one run's outputs that are kept when runs differ."""
-TRACE_VALUES = 256 << 20
-"""Bytes of parameter values that a trace keeps, so that a difference has numbers."""
 AGE = 86_413
 """Seconds by which files of a copy are older than those of the copy before, where runs are varied: about a day."""
 Variation = Literal["listings", "environment", "times", "host", "order of times", "cpus", "pids"]
@@ -378,17 +377,6 @@ def variations(plan: Repeat) -> tuple[str, ...]:
         *(STRICT if "pids" in plan.vary else ()),
         "host name", "order of the environment", "address layout", "start time",
     )  # fmt: skip
-
-
-def trace_variables(values: int = 0, start: int = 0) -> dict[str, str]:
-    """Return the variables that ask for a step trace (docs/reference/trace.md).
-
-    Args:
-        values: bytes of parameter values to keep.
-        start: the first step of which to keep them.
-    """
-    kept = f"{values}@{start}" if start else str(values)
-    return {"ENVBUILD_TRACE": "1", **({"ENVBUILD_TRACE_VALUES": kept} if values else {})}
 
 
 def _end(left: Collection[Future[Repeated | None]], active: dict[int, Output]) -> None:

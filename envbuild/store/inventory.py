@@ -32,8 +32,8 @@ KINDS: tuple[Kind, ...] = (
 )
 """All kinds, in the order in which they are shown."""
 
-NOTES = ("locations", "libraries/wheel-libraries")
-"""Folders below ``derived`` of small files, each named by the SHA-256 of the wheel it is about."""
+NOTES = ("locations", "libraries/wheel-libraries", "locks")
+"""Folders below ``derived`` of small files, each named by the SHA-256 of the wheel or the lock it is about."""
 
 _DERIVED: Mapping[str, Kind] = {
     "layers": "layers",

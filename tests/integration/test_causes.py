@@ -6,17 +6,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from envbuild import cli
 from envbuild.image.runtime import files
+from tests.support.boxes import Start, starter
 from tests.support.cli import Project
-from tests.support.guardbox import Box, import_image, make_image_lock
+from tests.support.guardbox import make_image_lock
 
-pytestmark = [pytest.mark.engine, pytest.mark.network]
+pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
 LIBM = """
 import hashlib, math, struct
@@ -27,25 +27,13 @@ OTHER_CPU = "glibc.cpu.hwcaps=-AVX2,-FMA,-FMA4"
 
 
 @pytest.fixture(scope="module", name="box")
-def _box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Box]]:
+def _box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts containers of a small image with one locked distribution; all of it is removed afterwards."""
-    from envbuild.engine.docker.adapter import connect
-
-    client: Any = connect()._sdk_client()
-    tag = import_image(client, tmp_path_factory.mktemp("image"), make_image_lock())
-    boxes: list[Box] = []
-
-    def start(*command: str, **options: Any) -> Box:
-        boxes.append(Box(client, tag, list(command), **options))
-        return boxes[-1]
-
-    yield start
-    for each in boxes:
-        client.remove_container(each.identity, force=True)
-    client.remove_image(tag, force=True)
+    with starter(tmp_path_factory.mktemp("image"), make_image_lock()) as start:
+        yield start
 
 
-def test_another_patch_version_of_a_library_is_refused(box: Callable[..., Box]) -> None:
+def test_another_patch_version_of_a_library_is_refused(box: Start) -> None:
     """Cause 8: one patch version more or less than locked, put into the image after the build, and nothing runs."""
     running = box("sh", "-c", "echo started; exec sleep 600")
     running.says("started")
@@ -66,7 +54,7 @@ def test_another_patch_version_of_a_library_is_refused(box: Callable[..., Box]) 
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="glibc has these variants on x86-64 only")
-def test_another_variant_of_the_maths_library_is_refused(box: Callable[..., Box]) -> None:
+def test_another_variant_of_the_maths_library_is_refused(box: Start) -> None:
     """Cause 9: what GLIBC_TUNABLES chooses, as another CPU would, gives other bits; a run with it does not start."""
 
     def computed(**variables: str) -> str:

@@ -14,8 +14,9 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.model import Lock, dumps
 from envbuild.runs import fingerprint
 from envbuild.runtime.guard import fingerprint_check
+from tests.support.boxes import Start, starter
 from tests.support.environments import environment
-from tests.support.guardbox import ENV_PYTHON, Box, import_image, make_image_lock
+from tests.support.guardbox import ENV_PYTHON, make_image_lock
 from tests.support.runtime import make_lock, make_tree
 
 OTHER_LIBM = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-FMA,-AVX2"}
@@ -27,37 +28,23 @@ def locked() -> Lock:
     return msgspec.structs.replace(lock, hardware=msgspec.structs.replace(lock.hardware, fingerprint=True))
 
 
-@pytest.fixture(scope="module")
-def client() -> Any:
-    """The docker SDK's client of the engine that the environment names."""
-    from envbuild.engine.docker.adapter import connect
-
-    return connect()._sdk_client()
-
-
-@pytest.fixture(scope="module")
-def image(client: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An image whose lock asks for the fingerprint, removed afterwards."""
-    tag = import_image(client, tmp_path_factory.mktemp("image"), locked())
-    yield tag
-    client.remove_image(tag, force=True)
+@pytest.fixture(scope="module", name="box")
+def _box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+    """Starts containers of an image whose lock asks for the fingerprint; all of it is removed afterwards."""
+    with starter(tmp_path_factory.mktemp("image"), locked()) as start:
+        yield start
 
 
 @pytest.fixture
-def start(client: Any, image: str) -> Iterator[Callable[..., tuple[int, str, str]]]:
+def start(box: Start) -> Callable[..., tuple[int, str, str]]:
     """Runs a command in the image over a run's folder, with more variables."""
-    boxes: list[Box] = []
 
     def run(folder: Path, *command: str, **options: Any) -> tuple[int, str, str]:
         folder.mkdir(exist_ok=True)
         folder.chmod(0o777)
-        binds = {str(folder): {"bind": layout.RUN_DIR, "mode": "rw"}}
-        boxes.append(Box(client, image, list(command), binds=binds, **options))
-        return boxes[-1].wait()
+        return box(*command, binds={str(folder): {"bind": layout.RUN_DIR, "mode": "rw"}}, **options).wait()
 
-    yield run
-    for each in boxes:
-        client.remove_container(each.identity, force=True)
+    return run
 
 
 def verdict(folder: Path) -> dict[str, Any]:
@@ -70,6 +57,7 @@ def failed(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.engine
+@pytest.mark.both_engines
 def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     """The first run records; the second agrees; on a CPU with another libm nothing runs, unless that is allowed."""
     lock, path = locked(), tmp_path / "pylock.digits.toml"
@@ -117,6 +105,7 @@ def test_recorded_then_compared(start: Callable[..., tuple[int, str, str]], tmp_
 
 
 @pytest.mark.engine
+@pytest.mark.both_engines
 def test_only_the_entry_point_computes(start: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
     """The second gate, which every process may meet, does without; a damaged expectation is refused."""
     assert start(tmp_path / "a", "-c", "print('ran')", entrypoint=[ENV_PYTHON])[:2] == (0, "ran\n")

@@ -15,9 +15,10 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 _PRELOADED = "elsewhere.so"
 _WRAP = f'"$@"; code=$?; rm -f /etc/ld.so.preload /{_PRELOADED}; exit "$code"'
@@ -61,7 +62,7 @@ def _preloading(original: Callable[..., Any], library: Path) -> Callable[..., An
         with tempfile.NamedTemporaryFile(suffix=".tar") as inputs:
             _with_library(step.inputs, library, Path(inputs.name))
             wrapped = ("/bin/sh", "-c", _WRAP, "sh", *step.command)
-            with original(self, replace(step, inputs=Path(inputs.name), command=wrapped)) as stream:
+            with original(self, msgspec.structs.replace(step, inputs=Path(inputs.name), command=wrapped)) as stream:
                 yield stream
 
     return run_step
@@ -76,7 +77,9 @@ def _preloading_in_place(original: Callable[..., Any], library: Path) -> Callabl
                 _with_library(None, library, Path(inputs.name))
                 output.write(Path(inputs.name).read_bytes())
 
-        with original(self, replace(step, fill=fill, command=("/bin/sh", "-c", _WRAP, "sh", *step.command))) as found:
+        with original(
+            self, msgspec.structs.replace(step, fill=fill, command=("/bin/sh", "-c", _WRAP, "sh", *step.command))
+        ) as found:
             yield found
 
     return run_tree_step

@@ -12,7 +12,7 @@ import tarfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from envbuild.image.runtime import files
@@ -62,13 +62,35 @@ def write_image(output: Path, lock: Lock, further: Mapping[str, Path] = {}) -> N
             member = tarfile.TarInfo(name.lstrip("/"))
             if member.name in held:
                 continue
+            _add_folders(tar, held, member.name)
             data = content if isinstance(content, bytes) else content.read_bytes()
             member.size, member.mode = len(data), 0o755
             tar.addfile(member, io.BytesIO(data))
         for name in {ENV_PYTHON, lock.python.executable} - {str(EXECUTABLE)}:
             link = tarfile.TarInfo(name.lstrip("/"))
             link.type, link.linkname = tarfile.SYMTYPE, str(EXECUTABLE)
+            _add_folders(tar, held, link.name)
             tar.addfile(link)
+
+
+def _add_folders(tar: tarfile.TarFile, held: set[str], name: str) -> None:
+    """Add the folders above a name that the tar does not hold yet: the local engine takes no layer without them."""
+    for above in reversed(PurePosixPath(name).parents[:-1]):
+        if str(above) not in held:
+            held.add(str(above))
+            folder = tarfile.TarInfo(str(above))
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(folder)
+
+
+def image_settings(lock: Lock) -> dict[str, Any]:
+    """Return such an image's entry point, command and variables, as an image configuration has them."""
+    variables = {"PATH": f"{layout.ENV_PREFIX}/bin:/bin", **lock.environment}
+    return {
+        "Entrypoint": list(files.entrypoint(lock)),
+        "Cmd": [ENV_PYTHON],
+        "Env": [f"{name}={value}" for name, value in variables.items()],
+    }
 
 
 def import_image(client: Any, folder: Path, lock: Lock, further: Mapping[str, Path] = {}) -> str:
@@ -82,9 +104,9 @@ def import_image(client: Any, folder: Path, lock: Lock, further: Mapping[str, Pa
     """
     tar = folder / "rootfs.tar"
     write_image(tar, lock, further)
-    path = f"{layout.ENV_PREFIX}/bin:/bin"
-    variables = [f"ENV {name}={value}" for name, value in {"PATH": path, **lock.environment}.items()]
-    changes = [f"ENTRYPOINT {json.dumps(files.entrypoint(lock))}", f'CMD ["{ENV_PYTHON}"]', *variables]
+    settings = image_settings(lock)
+    variables = [f"ENV {each}" for each in settings["Env"]]
+    changes = [f"ENTRYPOINT {json.dumps(settings['Entrypoint'])}", f"CMD {json.dumps(settings['Cmd'])}", *variables]
     tag = f"envbuild-guard-test:{uuid.uuid4().hex}"
     repository, _, label = tag.partition(":")
     client.import_image(str(tar), repository=repository, tag=label, changes=changes)
@@ -117,6 +139,10 @@ class Box:
             assert self.client.inspect_container(self.identity)["State"]["Running"], self.client.logs(self.identity)
             assert time.monotonic() < deadline, self.client.logs(self.identity)
             time.sleep(0.02)
+
+    def send(self, name: str) -> None:
+        """Send the program a signal by its name, such as ``SIGTERM``."""
+        self.client.kill(self.identity, name)
 
     def execute(self, *command: str, **variables: str) -> tuple[int, str]:
         """``docker exec``: return exit code and output."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from envbuild.core.blob import FileBlob
@@ -14,14 +14,17 @@ from envbuild.image.oci.layout import parcel as oci_parcel
 _KIND = "application/vnd.oci.image"
 
 
-def small_image(layers: Sequence[Path]) -> Image:
-    """An image over tars."""
+_SETTINGS = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
+
+
+def small_image(layers: Sequence[Path], settings: Mapping[str, object] = _SETTINGS) -> Image:
+    """An image over tars, with what its configuration says of programs."""
     blobs = tuple(FileBlob(digest=sha256_file(path), size=path.stat().st_size, path=path) for path in layers)
     config = canonical_json(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]},
+            "config": settings,
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{blob.digest}" for blob in blobs]},
         }
     )
@@ -41,10 +44,12 @@ def layer_of(path: Path, digest: str, size: int) -> ParcelLayer:
     return ParcelLayer(digest=digest, size=size, file=lambda: (path, True))
 
 
-def parts(layers: Sequence[Path], tag: str, counts: Sequence[int] = ()) -> Iterator[Parcel]:
+def parts(
+    layers: Sequence[Path], tag: str, counts: Sequence[int] = (), settings: Mapping[str, object] = _SETTINGS
+) -> Iterator[Parcel]:
     """The lowest layers of an image, as many as each count specifies, then the whole image."""
     for count in (*counts, len(layers)):
-        yield oci_parcel(small_image(layers[:count]), tag)
+        yield oci_parcel(small_image(layers[:count], settings), tag)
 
 
 def _descriptor(media_type: str, digest: str, size: int) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from envbuild.cli.app import app
+from envbuild.cli.app import whole
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "lockfiles" / "README.md", *ROOT.glob("docs/**/*.md")]
@@ -57,13 +57,13 @@ def wrong(words: list[str], command: Any) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_command_on_a_page_is_real(page: Path) -> None:
     """Command and options exist; what follows the program of ``run`` and ``verify`` is the program's."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(whole())
     found = [(" ".join(words), wrong(words, root)) for words in commands(page.read_text(encoding="utf-8"))]
     assert [f"envbuild {command}: {problem}" for command, problem in found if problem] == []
 
 
 def test_a_command_that_is_not_real_is_found() -> None:
     """The check itself: an unknown command, an unknown option, and a program's own option, which is no matter."""
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(whole())
     text = "`envbuild runn t.py`, `envbuild run --tracee t.py`\n\n    $ envbuild run t.py --lr 3   # `x`\n"
     assert [wrong(words, root) for words in commands(text)] == ["no command runn", "run has no option --tracee", ""]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from io import BufferedReader, RawIOBase
@@ -19,6 +18,7 @@ from uuid import uuid4
 
 import docker
 import docker.errors
+import msgspec
 
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.docker import owner
@@ -50,7 +50,7 @@ def run_step(client: docker.APIClient, step: Step, through: tuple[str, ...] = ()
     ``through`` is a program with its first arguments that starts the step's command.
     """
     if step.fresh:
-        step = replace(step, base_key=f"fresh-{uuid4().hex}")
+        step = msgspec.structs.replace(step, base_key=f"fresh-{uuid4().hex}")
     _remove_abandoned(client)
     container = _create(client, step, through)
     stream: BufferedReader | None = None

@@ -8,7 +8,6 @@ Sources: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/; systemd.
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -110,7 +109,7 @@ class Group:
                 return folder, version
         if version == 2:
             _delegate(parent, controller)
-        made = parent / f"envbuild-{os.getpid()}-{secrets.token_hex(4)}"
+        made = parent / f"envbuild-{os.getpid()}-{os.urandom(4).hex()}"
         made.mkdir()
         self._folders.append(made)
         return made, version

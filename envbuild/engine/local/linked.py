@@ -16,8 +16,6 @@ Source for what of two layers is seen: Linux, Documentation/filesystems/overlayf
 from __future__ import annotations
 
 import errno
-import filecmp
-import itertools
 import os
 import shutil
 import stat
@@ -39,6 +37,8 @@ _TREE, _NOTE = "tree", "tree.json"
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
 _SMALL_BYTES, _SMALL_FILES = 1 << 20, 256
 """A folder with less is copied for each run: it takes milliseconds."""
+_OPAQUE = ("trusted.overlay.opaque", "user.overlay.opaque")
+"""Attributes of root's overlays, and of those in a user namespace."""
 _DEPTH = 2
 """How deep folders are that hold copied ones next to shared ones, such as ``/usr`` and ``/opt``."""
 
@@ -214,8 +214,26 @@ def _seen(sources: Sequence[str]) -> Iterator[tuple[str, list[os.DirEntry[str]]]
                 found.setdefault(entry.name, []).append(entry)
     for name, entries_of in found.items():
         if not _is_whiteout(entries_of[0]):
-            folders = itertools.takewhile(lambda entry: entry.is_dir(follow_symlinks=False), entries_of)
-            yield name, list(folders) or entries_of[:1]
+            yield name, _merged_folders(entries_of) or entries_of[:1]
+
+
+def _merged_folders(entries: Sequence[os.DirEntry[str]]) -> list[os.DirEntry[str]]:
+    """Return the folders that are seen as one, uppermost first; none if the uppermost entry is no folder."""
+    found: list[os.DirEntry[str]] = []
+    for entry in entries:
+        if not entry.is_dir(follow_symlinks=False) or (found and _is_opaque(found[-1].path)):
+            break
+        found.append(entry)
+    return found
+
+
+def _is_opaque(folder: str) -> bool:
+    """Whether a folder hides what is below it, as overlays mark one that took the place of another."""
+    for attribute in _OPAQUE:
+        with suppress(OSError):
+            if os.getxattr(folder, attribute) == b"y":
+                return True
+    return False
 
 
 def _is_whiteout(entry: os.DirEntry[str]) -> bool:
@@ -295,6 +313,8 @@ def _is_equal(path: str, other: str) -> bool:
     if stat.S_ISLNK(mine.st_mode):
         return os.readlink(path) == os.readlink(other)
     if stat.S_ISREG(mine.st_mode):
+        import filecmp
+
         return mine.st_size == theirs.st_size and filecmp.cmp(path, other, shallow=False)
     return True
 

@@ -13,14 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-import tarfile
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from envbuild.core.leftovers import registered
 from envbuild.engine.local.gpus import Handed
@@ -36,6 +35,9 @@ from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
 from envbuild.engine.watchdog import Watchdog
 from envbuild.errors import EngineError
+
+if TYPE_CHECKING:
+    import tarfile
 
 _STDOUT, _STDERR = 1, 2
 
@@ -121,6 +123,8 @@ class EndedProgram:
 
 def _write_tar(source: Path, writer: int) -> None:
     """Write a file or folder as tar to a pipe; what cannot be read is left out, an early end is the reader's wish."""
+    import tarfile
+
     with (
         suppress(OSError, tarfile.TarError),
         open(writer, "wb") as stream,

@@ -7,7 +7,6 @@ it has the environment's h5py and NumPy, no network, and the project read-only.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -103,7 +102,7 @@ def read(
 def _container(program: ContainerRun, project: Path, folder: Path, python: str, files: Sequence[str]) -> ContainerRun:
     """Describe the reader's container."""
     site = f"{layout.ENV_PREFIX}/lib/python{python}/site-packages"
-    return dataclasses.replace(
+    return msgspec.structs.replace(
         program,
         entrypoint=(f"{layout.ENV_PREFIX}/bin/python", "-I", "-S", "-B", "-c", _PROGRAM),
         command=(f"{layout.RUN_DIR}/{_ANSWER}", layout.WORKSPACE, site, *files),

@@ -29,7 +29,7 @@ CHECK = "check what it is and who may write it"
 
 
 def _commands() -> dict[str, typer.core.TyperCommand]:
-    return dict(typer.main.get_command(app.app).commands)  # type: ignore[attr-defined]
+    return dict(typer.main.get_command(app.whole()).commands)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -378,3 +378,15 @@ def test_an_interrupted_command_reports_it(
     monkeypatch.setattr("envbuild.operations.init.init", work)
     assert cli.main(["init"]) == 128 + number
     assert capsys.readouterr() == ("", "envbuild: interrupted; nothing half-written was kept\n")
+
+
+def test_each_command_is_found_alone() -> None:
+    """A command line imports the module of its command: each one is in the module that the table names."""
+    known = {
+        command.name or command.callback.__name__ for command in app.whole().registered_commands if command.callback
+    }
+    assert known == set(app._COMMANDS)
+    for name, module in app._COMMANDS.items():
+        (command,) = app._program_for([name, "--help"]).registered_commands
+        assert command.callback is not None
+        assert command.callback.__module__ == f"envbuild.cli.commands.{module}"

@@ -14,7 +14,7 @@ from envbuild.operations.events import Silent
 from envbuild.operations.traces import first_divergence
 from envbuild.record import history
 from envbuild.record.model import Record
-from envbuild.runs.repeat import trace_variables
+from envbuild.runs.tracing import trace_variables
 from envbuild.verification.evidence import Evidence
 from tests.support.records import process, record
 from tests.support.runtime import make_lock

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-import envbuild.cli.app  # noqa: F401 - registers the commands, whose options are asked for
 from envbuild import cli
+from envbuild.cli.app import whole
 from envbuild.cli.commands.program import misplaced
 from envbuild.cli.render.run import missing_module
 from envbuild.cli.render.verify import _missing_module
@@ -18,6 +18,8 @@ from envbuild.record.processes import ProcessRecord, ReadFile
 from envbuild.verification import attestation
 from tests.support.records import record
 from tests.support.runtime import make_lock
+
+whole()  # registers the commands, whose options are asked for
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "help.txt"
 
 
 def _commands() -> Iterator[tuple[str, ...]]:
-    from envbuild.cli.app import app
+    from envbuild.cli.app import whole
 
-    root = typer.main.get_command(app)
+    root = typer.main.get_command(whole())
     yield ()
     for name, command in root.commands.items():  # type: ignore[attr-defined]
         yield (name,)

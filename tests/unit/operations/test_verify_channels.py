@@ -12,7 +12,6 @@ from envbuild.engine.protocol import ContainerExit, ContainerRun, GpuSupport
 from envbuild.lockfile import model as locks
 from envbuild.operations.events import Silent
 from envbuild.operations.verify import Verification, VerifyOptions, verify
-from envbuild.runs import execute as stage
 from envbuild.runs.request import RunRequest
 from tests.support.runtime import make_lock
 from tests.support.traces import make_trace
@@ -76,7 +75,7 @@ def verified(project: Path, program: Program, **options: object) -> Verification
 @pytest.fixture(autouse=True)
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git is another process; its facts have their own test."""
-    monkeypatch.setattr(stage, "git_state", lambda project: None)
+    monkeypatch.setattr("envbuild.record.git.git_state", lambda project: None)
 
 
 def whole(run: Container, flip: str = "") -> int:

@@ -15,7 +15,6 @@ from envbuild.operations.diff import diff
 from envbuild.operations.run_context import Side
 from envbuild.operations.verify import Verification
 from envbuild.record import history
-from envbuild.runs import execute as stage
 from tests.support.traces import make_trace
 from tests.unit.operations.test_verify_channels import Container, verified
 
@@ -23,7 +22,7 @@ from tests.unit.operations.test_verify_channels import Container, verified
 @pytest.fixture(autouse=True)
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git is another process; its facts have their own test."""
-    monkeypatch.setattr(stage, "git_state", lambda project: None)
+    monkeypatch.setattr("envbuild.record.git.git_state", lambda project: None)
 
 
 def now(found: Verification) -> str:

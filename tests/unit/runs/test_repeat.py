@@ -16,7 +16,6 @@ from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.lockfile.model import Determinism, Hardware, Lock
 from envbuild.record import history
-from envbuild.runs import execute as stage
 from envbuild.runs.project_copy import plan_copy
 from envbuild.runs.repeat import (
     ALL,
@@ -86,7 +85,7 @@ class Engine:
 @pytest.fixture(autouse=True)
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git is another process; its facts have their own test."""
-    monkeypatch.setattr(stage, "git_state", lambda project: None)
+    monkeypatch.setattr("envbuild.record.git.git_state", lambda project: None)
 
 
 @pytest.fixture

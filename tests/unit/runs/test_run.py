@@ -20,7 +20,6 @@ from envbuild.record import history
 from envbuild.record.model import Tensor
 from envbuild.record.processes import ProcessRecord
 from envbuild.runs import container, gpus
-from envbuild.runs import execute as stage
 from envbuild.runs.execute import caller_ids, command_line, run
 from envbuild.runs.observations import FileDigests
 from envbuild.runs.request import RunRequest
@@ -69,7 +68,7 @@ class Engine:
 @pytest.fixture(autouse=True)
 def _no_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git is another process; its facts have their own test."""
-    monkeypatch.setattr(stage, "git_state", lambda project: None)
+    monkeypatch.setattr("envbuild.record.git.git_state", lambda project: None)
 
 
 @pytest.fixture
