@@ -33,6 +33,8 @@ class Seen:
 
 
 _SETTINGS = 4
+_STORAGE = "[1][0][0][0]"
+"""Below a tensor in a pickle, the mark that its numbers are in another member."""
 
 
 def measured(runs: Sequence[Seen], least: int = _SETTINGS) -> list[Measured] | None:
@@ -88,13 +90,30 @@ def _places(runs: Sequence[Seen]) -> Iterator[tuple[str, str, _Values, Header | 
         yield "", "", [], None
         return
     for source, places in sorted(runs[0].sources.items()):
-        header = None
+        header, tensors = None, _tensors(places)
         for at, (name, first) in enumerate(places):
             values = [run.sources[source][at][1] for run in runs]
             if any(value != first for value in values):
-                yield source, name, [(run.when, value) for run, value in zip(runs, values, strict=True)], header
+                clocked = [(run.when, value) for run, value in zip(runs, values, strict=True)]
+                yield source, tensors.get(name, name), clocked, header
             elif isinstance(first, str):
                 header = Header.of(first) or header
+
+
+def _tensors(places: Sequence[Place]) -> dict[str, str]:
+    """Return the names of the tensors whose numbers are in members of a file as PyTorch writes it, by member.
+
+    A tensor is ``_rebuild_tensor_v2((("storage", type, member, device, count), …))`` under its key. A member that
+    several tensors share has no name, and none has a tensor whose key is no place's (``OrderedDict``).
+    """
+    values = {name: value for name, value in places if isinstance(value, str)}
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if value == "storage" and name.endswith(_STORAGE):
+            tensor = name.removesuffix(_STORAGE)
+            member = f"data/{values.get(f'{tensor}[1][0][0][2]', '')}"
+            found[member] = "" if member in found else tensor
+    return found
 
 
 def _of_place(source: str, name: str, values: _Values, header: Header | None) -> list[Piece] | None:

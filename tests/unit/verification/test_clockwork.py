@@ -276,6 +276,27 @@ def test_columns_and_arrays_are_named() -> None:
     assert measured(array("model.npz", "time_embedding")) is None
 
 
+def test_numbers_of_tensors_are_named_by_the_tensor() -> None:
+    """PyTorch keeps them in members with numbers, and the names in a pickle; a list of parameters is a result."""
+
+    def saved(key: str, *, twice: bool = False) -> list[Seen]:
+        found = []
+        for when, value in runs(spent):
+            places: list[tuple[str, bytes | str]] = [("data.pkl", "dict 2")]
+            for name in (key, *(["other"] if twice else [])):
+                places += [
+                    ("data.pkl", name),
+                    (f"data.pkl.{name}[1][0][0][0]", "storage"),
+                    (f"data.pkl.{name}[1][0][0][2]", "3"),
+                ]
+            found.append(Seen(when=when, sources={"m.pt": [*places, ("data/3", struct.pack("<d", value))]}))  # type: ignore[arg-type]
+        return found
+
+    assert [each.where for each in measured(saved("laps")) or []] == ["data.pkl.laps: byte 0"]
+    assert measured(saved("offsets")) is None
+    assert measured(saved("laps", twice=True)) is None
+
+
 def test_a_reading_of_a_clock_without_a_date_is_one() -> None:
     """``perf_counter`` is the time since the machine's start, and START + k ticks with the fixed clock."""
 
