@@ -19,6 +19,10 @@ from envbuild.errors import UsageError
 
 REFUSED = 78
 """The guard's exit code; another attempt on the same kind of node would end in the same way."""
+LOCK_FOLDER = "/etc/envbuild/lock"
+"""Where pods see the ConfigMap; the image's own copy, which the guard uses, is elsewhere."""
+LARGEST_LOCK = 1_000_000
+"""Bytes; Kubernetes takes 1 MiB for all of a ConfigMap."""
 _PORT = 29500
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,50}[a-z0-9])?")
@@ -31,6 +35,15 @@ _MOST_RANKS = 10_000
 
 Values = dict[str, Any]
 Kind = Literal["job", "jobset", "trainjob"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LockText:
+    """A lock as its file has it: name, content, SHA-256."""
+
+    file: str
+    text: str
+    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +60,7 @@ class Pods:
         shared_memory: size of ``/dev/shm``, of which loader workers and NCCL need more than the default 64 MiB.
         kind: what runs the pods: Kubernetes' own Job, a JobSet, or Kubeflow's TrainJob.
         claims: ask for GPUs by a ResourceClaim of each pod (DRA), not by the device plugin's counters.
+        lock: the lock to show to the cluster and to the pods as a ConfigMap; None: none.
     """
 
     name: str
@@ -58,6 +72,7 @@ class Pods:
     namespace: str = ""
     memory: str = ""
     shared_memory: str = "1Gi"
+    lock: LockText | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +118,8 @@ def manifest(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapp
         raise UsageError("--dra: the lock asks for no GPU", "leave --dra out")
     template = _job_spec(pods, needs, command, environment)
     objects = {"job": _job, "jobset": _jobset, "trainjob": _trainjob}[pods.kind](pods, template)
+    if pods.lock is not None:
+        objects = _config_map(pods, pods.lock), *objects
     if not pods.claims:
         return objects
     return kubernetes_claims.claim_template(_metadata(pods, _claims(pods)), needs.devices), *objects
@@ -110,6 +127,22 @@ def manifest(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapp
 
 def _metadata(pods: Pods, name: str = "") -> Values:
     return {"name": name or pods.name, **({"namespace": pods.namespace} if pods.namespace else {})}
+
+
+def _config_map(pods: Pods, lock: LockText) -> Values:
+    """Return the lock as an object that nobody can change; another lock has another name."""
+    metadata = _metadata(pods, _config_name(pods, lock)) | {"labels": _labels(pods)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata,
+        "immutable": True,
+        "data": {lock.file: lock.text},
+    }
+
+
+def _config_name(pods: Pods, lock: LockText) -> str:
+    return f"{pods.name}-lock-{lock.sha256[:12]}"
 
 
 def _labels(pods: Pods) -> Values:
@@ -209,6 +242,8 @@ def _pod(pods: Pods, needs: Needs, command: Sequence[str], environment: Mapping[
         {"name": "verdict", "emptyDir": {}},
         {"name": "home", "emptyDir": {}},
     ]
+    if pods.lock is not None:
+        volumes.append({"name": "lock", "configMap": {"name": _config_name(pods, pods.lock)}})
     return {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
@@ -241,6 +276,9 @@ def _container(pods: Pods, needs: Needs, command: Sequence[str], environment: Ma
         variables.append({"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
         variables += [{"name": name, "value": value} for name, value in ranks.items()]
     mounts = {"workspace": "/workspace", "shared-memory": "/dev/shm", "verdict": "/run/envbuild", "home": "/tmp/home"}  # noqa: S108
+    mounted: list[Values] = [{"name": name, "mountPath": path} for name, path in mounts.items()]
+    if pods.lock is not None:
+        mounted.append({"name": "lock", "mountPath": LOCK_FOLDER, "readOnly": True})
     claims = {"claims": [{"name": kubernetes_claims.NAME}]} if pods.claims else {}
     return {
         "name": _container_name(pods),
@@ -255,7 +293,7 @@ def _container(pods: Pods, needs: Needs, command: Sequence[str], environment: Ma
             "capabilities": {"drop": ["ALL"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "volumeMounts": [{"name": name, "mountPath": path} for name, path in mounts.items()],
+        "volumeMounts": mounted,
     }
 
 
@@ -281,5 +319,10 @@ def _check(pods: Pods) -> None:
     if len(pods.name) > _LONGEST[pods.kind]:
         expected = f"at most {_LONGEST[pods.kind]} letters for a {pods.kind}"
         raise UsageError(f"--name: expected {expected}, found {len(pods.name)}", "see the help: envbuild manifest -h")
+    if pods.lock is not None and len(pods.lock.text.encode()) > LARGEST_LOCK:
+        raise UsageError(
+            f"--config-map: expected a lock of at most {LARGEST_LOCK:,} bytes, found {len(pods.lock.text.encode()):,}",
+            "leave --config-map out; the lock is in the image: envbuild inspect --lock REF",
+        )
     if not 1 <= pods.ranks <= _MOST_RANKS:
         raise UsageError(f"--ranks: expected a number from 1 to {_MOST_RANKS}, found {pods.ranks}", "one by default")

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from envbuild.cluster import kubernetes
 from envbuild.cluster.kubernetes import Kind as Kind
 from envbuild.cluster.kubernetes import Pods as Pods
 from envbuild.cluster.kubernetes_claims import Device
+from envbuild.core.digest import sha256_bytes
 from envbuild.errors import UsageError
 from envbuild.lockfile.hardware import GpuDevice, Hardware
-from envbuild.lockfile.model import Lock
+from envbuild.lockfile.model import Lock, read
 from envbuild.operations.load_lock import load_lock
 from envbuild.registry.reference import parse_reference
 from envbuild.runs.container import DATE, HOME, USER
 
 
-def kubernetes_manifest(command: Sequence[str], pods: Pods, lock: Path | None) -> str:
+def kubernetes_manifest(command: Sequence[str], pods: Pods, lock: Path | None, *, config_map: bool = False) -> str:
     """Return the YAML of a job that runs a program in a lock's image.
 
     Args:
         command: a script with its arguments, ``-m MODULE …``, or a command line.
         pods: what to ask for; an empty name: the lock's.
         lock: the lock's file; None: search upward from the working directory.
+        config_map: put the lock into a ConfigMap, which pods see.
 
     Raises:
         UsageError: a value does not fit, there is no program, or the image is not named by its digest.
@@ -38,9 +41,14 @@ def kubernetes_manifest(command: Sequence[str], pods: Pods, lock: Path | None) -
         raise UsageError(
             f"--image: expected a reference by digest, found {pods.image!r}", "envbuild push prints it: REF@sha256:…"
         )
-    loaded = load_lock(lock, option=True).lock
+    found = load_lock(lock, option=True)
+    loaded = found.lock
     if not pods.name:
         pods = kubernetes.named(pods, loaded.name)
+    if config_map:
+        data = read(found.path)
+        text = kubernetes.LockText(file=loaded.file_name, text=data.decode(), sha256=sha256_bytes(data))
+        pods = replace(pods, lock=text)
     words = ("python", *command) if command[0].endswith(".py") or command[0] in ("-m", "-c") else tuple(command)
     environment = {"HOME": HOME, "USER": USER, "LOGNAME": USER}
     if DATE not in loaded.environment:

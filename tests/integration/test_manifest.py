@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from envbuild.lockfile import model as locks
+from envbuild.operations.manifest import Pods, kubernetes_manifest
 from tests.support.environments import environment
+from tests.support.locks import small_lock
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kubernetes"
 VALID = {
@@ -66,6 +69,19 @@ def _validated(paths: Sequence[Path], version: str = "1.37") -> list[str]:
 
 
 @pytest.mark.network
+def test_the_config_map_fits_the_schema(tmp_path: Path) -> None:
+    """The lock as an object, and the volume that pods see it by."""
+    lock = small_lock()
+    (tmp_path / lock.file_name).write_bytes(locks.dumps(lock))
+    image = "registry.example.com/team/t@sha256:" + "a" * 64
+    found = kubernetes_manifest(["train.py"], Pods(name="", image=image), tmp_path / lock.file_name, config_map=True)
+    (tmp_path / "job.yaml").write_text(found)
+    (tmp_path / "wrong.yaml").write_text(found.replace("immutable: true", "immutable: perhaps"))
+    good, bad = _validated([tmp_path / "job.yaml", tmp_path / "wrong.yaml"])
+    assert good == "ConfigMap Job"
+    assert bad.startswith("invalid:")
+
+
 @pytest.mark.parametrize("version", VALID)
 def test_manifests_are_valid(version: str) -> None:
     """What ``envbuild manifest`` prints (the golden files) keeps to the schemas, no property that they do not have."""

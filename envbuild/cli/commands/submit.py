@@ -125,6 +125,9 @@ def manifest(
     memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Of each pod, such as 16Gi.")] = "",
     shared_memory: Annotated[str, typer.Option("--shared-memory", metavar="SIZE", help="Size of /dev/shm.")] = "1Gi",
     dra: Annotated[bool, typer.Option("--dra", help="Ask for GPUs by ResourceClaims (Kubernetes 1.34).")] = False,
+    config_map: Annotated[
+        bool, typer.Option("--config-map", help="The lock too, as a ConfigMap that pods see.")
+    ] = False,
 ) -> None:
     """Print a job for Kubernetes that runs a script in the locked image.
 
@@ -138,4 +141,4 @@ def manifest(
         name=name, image=image, ranks=ranks, claim=claim, namespace=namespace, memory=memory,
         shared_memory=shared_memory, kind=kind.value, claims=dra,
     )  # fmt: skip
-    print(kubernetes_manifest(command or (), pods, lock), end="")
+    print(kubernetes_manifest(command or (), pods, lock, config_map=config_map), end="")

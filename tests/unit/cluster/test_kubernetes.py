@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 import pytest
 import yaml
 
-from envbuild.cluster.kubernetes import Kind, Needs, Pods, manifest, named
+from envbuild.cluster.kubernetes import Kind, LockText, Needs, Pods, manifest, named
 from envbuild.core.types import Policy
 from envbuild.errors import UsageError
 from envbuild.lockfile import model as locks
@@ -25,12 +26,12 @@ NO_GPU = Hardware()
 COMMAND = ("train.py", "--name", "it's: {x} $(HOME) # \\", "8")
 
 
-def written(folder: Path, pods: Pods, hardware: Hardware = NO_GPU) -> str:
+def written(folder: Path, pods: Pods, hardware: Hardware = NO_GPU, *, config_map: bool = False) -> str:
     """The manifest of a small lock."""
     lock = msgspec.structs.replace(small_lock(), hardware=hardware)
     path = folder / lock.file_name
     path.write_bytes(locks.dumps(lock))
-    return kubernetes_manifest(COMMAND, pods, path)
+    return kubernetes_manifest(COMMAND, pods, path, config_map=config_map)
 
 
 RANKS = Pods(name="big", image=IMAGE, ranks=4, claim="data", namespace="ml", memory="64Gi", shared_memory="8Gi")
@@ -53,6 +54,31 @@ def test_the_manifest_is_as_recorded(name: str, tmp_path: Path) -> None:
     if os.environ.get("ENVBUILD_GOLDEN") == "write":
         path.write_text(found)
     assert found == path.read_text()
+
+
+@pytest.mark.parametrize("pods", [Pods(name="", image=IMAGE), MANIFESTS["trainjob"], MANIFESTS["ranks"]])
+def test_the_lock_is_a_config_map_if_asked(pods: Pods, tmp_path: Path) -> None:
+    """Its bytes, under a name that another lock does not have; pods see it read-only."""
+    device = GpuDevice(model="NVIDIA H200", compute_capability="9.0", mig="none", count=2)
+    hardware = Hardware(gpu=Gpu(driver="580.159.04", devices=(device,)))
+    found = list(yaml.safe_load_all(written(tmp_path, pods, hardware, config_map=True)))
+    (config,) = (each for each in found if each["kind"] == "ConfigMap")
+    data = (tmp_path / "pylock.t.toml").read_bytes()
+    assert (config["data"], config["immutable"]) == ({"pylock.t.toml": data.decode()}, True)
+    name = config["metadata"]["name"]
+    assert name.endswith(f"-lock-{hashlib.sha256(data).hexdigest()[:12]}")
+    assert config["metadata"].get("namespace", "") == pods.namespace
+    text = yaml.safe_dump(found)
+    assert text.count("configMap:") == 1
+    assert f"name: {name}" in text.split("configMap:")[1]
+    assert "mountPath: /etc/envbuild/lock\n" in text
+
+
+def test_a_lock_too_large_for_a_config_map_is_refused() -> None:
+    """Kubernetes would refuse it later."""
+    text = LockText(file="pylock.t.toml", text="x" * 1_000_001, sha256="a" * 64)
+    with pytest.raises(UsageError, match="--config-map"):
+        manifest(Pods(name="a", image=IMAGE, lock=text), Needs(architecture="amd64", cpus=1), ("a",), {})
 
 
 def test_arguments_arrive_as_they_were_typed(tmp_path: Path) -> None:
