@@ -64,10 +64,13 @@ class _Workshop:
         origin: locks.Origin | None = None,
     ) -> str:
         """Return the digest of all that decides a wheel; of a system that only has the interpreter, its release."""
+        from envbuild.sources.scm import version_of
         from envbuild.sources.step import VERSION
 
         debs = [package.sha256 for package in self.system.packages] if self.whole else []
-        project = {"project": [origin.subdirectory, origin.path if origin.editable else ""]} if origin else {}
+        project = {}
+        if origin:
+            project = {"project": [origin.subdirectory, origin.path if origin.editable else "", version_of(origin)]}
         return sha256_json(
             {
                 **project,
@@ -97,6 +100,7 @@ class _Workshop:
         """Build a wheel from what the store has, or return what its backend asks for besides ``requires``."""
         from envbuild.image.python.environment import WheelFile
         from envbuild.sources.archive import build_system
+        from envbuild.sources.scm import version_of
         from envbuild.sources.step import Archive, Asked, build
 
         file = self.store.path(archive.sha256)
@@ -105,7 +109,7 @@ class _Workshop:
         ]
         folder = origin.subdirectory if origin else ""
         made = build(
-            Archive(name=archive.name, path=file, subdirectory=folder),
+            Archive(name=archive.name, path=file, subdirectory=folder, version=version_of(origin)),
             build_system(file, archive.name, folder),
             requires,
             wheels,

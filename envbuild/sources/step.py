@@ -24,7 +24,7 @@ from envbuild.errors import BuildError, NotReproducibleError
 from envbuild.image.python.environment import WheelFile, pack_wheels
 from envbuild.image.tar.layer import BLOCK
 from envbuild.lockfile import layout
-from envbuild.sources import canonical
+from envbuild.sources import canonical, scm
 from envbuild.sources.archive import BuildSystem
 
 VERSION = 1
@@ -49,11 +49,19 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Archive:
-    """An archive of sources: what it is called, the file, and the folder of the project in it."""
+    """An archive of sources.
+
+    Attributes:
+        name: what it is called.
+        path: the file.
+        subdirectory: the folder of the project in it.
+        version: for backends that take theirs from git; empty: they find none.
+    """
 
     name: str
     path: Path
     subdirectory: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +146,7 @@ def build(
                 base_key=room.base_key,
                 inputs=inputs,
                 command=(f"{layout.ENV_PREFIX}/bin/python", f"/{_WORK}/backend.py"),
-                environment=_ENVIRONMENT,
+                environment={**_ENVIRONMENT, **scm.variables(archive.version)},
                 result=f"/{_WORK}/out",
             )
             with runner.run_step(step) as stream:
@@ -161,6 +169,12 @@ def _named(archive: Archive, once: Callable[[], tuple[str, bytes] | Asked]) -> t
     try:
         return once()
     except BuildError as error:
+        if not archive.version and scm.NAMES_GIT.search(error.message) is not None:
+            raise BuildError(
+                f"{archive.name} cannot be built: {error.message}",
+                "its version comes from git, which a build does not see: write one (version or fallback_version in "
+                "pyproject.toml), or require it by its repository and tag: git+https://…@v1.2",
+            ) from None
         raise BuildError(
             f"{archive.name} cannot be built: {error.message}",
             error.hint

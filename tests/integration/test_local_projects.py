@@ -17,6 +17,18 @@ from tests.support.sources import make_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
+_TAKES_ITS_VERSION_FROM_GIT = """\
+[build-system]
+requires = ["setuptools", "setuptools-scm"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "lib-one"
+dynamic = ["version"]
+[tool.setuptools]
+py-modules = ["lib_one"]
+[tool.setuptools_scm]
+"""
+
 
 @pytest.fixture(scope="module", name="store")
 def _store(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -112,6 +124,27 @@ def test_a_branch_is_pinned_to_its_commit_until_it_is_upgraded(
     assert _lock(project).packages[0].version == "1.6"
 
 
+def test_a_version_from_git_is_that_of_the_tag(project: Project, server: FileServer, tmp_path: Path) -> None:
+    """No build sees the repository; in a folder, where no tag states one, the message names the ways out."""
+    work, bare = tmp_path / "work", tmp_path / "lib.git"
+    work.mkdir()
+    (work / "pyproject.toml").write_text(_TAKES_ITS_VERSION_FROM_GIT)
+    (work / "lib_one.py").write_text("ANSWER = 42\n")
+    _git(work, "init", "-q", "-b", "main")
+    _commit(work)
+    _git(work, "tag", "v2.5")
+    _serve(server, work, bare)
+    _spec(project, f'["git+{server.url}/lib.git@v2.5"]', "[lib-one]")
+    project.must("lock")
+    assert _lock(project).packages[0].version == "2.5"
+    for path in ("pyproject.toml", "lib_one.py"):
+        project.write(f"lib/{path}", (work / path).read_text())
+    _spec(project, "[./lib]", "[lib-one]")
+    refused = project("lock")
+    assert refused.code == 13, refused.err
+    assert "fallback_version" in refused.err
+
+
 def _git(folder: Path, *arguments: str) -> str:
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     names = [f"{prefix}_{part}" for prefix in ("GIT_AUTHOR", "GIT_COMMITTER") for part in ("NAME", "EMAIL")]
@@ -130,6 +163,6 @@ def _serve(server: FileServer, work: Path, bare: Path) -> None:
     """Serve a repository over plain HTTP: its files as they are (git's "dumb" protocol)."""
     if not bare.exists():
         _git(work, "clone", "-q", "--bare", str(work), str(bare))
-    _git(work, "push", "-q", str(bare), "main")
+    _git(work, "push", "-q", "--tags", str(bare), "main")
     _git(bare, "update-server-info")
     server.add_tree(bare, "lib.git")
