@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tempfile
 import threading
@@ -36,6 +37,7 @@ LENT = 'mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "
 """Lends identities in a mount namespace, so that the machine's own files stay as they are."""
 PYTHON = "/usr/bin/python3" if Path("/usr/bin/python3").exists() else sys.executable
 """An interpreter that another user may start; that of a virtual environment may be in root's home."""
+ENVIRON = {"PYTHONPATH": f"{ROOT}:{sysconfig.get_path('purelib')}", "PATH": "/bin"}
 PING = "\x01\0\0\x02\0\x20" + 14 * "\0"
 """CAP_NET_RAW as an attribute of a file: struct vfs_cap_data of linux/capability.h, revision 2."""
 PROGRAM = """\
@@ -55,7 +57,8 @@ except EnvbuildError as error:
 
 
 TREE_PROGRAM = """\
-import dataclasses, hashlib, json, os, shutil, sys
+import hashlib, json, os, shutil, sys
+import msgspec
 from pathlib import Path
 from envbuild.engine.local.namespaces import NamespaceSteps
 from envbuild.engine.protocol import TreeStep
@@ -72,7 +75,7 @@ with NamespaceSteps(scratch).run_tree_step(step) as found:
     for entry in found.entries:
         if entry.path in ("dev", "proc"):
             continue
-        fields = dataclasses.asdict(entry) | {"capability": entry.capability.hex()}
+        fields = msgspec.structs.asdict(entry) | {"capability": entry.capability.hex()}
         if entry.kind == "file" and not entry.path.startswith("tmp/"):
             (found.root / entry.path).rename(moved)
             fields["content"] = hashlib.sha256(moved.read_bytes()).hexdigest()
@@ -128,7 +131,7 @@ def as_nobody(scratch: Path, step: Step, *prefix: str) -> subprocess.CompletedPr
     fields: dict[str, Any] = {"base": str(step.base), "base_key": "x", "environment": dict(step.environment)}
     fields |= {"command": list(step.command), "result": step.result}
     command = [*prefix, *AS_NOBODY, PYTHON, "-B", "-c", PROGRAM, str(scratch), json.dumps(fields)]
-    return subprocess.run(command, cwd="/", env={"PYTHONPATH": str(ROOT), "PATH": "/bin"}, capture_output=True)
+    return subprocess.run(command, cwd="/", env=ENVIRON, capture_output=True)
 
 
 SCRIPT = "cat /etc/shadow > /workspace/copy; touch /workspace/made; ls -l /proc/self/fd > /tmp/fds; id > /workspace/id"
@@ -421,7 +424,7 @@ def test_a_result_in_place_is_the_same_for_everybody(base: Path) -> None:
             os.chown(folder, owner, owner)
         os.chown(shown, owner, owner)
         command = [*prefix, PYTHON, "-B", "-c", TREE_PROGRAM, str(scratch), str(base), str(shown), SHOWN]
-        done = subprocess.run(command, cwd="/", env={"PYTHONPATH": str(ROOT), "PATH": "/bin"}, capture_output=True)
+        done = subprocess.run(command, cwd="/", env=ENVIRON, capture_output=True)
         assert done.returncode == 0, done.stderr.decode()
         found[way] = [json.loads(line) for line in done.stdout.splitlines()]
         assert list(scratch.iterdir()) == []
