@@ -17,17 +17,12 @@ from tests.support.sources import make_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
-_TAKES_ITS_VERSION_FROM_GIT = """\
-[build-system]
-requires = ["setuptools", "setuptools-scm"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "lib-one"
-dynamic = ["version"]
-[tool.setuptools]
-py-modules = ["lib_one"]
-[tool.setuptools_scm]
+_SCM = """\
+import os
+if "SETUPTOOLS_SCM_PRETEND_VERSION" not in os.environ:
+    raise LookupError("setuptools-scm was unable to detect version for the folder")
 """
+"""What setuptools-scm does without a repository, so that no index has to have it."""
 
 
 @pytest.fixture(scope="module", name="store")
@@ -127,9 +122,13 @@ def test_a_branch_is_pinned_to_its_commit_until_it_is_upgraded(
 def test_a_version_from_git_is_that_of_the_tag(project: Project, server: FileServer, tmp_path: Path) -> None:
     """No build sees the repository; in a folder, where no tag states one, the message names the ways out."""
     work, bare = tmp_path / "work", tmp_path / "lib.git"
-    work.mkdir()
-    (work / "pyproject.toml").write_text(_TAKES_ITS_VERSION_FROM_GIT)
-    (work / "lib_one.py").write_text("ANSWER = 42\n")
+    make_project(work, "lib-one", "@V@")
+    definition = (work / "pyproject.toml").read_text().replace('version = "@V@"', 'dynamic = ["version"]')
+    (work / "pyproject.toml").write_text(definition)
+    backend = (work / "own.py").read_text()
+    (work / "own.py").write_text(
+        f"{_SCM}exec({backend!r}.replace('@V@', os.environ['SETUPTOOLS_SCM_PRETEND_VERSION']))\n"
+    )
     _git(work, "init", "-q", "-b", "main")
     _commit(work)
     _git(work, "tag", "v2.5")
@@ -137,11 +136,11 @@ def test_a_version_from_git_is_that_of_the_tag(project: Project, server: FileSer
     _spec(project, f'["git+{server.url}/lib.git@v2.5"]', "[lib-one]")
     project.must("lock")
     assert _lock(project).packages[0].version == "2.5"
-    for path in ("pyproject.toml", "lib_one.py"):
+    for path in ("pyproject.toml", "own.py", "src/lib_one/__init__.py"):
         project.write(f"lib/{path}", (work / path).read_text())
     _spec(project, "[./lib]", "[lib-one]")
     refused = project("lock")
-    assert refused.code == 13, refused.err
+    assert refused.code == 14, refused.err
     assert "fallback_version" in refused.err
 
 

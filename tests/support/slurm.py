@@ -108,7 +108,9 @@ def slurm(folder: Path) -> Iterator[Cluster]:
         )
         hosts = folder / "hosts"
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{network}.{node} node{node}\n" for node in NODES))
-        cluster = Cluster(environ={"SLURM_CONF": str(configuration)}, folder=folder)
+        # Its nodes are namespaces, which Docker's one daemon is outside of.
+        environ = {"SLURM_CONF": str(configuration), "ENVBUILD_ENGINE": "local"}
+        cluster = Cluster(environ=environ, folder=folder)
         _daemon(stack, cluster, "munged", "munged", "--foreground", "--force", f"--key-file={key}", *own)
         _daemon(stack, cluster, "slurmctld", "slurmctld", "-D")
         for node in NODES:
