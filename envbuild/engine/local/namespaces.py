@@ -164,10 +164,11 @@ def _show(files: Mapping[str, Path], folder: Path) -> None:
     """Put files that a step is shown into ``shown``: other names of the same files, or copies where that cannot be."""
     if not files:
         return
-    (folder / "shown").mkdir(mode=0o755)
+    (folder / "shown").mkdir()
+    (folder / "shown").chmod(0o755)  # whatever the umask is: the step's root is somebody else
     for name, path in files.items():
         place = folder / "shown" / name
-        if path.stat().st_mode & 0o004:  # the step's root is somebody else
+        if path.stat().st_mode & 0o004:
             with suppress(OSError):
                 os.link(path, place)
                 continue
