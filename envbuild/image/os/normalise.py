@@ -8,6 +8,7 @@ packages' scripts is removed by the install script itself, so that a Dockerfile 
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,12 +125,17 @@ def normalise_tree(
         for each in found.entries:
             _refuse_reserved(each.path, reserved, label, folder=each.kind == "dir")
             if not _is_dropped(each.path):
-                tree.add(_entry(each), found.root / each.path if each.kind == "file" else None)
+                tree.add(_entry(each), found.root / _here(each.path) if each.kind == "file" else None)
         add_constants(tree)
         if into is not None:
             return tree.write(into)
         with atomic_file(output, sync=False) as result:
             return tree.write(result)
+
+
+def _here(path: str) -> str:
+    """Return a path as this process names it, whatever its locale: in the image names are UTF-8."""
+    return os.fsdecode(path.encode("utf-8", "surrogateescape"))
 
 
 def _entry(found: FoundEntry) -> Entry:
