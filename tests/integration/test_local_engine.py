@@ -236,10 +236,10 @@ def test_where_the_store_cannot_be_below_an_overlay(who: str, theirs: Project, m
             return as_nobody(project, *words, prefix=prefix)
         return project(*words, prefix=prefix, ENVBUILD_ENGINE="local")
 
-    (tmp_path / "data").mkdir()
-    tmp_path.chmod(0o755)
+    data = project.folder.parent / "data"  # pytest's own folders are root's alone
+    data.mkdir(mode=0o755)
     project.write("outside.py", OUTSIDE)
-    run = ("run", "--mount", f"{tmp_path / 'data'}:/usr/lib/x86_64-linux-gnu/place:ro", "outside.py")
+    run = ("run", "--mount", f"{data}:/usr/lib/x86_64-linux-gnu/place:ro", "outside.py")
     assert call("build", "--offline", depth=0).code == 0
     usual, linked = call(*run, depth=0), call(*run, depth=2)
     assert (usual.code, linked.code) == (0, 0), linked.err
