@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 CHECK = "check this machine's clock: date -u; if it is wrong, set it by network time: timedatectl set-ntp true"
-"""The next command where a date lies in the future, or what should be valid is not."""
+"""The next command for a date in the future, and for a certificate that is not valid now."""
 
 
 def utc_now() -> datetime:

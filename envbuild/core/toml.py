@@ -28,7 +28,7 @@ def parse_toml(text: str) -> dict[str, Any]:
         ValueError: it is none, its arrays and tables are nested more deeply than this interpreter can follow, a number
             has more digits than it reads, or its keys have so many parts that reading them would take minutes.
     """
-    # In a text over several lines a quote may stand alone: there, dots in texts count too.
+    # In a text over several lines a single quote is allowed: there, dots in strings count too.
     bare = text if '"""' in text or "'''" in text else _LINE_TEXTS.sub("", text)
     if sum(line.count(".") ** 2 for line in bare.splitlines()) > _COST:
         raise ValueError("keys have too many parts")

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from envbuild.cluster import batch
 from envbuild.cluster.batch import Job as Job
@@ -17,7 +18,7 @@ from envbuild.core.digest import sha256_file
 from envbuild.core.fs import folder_below
 from envbuild.errors import EngineError, UsageError
 from envbuild.lockfile.discovery import STATE_FOLDER
-from envbuild.operations.load_lock import load_lock
+from envbuild.operations.load_lock import LoadedLock, load_lock
 
 JOBS = "jobs"
 """Folder below ``.envbuild`` for what jobs print."""
@@ -54,8 +55,16 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
     loaded = load_lock(lock, option=True)
     path = loaded.path.resolve()
     output = output_of(path.parent, array=bool(job.array))
-    gpu = loaded.lock.hardware.gpu
-    text = batch.script(
+    text = script_of(job, loaded, output, _words(command, job, path))
+    return Submission(script=text, output=output, job="" if dry_run else sbatch(text))
+
+
+def script_of(
+    job: Job, loaded: LoadedLock, output: str, words: Sequence[str], verb: Literal["run", "verify"] = "run"
+) -> str:
+    """Return the script for sbatch; CPUs and GPUs are the lock's, as ``batch.script`` documents the rest."""
+    path, gpu = loaded.path.resolve(), loaded.lock.hardware.gpu
+    return batch.script(
         job,
         name=loaded.lock.name,
         lock=path.name,
@@ -64,9 +73,9 @@ def submit(command: Sequence[str], job: Job, lock: Path | None, *, dry_run: bool
         cpus=loaded.lock.determinism.threads,
         gpus=gpu.count if gpu else 0,
         output=output,
-        words=_words(command, job, path),
+        words=words,
+        verb=verb,
     )
-    return Submission(script=text, output=output, job="" if dry_run else sbatch(text))
 
 
 def _words(command: Sequence[str], job: Job, lock: Path) -> list[str]:

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from envbuild.cluster import batch
 from envbuild.cluster.batch import Job
 from envbuild.core import leftovers
-from envbuild.core.digest import sha256_file
 from envbuild.core.fs import read_regular
 from envbuild.core.text import plain, plural
 from envbuild.errors import JobError, UsageError
@@ -235,18 +233,10 @@ def _request(shared: RunOptions, loaded: LoadedLock) -> RunRequest:
 
 
 def _script(job: Job, loaded: LoadedLock, plan: Repeat, words: Sequence[str]) -> str:
-    path, gpu = loaded.path.resolve(), loaded.lock.hardware.gpu
-    return batch.script(
-        job,
-        name=loaded.lock.name,
-        lock=path.name,
-        digest=sha256_file(path),
-        folder=str(Path.cwd()),
-        cpus=loaded.lock.determinism.threads,
-        gpus=gpu.count if gpu else 0,
-        output=submit.output_of(path.parent, array=True),
-        verb="verify",
-        words=["--part", plan.folder.name, "--lock", str(path), *words],
+    path = loaded.path.resolve()
+    output = submit.output_of(path.parent, array=True)
+    return submit.script_of(
+        job, loaded, output, ["--part", plan.folder.name, "--lock", str(path), *words], verb="verify"
     )
 
 

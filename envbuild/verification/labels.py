@@ -1,6 +1,6 @@
 """What a number is called where it is written.
 
-A result may be nothing but the time that something took: no experiment with a clock tells the two apart. So a duration
+A result may be nothing but the time that something took: no experiment with a clock distinguishes them. So a duration
 or a rate counts as a measurement only if something says that it may be one: a name that is no result's, or a unit. What
 has no name, or one that says nothing (``w``, ``values``), is a result. A date needs none: nothing else is the time.
 """

@@ -128,7 +128,7 @@ def test_other_architectures_come_from_ports(root: Path) -> None:
 
 
 def test_updates_served_as_the_release_are_refused(root: Path) -> None:
-    """Both have the Codename noble; the Suite tells them apart."""
+    """Both have the Codename noble; the Suite differs."""
     for pocket in ("noble", "noble-security"):
         other = root / "mirror/ubuntu/dists" / pocket / "InRelease"
         other.write_bytes((root / "mirror/ubuntu/dists/noble-updates/InRelease").read_bytes())

@@ -226,7 +226,7 @@ def test_arrays_of_several_dimensions_are_results() -> None:
     ],
 )
 def test_a_duration_without_a_name_is_a_result(program: Callable[[Clock], object]) -> None:
-    """No experiment tells a weight that is a sum of durations from a duration; so something has to name it."""
+    """No experiment distinguishes a weight that is a sum of durations from a duration; so something has to name it."""
     assert kinds_of(program) is None
 
 
