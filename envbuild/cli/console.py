@@ -123,7 +123,12 @@ class Console:
     def report(self, event: Event) -> None:
         """Print the lines of an event that a use case reports; this makes a console an ``Events``."""
         from envbuild.cli.render.events import lines
+        from envbuild.operations.events import JobRefused
 
+        if isinstance(event, JobRefused):
+            from envbuild.cli.interrupts import ignore_termination
+
+            ignore_termination()
         self.print_lines(lines(event))
 
     def print_lines(self, lines: Iterable[Line]) -> None:

@@ -62,7 +62,14 @@ def ended_by_signals(ended: list[int], *, last: bool = False) -> Iterator[None]:
         if not (last and ended):
             watch.close()
             for number, handler in before.items():
-                signal.signal(number, handler)
+                if not (last and signal.getsignal(number) is signal.SIG_IGN):
+                    signal.signal(number, handler)
+
+
+def ignore_termination() -> None:
+    """Let no SIGTERM change the exit code of a command that is about to end with an error: it is decided."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 class _Watch:

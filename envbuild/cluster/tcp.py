@@ -116,10 +116,7 @@ class TcpExchange:
                 "choose another address or port: ENVBUILD_RANKS_ADDRESS=HOST:PORT",
             ) from None
         verdict = server.decide(msgspec.structs.replace(answer, start=start), self._patience, allow)
-        if verdict.lines:
-            server.close()
-        else:
-            self._server = server
+        self._server = server
         return verdict
 
     def _follow(self, answer: Answer) -> Verdict:

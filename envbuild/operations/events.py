@@ -37,6 +37,14 @@ class Detail(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobRefused(Event):
+    """No rank of a distributed job starts its program: an error with the reason follows, and this process ends.
+
+    The launcher may send SIGTERM until then, since other ranks have ended; it should not change the exit code.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LayerReady(Event):
     """A layer of an image is in the store; ``reused``: an earlier build had made it. ``bytes`` of its tar."""
 

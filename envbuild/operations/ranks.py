@@ -40,6 +40,8 @@ TIMEOUT = "ENVBUILD_RANKS_TIMEOUT"
 _PATIENCE = 600.0
 _AT_THE_END = 30.0
 """Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
+_TO_REFUSE = 10.0
+"""Seconds that ranks wait for each other before they end without having started a program."""
 _FIRST_PORT, _FIRST_OWN_PORT, _PORTS = 20_000, 10_000, 10_000
 """Ports from which PyTorch's is chosen, and envbuild's own: below those that the kernel gives out."""
 _HIGHEST_PORT, _DIGITS = 65_536, 6
@@ -102,7 +104,9 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
     if job.exchange is not None:
         facts = host_facts() if compared else None
         verdict = job.exchange.agree(_answer(job, request, facts), request.allow)
-        _require(verdict, rank)
+        if (error := _refusal(verdict, rank)) is not None:
+            _settle(job.exchange, verdict, rank.world, error, events)
+            raise error
         rank = msgspec.structs.replace(
             rank, start=verdict.start, hosts=tuple(map(str, verdict.hosts)), allowed=tuple(verdict.allowed)
         )
@@ -127,7 +131,7 @@ _NO_NETWORK = (
 )
 
 
-def fail(job: Job, error: EnvbuildError, allow: tuple[str, ...] = ()) -> None:
+def fail(job: Job, error: EnvbuildError, events: Events, allow: tuple[str, ...] = ()) -> None:
     """Report to the other ranks that this one cannot start, so that they do not wait; its own error is the caller's."""
     from envbuild.cluster.agreement import Answer
 
@@ -144,7 +148,8 @@ def fail(job: Job, error: EnvbuildError, allow: tuple[str, ...] = ()) -> None:
         failed="" if mismatch else text,
     )
     with suppress(JobError):
-        job.exchange.agree(answer, allow)
+        verdict = job.exchange.agree(answer, allow)
+        _settle(job.exchange, verdict, job.rank.world, error, events)
 
 
 _NONE = "0" * 32
@@ -243,23 +248,39 @@ def _refused(lock: Lock, allow: tuple[str, ...]) -> tuple[str, ...]:
     )[:16]
 
 
-def _require(verdict: Verdict, rank: Rank) -> None:
-    """Raise if a verdict lets no program start; the first rank of each machine has the table in its message."""
+def _refusal(verdict: Verdict, rank: Rank) -> EnvbuildError | None:
+    """Return the error if a verdict lets no program start; the first rank of each machine has the table in it."""
     if not verdict.lines:
-        return
+        return None
     if rank.local in (None, 0):
         table = "\n".join(f"  {plain(line)}" for line in verdict.lines)
     else:
         table = f"  why: see the message of rank 0, or of the first rank on {plain(rank.host)}"
     if verdict.mismatch:
-        raise HostMismatchError(
+        return HostMismatchError(
             f"the machines of the {rank.world} ranks of this job do not match — nothing was run\n{table}",
             "run on machines that are alike (Slurm: --constraint), or once, knowingly: envbuild run --allow FIELD",
         )
-    raise JobError(
+    return JobError(
         f"the {rank.world} ranks of this job did not come together — nothing was run\n{table}",
         f"see the output of these ranks; all need the same project folder, or {ADDRESS}; to wait longer: {TIMEOUT}=30m",
     )
+
+
+def _settle(
+    exchange: Exchange | TcpExchange, verdict: Verdict, world: int, error: EnvbuildError, events: Events
+) -> None:
+    """Wait until every rank knows that no program starts.
+
+    A launcher ends the other ranks as soon as one has ended: who has not seen the verdict by then would end with the
+    launcher's signal and not with its own exit code, and the job's code is the highest of all.
+    """
+    from envbuild.operations.events import JobRefused
+
+    if not verdict.lines:
+        return
+    events.report(JobRefused())
+    exchange.ended(error.exit_code, _TO_REFUSE if len(verdict.nonces) == world else 0.0)
 
 
 def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, str], network: str) -> dict[str, str]:

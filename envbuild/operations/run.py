@@ -118,7 +118,7 @@ def run(options: RunOptions, events: Events) -> RunResult:
         prepared = prepare(options, events, loaded)
     except EnvbuildError as error:
         if job is not None:
-            ranks.fail(job, error, options.allow)
+            ranks.fail(job, error, events, options.allow)
         raise
     request = prepared.request
     if job is not None:

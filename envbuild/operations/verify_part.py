@@ -106,7 +106,7 @@ def run_part(shared: RunOptions, options: VerifyOptions, verification: str, even
             _make_copy(plan, part, folder)
     except EnvbuildError as error:
         if job is not None:
-            ranks.fail(job, error, shared.allow)
+            ranks.fail(job, error, events, shared.allow)
         raise
     output = _output(options, folder, rank)
     request = varied_request(plan, part.number, folder, "", output)

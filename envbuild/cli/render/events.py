@@ -51,6 +51,11 @@ def _(event: events.Detail) -> Iterable[Line]:
 
 
 @lines.register
+def _(event: events.JobRefused) -> Iterable[Line]:
+    return ()  # the error that follows says it all
+
+
+@lines.register
 def _(event: events.LayerReady) -> Iterable[Line]:
     state = "reused" if event.reused else "built"
     yield Line("", (f"{event.title:<42}{human_bytes(event.bytes):>10}  {state}",), detail=True)

@@ -59,6 +59,36 @@ def test_nobody_reads_what_a_command_prints(number: signal.Signals, what: str) -
             os.close(writer)
 
 
+_REFUSED = """
+import os, signal, time
+import envbuild.cli as cli
+import envbuild.cli.app as app
+from envbuild.cli.console import Console
+from envbuild.errors import HostMismatchError
+from envbuild.operations.events import JobRefused
+
+def invoke(arguments):
+    Console().report(JobRefused())
+    os.kill(os.getpid(), signal.SIGTERM)
+    raise HostMismatchError("the machines do not match", "take others")
+
+app.invoke = invoke
+before = cli._print_error
+def printed(message, hint):
+    os.kill(os.getpid(), signal.SIGTERM)
+    before(message, hint)
+cli._print_error = printed
+cli.entry()
+"""
+
+
+@pytest.mark.subprocess
+def test_a_launchers_signal_does_not_change_the_end_of_a_refused_job() -> None:
+    """Slurm sends SIGTERM to the ranks that have not ended yet: before the error is raised, and while it is printed."""
+    done = subprocess.run([sys.executable, "-c", _REFUSED], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "the machines do not match" in done.stderr) == (78, True), done
+
+
 def _wait_for_sleep(pid: int) -> None:
     """Wait until the main thread has taken its line and waits: in a sleep, or for the reader."""
     while Path(f"/proc/{pid}/wchan").read_text() not in ("hrtimer_nanosleep", "anon_pipe_write", "pipe_write"):

@@ -1,7 +1,10 @@
-"""Where the ranks of a job meet: in the project, in a folder, or over TCP with a secret."""
+"""Where the ranks of a job meet: in the project, in a folder, or over TCP with a secret; and how they end together."""
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,8 +12,9 @@ import pytest
 from envbuild.cluster.exchange import Exchange
 from envbuild.cluster.launchers import find_rank
 from envbuild.cluster.tcp import TcpExchange
-from envbuild.errors import UsageError
+from envbuild.errors import EnvbuildError, LockError, UsageError
 from envbuild.operations import ranks
+from envbuild.operations.events import Event, JobRefused, Silent
 
 SLURM = {
     "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_NODEID": "1",
@@ -72,3 +76,43 @@ def test_addresses_of_all_kinds_are_taken() -> None:
     """Names, IPv4 and IPv6."""
     for text, host in (("node1:29400", "node1"), ("10.0.0.1:29400", "10.0.0.1"), ("[fd00::1]:29400", "fd00::1")):
         assert address(**SLURM, ENVBUILD_RANKS_ADDRESS=text) == (host, 29400)
+
+
+class Slow(Silent):
+    """A rank that takes some time from the verdict on, and notes when it is immune to the launcher's signal."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.refused = 0.0
+
+    def report(self, event: Event) -> None:
+        assert isinstance(event, JobRefused)
+        time.sleep(self._seconds)
+        self.refused = time.monotonic()
+
+
+@pytest.mark.loopback
+@pytest.mark.parametrize("over", ["folder", "tcp"])
+def test_no_rank_ends_before_all_know_that_none_starts(tmp_path: Path, over: str) -> None:
+    """The launcher ends the others as soon as one has ended: with its signal, and not with their own exit code."""
+    variables = dict(SLURM)
+    if over == "tcp":
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            variables |= SECRET | {"ENVBUILD_RANKS_ADDRESS": f"127.0.0.1:{free.getsockname()[1]}"}
+    listeners = [Slow(0.0), Slow(0.7)]
+    ended: dict[int, float] = {}
+
+    def rank(number: int) -> None:
+        job = ranks.join(tmp_path / "pylock.t.toml", guard=True, environment=variables | {"SLURM_PROCID": str(number)})
+        assert job is not None
+        error: EnvbuildError = LockError("wrong")
+        ranks.fail(job, error, listeners[number])
+        ended[number] = time.monotonic()
+
+    threads = [threading.Thread(target=rank, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(ended) == [0, 1]
+    assert min(ended.values()) >= max(listener.refused for listener in listeners) > 0.0
