@@ -104,36 +104,59 @@ class Clock:
         setattr(time, name, replacement)
 
     def _replace_datetime(self) -> None:
+        """Replace methods in the type itself: another class could not be pickled, and C code warns of its size."""
         import datetime
         import uuid
+        import warnings
 
         uuid._generate_time_safe = None  # type: ignore[attr-defined]
         uuid._node = 0x0242AC110002  # type: ignore[attr-defined]
-        kind, clock = datetime.datetime, self
+        kind, utc = datetime.datetime, datetime.timezone.utc
+        members = _members(kind)
+        if not members:
+            return
+        real, moment = members["now"], members["fromtimestamp"]
+        with warnings.catch_warnings(record=True) as deprecated:
+            warnings.simplefilter("always")
+            kind.utcnow()
 
-        class Meta(type):
-            def __instancecheck__(cls, value: object) -> bool:
-                return isinstance(value, kind)
+        def at(call: str, cls: Any, zone: Any = None) -> Any:
+            self.now += self.tick
+            if self.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
+                return real.__get__(None, cls)(zone)
+            return moment.__get__(None, cls)(self.now / _SECOND, zone)
 
-        def at(call: str, zone: Any = None) -> Any:
-            clock.now += clock.tick
-            if clock.callers.real("clock", f"datetime.datetime.{call}", sys._getframe(2)):
-                return kind.now(zone)
-            return kind.fromtimestamp(clock.now / _SECOND, zone)
+        def now(cls: Any, tz: Any = None) -> Any:
+            return at("now", cls, tz)
 
-        fixed = Meta(
-            "datetime",
-            (kind,),
-            {
-                "now": staticmethod(lambda tz=None: at("now", tz)),
-                "today": staticmethod(lambda: at("today")),
-                "utcnow": staticmethod(lambda: at("utcnow", datetime.timezone.utc).replace(tzinfo=None)),
-            },
-        )
-        datetime.datetime = fixed  # type: ignore[misc, assignment]
+        def today(cls: Any) -> Any:
+            return at("today", cls)
+
+        def utcnow(cls: Any) -> Any:
+            for each in deprecated:
+                warnings.warn(each.message, each.category, stacklevel=2)
+            return at("utcnow", cls, utc).replace(tzinfo=None)
+
+        members.update((each.__name__, classmethod(each)) for each in (now, today, utcnow))
+        _forget_cached(kind)
 
     def _waits(self, frame: FrameType) -> bool:
         """Whether a frame is the standard library's own, which waits by the clock."""
         file = frame.f_code.co_filename
         library = file.startswith("<frozen") or (file.startswith(self._library) and "-packages" not in file)
         return library and str(frame.f_globals.get("__name__")).partition(".")[0] in _WAITING
+
+
+def _members(kind: type) -> dict[str, Any]:
+    """Return the dictionary of a type that allows no changes; empty if this interpreter gives none."""
+    import gc
+
+    found = gc.get_referents(kind.__dict__)
+    return found[0] if found and type(found[0]) is dict else {}
+
+
+def _forget_cached(kind: type) -> None:
+    """Let the interpreter look up the methods of a type and of those derived from it anew."""
+    import ctypes
+
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))

@@ -696,6 +696,30 @@ def test_a_line_that_is_not_fixed_leaves_the_others_alone(tree: Tree) -> None:
     assert plain[1] == one[1]
 
 
+DATES = """
+import datetime, pickle, sys, warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    naive = datetime.datetime.utcnow()
+assert [each.filename for each in caught] == [__file__] * (sys.version_info >= (3, 12)), caught
+class Later(datetime.datetime): pass
+now = datetime.datetime.now()
+assert pickle.loads(pickle.dumps(now)) == now
+assert type(Later.now()) is type(Later.today()) is Later and type(now) is datetime.datetime
+assert datetime.datetime.__basicsize__ == datetime.datetime.__base__.__basicsize__ + 16, "C code warns of another size"
+print(naive, now, datetime.datetime.now(datetime.timezone.utc), datetime.datetime.today(), Later.utcnow(),
+      datetime.date.today())
+"""
+
+
+def test_dates_of_a_fixed_clock_are_those_of_datetime(tree: Tree) -> None:
+    """They can be pickled, derived classes work, and C code finds the type that it was compiled for."""
+    path = script(tree, DATES)
+    first, second = (tree.execute(path, variables={"ENVBUILD_FIX": "clock"}).stdout for _ in range(2))
+    assert first == second
+    assert tree.execute(path).stdout != first
+
+
 def test_what_moves_objects_in_memory_is_not_seen(tree: Tree) -> None:
     """The variable that makes the environment larger is no part of what the program finds in it."""
     path = script(tree, "import os, subprocess, sys\nprint(sorted(os.environ), os.getenvb(b'ENVBUILD_SHIFT'))\n")
