@@ -216,9 +216,11 @@ def verify(
         events: receives progress.
 
     Raises:
-        UsageError: the options do not fit together, or the project is too large to copy.
+        UsageError: the options do not fit together, the project is too large to copy, or a launcher has started this
+            process as one of several.
         EngineError: the engine could not run the container.
     """
+    from envbuild.operations.ranks import require_no_launcher
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import VerifyOptions
     from envbuild.operations.verify import verify as verify_runs
@@ -226,6 +228,7 @@ def verify(
     listener = events or listeners.Silent()
     asked = VerifyOptions(count=count, ignore=tuple(ignore), diagnose=diagnose)
     asked.check()
+    require_no_launcher()
     options = _options(
         command, lock, environment, mounts, network, controls, True, offline, outputs=outputs, timeout=timeout
     )

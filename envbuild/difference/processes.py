@@ -9,7 +9,7 @@ import msgspec
 
 from envbuild.core.text import plain
 from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
-from envbuild.difference.text import flat, pairs, shown
+from envbuild.difference.text import digest, flat, pairs, shown
 from envbuild.record.model import Record
 from envbuild.record.processes import ProcessRecord
 
@@ -22,6 +22,8 @@ _WEIGHTS: dict[str, tuple[Area, int]] = {
     "generators": ("seeds", 79),
     "level": ("switches", 75),
     "switches": ("switches", 74),
+    "parallel": ("options", 60),
+    "packages": ("packages", 69),
     "frameworks": ("packages", 68),
     "python": ("packages", 64),
     "libraries": ("libraries", 61),
@@ -29,6 +31,9 @@ _WEIGHTS: dict[str, tuple[Area, int]] = {
     "warnings": ("processes", 29),
     "refused_ops": ("switches", 60),
 }
+_BUCKETS = 97
+"""Before all that a program may have been given: the order of sums over ranks certainly is another one."""
+_CAP, _SIZES = "bucket_cap_bytes", ("bucket_sizes", "rebuilt_bucket_sizes")
 _MISSING = 19
 """A pool may start as many workers as it finds busy."""
 _OTHER = 21
@@ -69,6 +74,9 @@ def _process(before: ProcessRecord, after: ProcessRecord, path: str, seeded: boo
     mine, theirs = dict(_facts(before)), dict(_facts(after))
     where = "" if not path else f" in {_place(path)}"
     for name, one, other in pairs(mine, theirs):
+        if name.startswith("parallel."):
+            yield _parallel(name, one, other, where, mine, theirs)
+            continue
         area, weight = _WEIGHTS.get(name.partition(".")[0], ("processes", _OTHER))
         what = name.partition(".")[2] if area in ("switches", "packages", "libraries") and "." in name else name
         follows = ""
@@ -76,6 +84,20 @@ def _process(before: ProcessRecord, after: ProcessRecord, path: str, seeded: boo
             follows = "seed"
         seeded = seeded or area == "seeds"
         yield changed(area, f"{plain(what)}{where}", *shown(one, other), weight, follows=follows)
+
+
+def _parallel(name: str, one: Any, other: Any, where: str, mine: Table, theirs: Table) -> Finding:
+    """Describe a setting of what adds gradients up over ranks; a limit counts for what it makes of the buckets."""
+    area, weight = _WEIGHTS["parallel"]
+    what, setting = name.removeprefix("parallel.").rsplit(": ", 1)
+    why = follows = ""
+    sizes = [f"parallel.{what}: {each}" for each in _SIZES]
+    if setting in (_CAP, *_SIZES):
+        others = any(mine.get(each) != theirs.get(each) for each in sizes)
+        weight, why = (_BUCKETS, "gradients are summed in other pieces: other bits") if others else (_OTHER, "")
+        cap = f"parallel.{what}: {_CAP}"
+        follows = _CAP if setting != _CAP and mine.get(cap) != theirs.get(cap) else ""
+    return changed(area, f"{plain(what)}: {setting}{where}", *shown(one, other), weight, why=why, follows=follows)
 
 
 def _facts(process: ProcessRecord) -> Iterator[tuple[str, Any]]:
@@ -88,6 +110,10 @@ def _facts(process: ProcessRecord) -> Iterator[tuple[str, Any]]:
             yield from _switches(part)
         elif key == "libraries":
             yield from _libraries(part)
+        elif key == "packages":
+            yield from _packages(part)
+        elif key == "parallel":
+            yield from _settings(part)
         elif isinstance(part, Mapping):
             yield from flat(part, f"{key}.")
         else:
@@ -110,6 +136,22 @@ def _libraries(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
         yield f"libraries.{library['name']}", library["version"] or None
         yield f"libraries.{library['name']} (path)", library["path"]
         yield f"libraries.{library['name']} (problem)", library["problem"] or None
+
+
+def _packages(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
+    """Yield packages from outside the image; of one version those with other files differ too."""
+    for package in found:
+        files = digest(package["sha256"]) if package["sha256"] else package["path"]
+        yield f"packages.{package['name']} (not in the image)", f"{package['version'] or 'no version'} ({files})"
+
+
+def _settings(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of each model; of several of one kind the later ones have a number."""
+    counts: dict[str, int] = {}
+    for model in found:
+        number = counts[model["kind"]] = counts.get(model["kind"], 0) + 1
+        for name, value in model["settings"].items():
+            yield f"parallel.{model['kind']}{f' {number}' if number > 1 else ''}: {name}", value
 
 
 def _by_path(found: Iterable[ProcessRecord]) -> dict[str, list[ProcessRecord]]:

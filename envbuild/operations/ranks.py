@@ -84,6 +84,22 @@ def join(lock_path: Path, *, guard: bool, environment: Mapping[str, str] | None 
     return Job(rank=rank, exchange=exchange, environment=dict(variables))
 
 
+def require_no_launcher(environment: Mapping[str, str] | None = None) -> None:
+    """Raise ``UsageError`` if a launcher has started this process as one of several: ``verify`` starts ranks itself."""
+    rank = find_rank(os.environ if environment is None else environment, socket.gethostname())
+    if rank is None or rank.world == 1:
+        return
+    tasks = rank.local_world or rank.world
+    inside = f"torchrun --nproc-per-node {tasks} train.py" if rank.launcher == "torchrun" else ""
+    on_slurm = f"--on slurm --nodes {-(-rank.world // tasks)} --tasks-per-node {tasks} train.py"
+    words = on_slurm if rank.launcher == "Slurm" else inside or f"mpirun -n {rank.world} python train.py"
+    raise UsageError(
+        f"{rank.launcher} has started this as rank {rank.rank} of {rank.world}: each rank would verify by itself, and "
+        "none would meet the others",
+        f"without the launcher, which verify starts in each run: envbuild verify {words}",
+    )
+
+
 def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> RunRequest:
     """Compare this rank with the others, and return the request with its rank and the variables that the program needs.
 

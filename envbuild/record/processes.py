@@ -91,6 +91,33 @@ class LibraryRecord(_Value, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class ForeignPackage(_Value, frozen=True, kw_only=True):
+    """A Python package that was imported from outside the image: mounted, or installed in the project.
+
+    Attributes:
+        version: as the package has it; empty if it has none.
+        path: its folder in the container.
+        sha256: of the imported files, with their names; None if they were too large or gone.
+    """
+
+    name: str
+    version: str = ""
+    path: str
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+
+
+class Parallel(_Value, frozen=True, kw_only=True):
+    """How one model's gradients are added up over the ranks of a job.
+
+    Attributes:
+        kind: the class, such as ``DistributedDataParallel``.
+        settings: by name, such as ``bucket_cap_bytes`` and ``bucket_sizes``.
+    """
+
+    kind: str
+    settings: dict[str, bool | int | str] = {}
+
+
 class RefusedOperation(_Value, frozen=True, kw_only=True):
     """An operation that a framework refused because it has no deterministic kernel.
 
@@ -190,6 +217,8 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
         arguments: command line, secrets masked.
         frameworks: versions of those that were imported.
         generators: seed of each generator.
+        packages: imported from outside the image's locked folders.
+        parallel: for each model whose gradients are added up over ranks, how.
         environment_changed: locked variables with another value at the end; None if removed.
         left_out: number of files read beyond the limits.
         entropy: unset unless the run was made to diagnose.
@@ -210,6 +239,8 @@ class ProcessRecord(_Value, frozen=True, kw_only=True):
     generators: dict[str, int] = {}
     switches: tuple[SwitchRecord, ...] = ()
     libraries: tuple[LibraryRecord, ...] = ()
+    packages: tuple[ForeignPackage, ...] = ()
+    parallel: tuple[Parallel, ...] = ()
     environment_changed: dict[str, str | None] = {}
     left_out: int = 0
     refused_ops: tuple[RefusedOperation, ...] = ()

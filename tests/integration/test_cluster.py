@@ -239,12 +239,14 @@ def test_a_rank_with_another_secret_takes_no_part(project: Project, tcp: dict[st
 
 
 PLANTED = """\
-import argparse, os, pathlib, random
+import argparse, os, pathlib, random, sys
 parser = argparse.ArgumentParser()
 parser.add_argument("--seed", type=int, default=0)
 options = parser.parse_args()
 rank = os.environ["RANK"]
 number = __import__("part" + rank).NUMBER
+sys.path.insert(0, f"/workspace/of-{rank}/site-packages")
+number += __import__("library").NUMBER
 if pathlib.Path("/extra/package.py").exists():
     exec(pathlib.Path("/extra/package.py").read_text())
 data = pathlib.Path("shards", rank + ".txt").read_text()
@@ -258,6 +260,7 @@ def test_one_ranks_difference_is_named(project: Project) -> None:
     for rank in range(3):
         project.write(f"part{rank}.py", f"NUMBER = {rank}\n")
         project.write(f"shards/{rank}.txt", f"shard {rank}")
+        project.write(f"of-{rank}/site-packages/library.py", "__version__ = '1.0'\nNUMBER = 0\n")
     extra = project.folder.parent / "extra"
     extra.mkdir()
     (extra / "package.py").write_text("number += 1\n")
@@ -285,6 +288,9 @@ def test_one_ranks_difference_is_named(project: Project) -> None:
     project.write("part1.py", "NUMBER = 9\n")
     assert chief(job()) == {"what": "part1.py", "ranks": [1]}
     project.write("part1.py", "NUMBER = 1\n")
+    project.write("of-1/site-packages/library.py", "__version__ = '2.0'\nNUMBER = 1\n")
+    assert chief(job()) == {"what": "library (not in the image)", "ranks": [1]}
+    project.write("of-1/site-packages/library.py", "__version__ = '1.0'\nNUMBER = 0\n")
     done = project("diff", "--json", first, job(world=3))
     assert (done.json["causes"][0]["sentence"]).startswith("number of ranks: 2 → 3"), done.out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 import pytest
@@ -48,11 +49,11 @@ def shard(rank: int, *, changed: int = 0) -> str:
     return "\n".join(" ".join(map(str, row)) for row in rows)
 
 
-def job(project: Project) -> str:
+def job(project: Project, *arguments: str) -> str:
     """Train on two ranks, and return the job's identity."""
     number = str(uuid.uuid4().int % 10**9)
     mounted = ("--mount", f"{environment('torch', '3.11')}:/frameworks:ro")
-    words = ("run", "--trace", "--network", "host", *mounted, "t.py")
+    words = ("run", "--trace", "--network", "host", *mounted, "t.py", *arguments)
     ended = [finish(process) for process in [project.start(*words, **slurm(rank, 2, number)) for rank in range(2)]]
     assert [each.code for each in ended] == [0, 0], ended
     return str(records(project, 2)[0]["id"])
@@ -68,6 +69,13 @@ def test_a_shard_of_one_rank_is_named_with_its_step(project: Project) -> None:
         done = project("diff", "--json", first, other)
         assert (done.code, done.json["outcome"], done.json["first"]) == (0, "equal", None), done
     assert "same as" in project.must("runs").out.splitlines()[1]
+    # Also with equal weights, two ranks' sums have one order: the buckets are a fact of the record.
+    smaller = job(project, "--bucket", "0.0001")
+    done = project("diff", "--json", first, smaller)
+    assert re.match(
+        r"DistributedDataParallel: bucket_cap_bytes: 26214400 → 104 \(gradients are summed in other pieces",
+        [*done.json["causes"], *done.json["others"]][0]["sentence"],
+    ), done
     project.write("shards/1.txt", shard(1, changed=4))
     done = project("diff", "--json", first, job(project))
     found = done.json["first"]

@@ -166,6 +166,9 @@ def verify(
         return _self_test(shared, console)
     if part:
         return _part(shared, options, part, console)
+    from envbuild.operations import ranks
+
+    ranks.require_no_launcher()
     if scheduler is None:
         if nodes != 1 or tasks != 1 or time or partition or constraint or account or gpu_type:
             raise UsageError("options of a job go with a scheduler", "envbuild verify --on slurm --nodes 2 …")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 COUNT = 100
 SIZE = 1 << 26
 """Bytes; larger objects are listed without a digest."""
-_SYSTEM = ("/lib/", "/lib32/", "/lib64/", "/usr/", "/bin/", "/sbin/", "/opt/env/", "/dev/", "/memfd:", "/anon_hugepage")
+SYSTEM = ("/lib/", "/lib32/", "/lib64/", "/usr/", "/bin/", "/sbin/", "/opt/env/", "/dev/", "/memfd:", "/anon_hugepage")
 
 
 def loaded(maps: str = "/proc/self/maps") -> dict[str, Any]:
@@ -30,7 +30,7 @@ def loaded(maps: str = "/proc/self/maps") -> dict[str, Any]:
             paths = executable(stream)
     except OSError:
         return {"locked": 0, "others": []}
-    prefixes = (*_SYSTEM, *(f"{path}/" for path in {sys.prefix, sys.base_prefix, gate.PREFIX} if path != "/"))
+    prefixes = (*SYSTEM, *(f"{path}/" for path in {sys.prefix, sys.base_prefix, gate.PREFIX} if path != "/"))
     others = sorted(path for path in paths if not path.startswith(prefixes))
     return {
         "locked": len(paths) - len(others),

@@ -134,7 +134,7 @@ class Observer:
         if not self.within(path):
             return
         if path.endswith(".pyc"):
-            path = _source_of(path)
+            path = source_of(path)
         if writes:
             if len(self._own) < OWN_COUNT:
                 self._own.add(path)
@@ -263,10 +263,10 @@ def _file_of(module: ModuleType) -> str:
     if not isinstance(path, str):
         return ""
     path = os.path.abspath(path)
-    return _source_of(path) if path.endswith(".pyc") else path
+    return source_of(path) if path.endswith(".pyc") else path
 
 
-def _source_of(path: str) -> str:
+def source_of(path: str) -> str:
     """Return the source of a bytecode file (PEP 3147) if it is there, else the file itself."""
     folder, name = os.path.split(path)
     if os.path.basename(folder) == "__pycache__":

@@ -51,6 +51,9 @@ class Process:
         self.warnings: list[str] = []
         self.closing: list[Callable[[], None]] = []
         """Called when the process ends by itself; what they raise is a warning."""
+        self.parallel: list[dict[str, Any]] = []
+        """How gradients are added up over ranks: a kind and its settings for each model."""
+        self.forked = False
         self.refusals: list[dict[str, Any]] | None = None
         """Operations that a framework refused; None until one is loaded that does."""
         self.entropy: Callable[[], list[dict[str, Any]]] | None = None
@@ -245,10 +248,12 @@ class Process:
                 {key: _plain(value) for key, value in entry.items() if key != "get"} for entry in self.switches
             ],
             "libraries": self.libraries,
+            "parallel": self.parallel,
             "environment_changed": changed,
             "parameters": self._parameters.as_list() if self._parameters else [],
             **self.observer.as_dict(final=final),
             **({"objects": _objects()} if final else {}),
+            **({"packages": self._foreign()} if final and not self.forked else {}),
             "refused_ops": self.refusals or [],
             **({"entropy": self.entropy()} if self.entropy else {}),
             **({"listings": self.listings()} if self.listings else {}),
@@ -256,6 +261,13 @@ class Process:
             **(_missing_module() if final else {}),
             "warnings": self.warnings,
         }
+
+    def _foreign(self) -> list[dict[str, Any]]:
+        from . import foreign
+
+        found: list[dict[str, Any]] = []
+        self.guarded("packages", lambda: found.extend(foreign.packages(self.observer.within)), vital=False)
+        return found
 
     def _before_fork(self) -> None:
         self.forks += 1
@@ -268,7 +280,7 @@ class Process:
         self.task, self.calls, self.main_thread = "", 0, get_ident()
         self.programs = {}
         self.writing, self.starting = allocate_lock(), allocate_lock()
-        self._parameters = None
+        self._parameters, self.forked = None, True
         self.observer.forked()
         self._move(lineage.fork(origin, number))
 

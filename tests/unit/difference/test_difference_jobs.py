@@ -41,6 +41,10 @@ def test_equal_jobs_have_no_cause() -> None:
     assert "seeds" in found.same
 
 
+LIBRARY = {"name": "library", "version": "1.0", "path": "/extra", "sha256": sha("0")}
+OTHER_LIBRARY = {**LIBRARY, "version": "2.0", "sha256": sha("f")}
+
+
 PLANTS: dict[str, tuple[dict[str, Any], str]] = {
     "seed": (
         {"processes": (process(path="rank 2", seed=7, generators={"torch": 7}),)},
@@ -51,6 +55,10 @@ PLANTS: dict[str, tuple[dict[str, Any], str]] = {
             "numpy": "2.4.5", "torch": "2.13.0"
         }),)},
         "rank 2: numpy: 2.4.6 → 2.4.5",
+    ),
+    "package from elsewhere": (
+        {"processes": (process(path="rank 2", seed=44, generators={"torch": 44}, packages=[OTHER_LIBRARY]),)},
+        f"rank 2: library (not in the image): 1.0 ({'0' * 12}…) → 2.0 ({'f' * 12}…)",
     ),
     "module": (
         {"modules": (record().modules[0], ReadFile(path="lib/model.py", size=9, sha256=sha("f")))},
@@ -76,8 +84,12 @@ PLANTS: dict[str, tuple[dict[str, Any], str]] = {
 def test_one_ranks_difference_is_named_with_its_rank(name: str) -> None:
     """First of all causes, though every rank's results differ: they add up their gradients."""
     changes, expected = PLANTS[name]
-    data = (ReadFile(path="shards/2.bin", size=9, sha256=sha("0")),) if name == "data shard" else ()
-    a, b = (replaced(job(letter, 4, **facts), 2, reads=data) for letter, facts in (("C", {}), ("D", OTHER)))
+    before: dict[str, Any] = {}
+    if name == "data shard":
+        before = {"reads": (ReadFile(path="shards/2.bin", size=9, sha256=sha("0")),)}
+    if name == "package from elsewhere":
+        before = {"processes": (process(path="rank 2", seed=44, generators={"torch": 44}, packages=[LIBRARY]),)}
+    a, b = (replaced(job(letter, 4, **facts), 2, **before) for letter, facts in (("C", {}), ("D", OTHER)))
     found = compared(a, replaced(b, 2, **changes))
     assert found.outcome == "different"
     assert causes(found)[0].startswith(expected), causes(found)
@@ -95,6 +107,51 @@ def test_a_locked_package_of_one_rank_is_named() -> None:
     known = Context(lock_a=one, lock_b=other)
     found = compared(job("C"), replaced(job("D", **OTHER), 1, **lock), rank1=known)
     assert causes(found)[0].startswith("rank 1: pure: 1.0 → 2.0"), causes(found)
+
+
+def parallel(**settings: Any) -> dict[str, Any]:
+    """The processes of both ranks of a job whose gradients are added up so."""
+    model = {"kind": "DistributedDataParallel", "settings": settings}
+    return {f"rank{rank}": (process(path=f"rank {rank}" if rank else "", parallel=[model]),) for rank in range(2)}
+
+
+def with_buckets(letter: str, facts: dict[str, Any], **settings: Any) -> JobRecord:
+    found = job(letter, **facts)
+    for rank in range(2):
+        found = replaced(found, rank, processes=parallel(**settings)[f"rank{rank}"])
+    return found
+
+
+def test_another_bucket_size_is_named_before_all_else() -> None:
+    """Before the argument that set it, once for all ranks; what follows from it is no cause of its own."""
+    a = with_buckets("C", {}, bucket_cap_bytes=26214400, bucket_sizes="4096", rebuilt_bucket_sizes="4096")
+    more = {**OTHER, "parameters": parameters("command line", learning_rate=0.2, epochs=3)}
+    b = with_buckets("D", more, bucket_cap_bytes=1048576, bucket_sizes="2048, 2048", rebuilt_bucket_sizes="2048, 2048")
+    found = compared(a, b)
+    assert causes(found)[0] == (
+        "DistributedDataParallel: bucket_cap_bytes: 26214400 → 1048576 "
+        "(gradients are summed in other pieces: other bits)"
+    )
+    assert found.causes[0].ranks == ()
+    assert causes(found)[1].startswith("learning_rate: 0.1 (default) → 0.2 (argument)"), causes(found)
+    assert [each.follows for each in found.others if "bucket_sizes" in each.what] == ["bucket_cap_bytes"] * 2
+
+
+def test_buckets_of_one_limit_that_are_divided_otherwise_are_named() -> None:
+    """After the first step they follow the order in which gradients were ready."""
+    limit = {"bucket_cap_bytes": 1024, "bucket_sizes": "512, 512"}
+    a = with_buckets("C", {}, **limit, rebuilt_bucket_sizes="512, 512")
+    found = compared(a, with_buckets("D", OTHER, **limit, rebuilt_bucket_sizes="256, 768"))
+    assert causes(found)[0].startswith("DistributedDataParallel: rebuilt_bucket_sizes: 512, 512 → 256, 768 (gradients")
+
+
+def test_a_limit_that_changes_no_bucket_is_a_minor_cause() -> None:
+    """A model that fits into one bucket either way is summed in the same pieces."""
+    a, b = (
+        with_buckets(letter, facts, bucket_cap_bytes=cap, bucket_sizes="512")
+        for letter, facts, cap in (("C", {}, 4096), ("D", OTHER, 8192))
+    )
+    assert max(each.weight for each in compared(a, b).causes) < 50
 
 
 def test_what_all_ranks_have_is_named_once() -> None:

@@ -116,3 +116,27 @@ def test_no_rank_ends_before_all_know_that_none_starts(tmp_path: Path, over: str
         thread.join(30)
     assert sorted(ended) == [0, 1]
     assert min(ended.values()) >= max(listener.refused for listener in listeners) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("variables", "command"),
+    [
+        (SLURM, "envbuild verify --on slurm --nodes 2 --tasks-per-node 1 train.py"),
+        (MPICH, "envbuild verify mpirun -n 2 python train.py"),
+        (
+            {"RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4"},
+            "envbuild verify torchrun --nproc-per-node 4 train.py",
+        ),
+    ],
+)
+def test_ranks_of_a_launcher_do_not_verify_by_themselves(variables: dict[str, str], command: str) -> None:
+    """Each would prove something of its own alone; the command that verifies all of them is named."""
+    with pytest.raises(UsageError, match="each rank would verify by itself") as caught:
+        ranks.require_no_launcher(variables)
+    assert caught.value.hint.endswith(f": {command}")
+
+
+def test_a_process_by_itself_may_verify() -> None:
+    """No launcher, a step of one task, a batch script."""
+    for variables in ({}, {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}, {"SLURM_NTASKS": "8"}):
+        ranks.require_no_launcher(variables)

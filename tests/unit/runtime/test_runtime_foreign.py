@@ -1,0 +1,171 @@
+"""Which packages a process is reported to have imported from outside the image, and how gradients are added up."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from envbuild.record.processes import ProcessRecord
+from envbuild.runtime.hook import finder, foreign
+from envbuild.runtime.hook.frameworks import for_buckets
+from tests.support.records import process
+
+
+def module(name: str, path: Path, **attributes: Any) -> ModuleType:
+    """A module that came from a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_text(f"# {name}\n")
+    found = ModuleType(name)
+    found.__file__ = str(path)
+    for key, value in attributes.items():
+        setattr(found, key, value)
+    return found
+
+
+def listed(*modules: ModuleType, project: str = "/nowhere/") -> list[dict[str, Any]]:
+    return foreign.packages(lambda path: path.startswith(project), {each.__name__: each for each in modules})
+
+
+def test_a_package_from_elsewhere_has_version_place_and_digest(tmp_path: Path) -> None:
+    """One entry for each, however many modules of it were imported; another file is another digest."""
+    package = module("library", tmp_path / "library/__init__.py", __version__="1.0")
+    below = module("library.part", tmp_path / "library/deep/part.py")
+    (one,) = listed(package, below)
+    assert {key: one[key] for key in ("name", "version", "path")} == {
+        "name": "library",
+        "version": "1.0",
+        "path": str(tmp_path / "library"),
+    }
+    assert len(one["sha256"]) == 64
+    assert listed(package, below) == [one]
+    (tmp_path / "library/deep/part.py").write_text("changed = 1\n")
+    (other,) = listed(package, below)
+    assert other == {**one, "sha256": other["sha256"]} != one
+
+
+def test_a_package_has_its_digest_wherever_it_is(tmp_path: Path) -> None:
+    """Names are those below its folder, so that a node that mounts it elsewhere has the same one."""
+    found = [listed(module("library", tmp_path / name / "library/__init__.py"))[0] for name in ("a", "b")]
+    assert found[0]["sha256"] == found[1]["sha256"]
+    assert found[0]["path"] != found[1]["path"]
+
+
+def test_what_is_locked_or_the_projects_own_is_no_package_from_elsewhere(tmp_path: Path) -> None:
+    """Nor a module without a file, nor one whose attributes misbehave."""
+
+    class Lazy(ModuleType):
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError("woken")
+
+    own = module("train", tmp_path / "train.py")
+    locked = ModuleType("numpy")
+    locked.__file__ = f"{sys.prefix}/lib/python3/site-packages/numpy/__init__.py"
+    assert foreign.packages(
+        lambda path: path.startswith(str(tmp_path)),
+        {"train": own, "numpy": locked, "lazy": Lazy("lazy"), "builtin": ModuleType("builtin")},
+    ) == []  # fmt: skip
+
+
+def test_an_archive_is_digested_as_one(tmp_path: Path) -> None:
+    """Modules of a zip file have no file of their own."""
+    archive = tmp_path / "library.zip"
+    archive.write_bytes(b"content")
+    packed = ModuleType("library")
+    packed.__file__ = f"{archive}/library/__init__.py"
+    (found,) = listed(packed)
+    assert (found["path"], len(found["sha256"])) == (str(tmp_path), 64)
+
+
+def test_large_packages_have_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes after the limit is named without one; the version is still there."""
+    monkeypatch.setattr(foreign, "SIZE", 20)
+    one, two = module("a", tmp_path / "a/__init__.py"), module("b", tmp_path / "b/__init__.py", __version__="2")
+    (tmp_path / "b/__init__.py").write_text("x" * 100)
+    assert [(each["name"], each["version"], each["sha256"] is None) for each in listed(one, two)] == [
+        ("a", "", False),
+        ("b", "2", True),
+    ]
+
+
+class Reporting:
+    """The part of a process that records are made with."""
+
+    def __init__(self) -> None:
+        self.parallel: list[dict[str, Any]] = []
+        self.closing: list[Any] = []
+        self.problems: list[str] = []
+
+    def guarded(self, what: str, action: Any, *, vital: bool) -> None:
+        assert not vital
+        try:
+            action()
+        except Exception as error:
+            self.problems.append(f"{what}: {error}")
+
+    def write(self) -> None:
+        pass
+
+
+def wrapper(known: Any) -> tuple[Any, Reporting]:
+    """A class like PyTorch's that is watched; ``known`` is what its reducer reports."""
+
+    class DistributedDataParallel:
+        def __init__(self, model: object) -> None:
+            """Wrap a model."""
+            self.model, self.logger = model, object()
+
+        def _get_ddp_logging_data(self) -> Any:
+            return known()
+
+    process = Reporting()
+    for_buckets.set_up(SimpleNamespace(DistributedDataParallel=DistributedDataParallel), process)  # type: ignore[arg-type]
+    return DistributedDataParallel, process
+
+
+def test_buckets_are_recorded_when_a_model_is_wrapped_and_at_the_end() -> None:
+    """Rebuilt ones are known after the first step only; a wrapper that is gone keeps what was known."""
+    known: dict[str, Any] = {"bucket_cap_bytes": 1024, "bucket_sizes": "8, 16", "rank": 3, "comm_hook": ""}
+    kind, process = wrapper(lambda: known)
+    model = kind("net")
+    assert (model.model, kind.__init__.__doc__) == ("net", "Wrap a model.")
+    assert process.parallel == [
+        {"kind": "DistributedDataParallel", "settings": {"bucket_cap_bytes": 1024, "bucket_sizes": "8, 16"}}
+    ]
+    known["rebuilt_bucket_sizes"] = "16, 8"
+    process.closing[0]()
+    assert process.parallel[0]["settings"]["rebuilt_bucket_sizes"] == "16, 8"
+    del model
+    known["rebuilt_bucket_sizes"] = "24"
+    process.closing[0]()
+    assert process.parallel[0]["settings"]["rebuilt_bucket_sizes"] == "16, 8"
+
+
+def test_a_wrapper_that_reports_nothing_loses_the_record_alone() -> None:
+    """A release without this method, say: the program goes on."""
+    kind, process = wrapper(lambda: 1 / 0)
+    assert kind("net").model == "net"
+    assert (process.parallel, process.problems) == ([], ["DistributedDataParallel: division by zero"])
+
+
+def test_many_models_are_recorded_up_to_a_limit() -> None:
+    """A program may wrap one after the other."""
+    kind, process = wrapper(lambda: {"bucket_cap_bytes": 1})
+    for _ in range(50):
+        kind("net")
+    assert len(process.parallel) == 20
+
+
+def test_the_hook_waits_for_the_module_that_has_the_wrapper() -> None:
+    """By PyTorch's name for it; what a process reports is a record."""
+    assert finder.PARALLEL == {"torch.nn.parallel.distributed": "for_buckets.set_up"}
+    found = process(
+        packages=[{"name": "library", "version": "1.0", "path": "/extra", "sha256": "0" * 64}],
+        parallel=[{"kind": "DistributedDataParallel", "settings": {"bucket_cap_bytes": 1, "static_graph": False}}],
+    )
+    assert isinstance(found, ProcessRecord)
+    assert found.parallel[0].settings == {"bucket_cap_bytes": 1, "static_graph": False}
