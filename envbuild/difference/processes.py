@@ -33,7 +33,10 @@ _WEIGHTS: dict[str, tuple[Area, int]] = {
 }
 _BUCKETS = 97
 """Before all that a program may have been given: the order of sums over ranks certainly is another one."""
-_CAP, _SIZES = "bucket_cap_bytes", ("bucket_sizes", "rebuilt_bucket_sizes")
+_CAP = "bucket_cap_bytes"
+_REBUILT = ("rebuilt_bucket_sizes", "rebuilt_per_bucket_param_indices")
+"""Known once a wrapper has gone, or at the end of a process: one that was killed has none."""
+_DIVISION = ("bucket_sizes", *_REBUILT)
 _MISSING = 19
 """A pool may start as many workers as it finds busy."""
 _OTHER = 21
@@ -75,7 +78,8 @@ def _process(before: ProcessRecord, after: ProcessRecord, path: str, seeded: boo
     where = "" if not path else f" in {_place(path)}"
     for name, one, other in pairs(mine, theirs):
         if name.startswith("parallel."):
-            yield _parallel(name, one, other, where, mine, theirs)
+            if not name.endswith(_REBUILT) or None not in (one, other):
+                yield _parallel(name, one, other, where, mine, theirs)
             continue
         area, weight = _WEIGHTS.get(name.partition(".")[0], ("processes", _OTHER))
         what = name.partition(".")[2] if area in ("switches", "packages", "libraries") and "." in name else name
@@ -91,9 +95,9 @@ def _parallel(name: str, one: Any, other: Any, where: str, mine: Table, theirs: 
     area, weight = _WEIGHTS["parallel"]
     what, setting = name.removeprefix("parallel.").rsplit(": ", 1)
     why = follows = ""
-    sizes = [f"parallel.{what}: {each}" for each in _SIZES]
-    if setting in (_CAP, *_SIZES):
-        others = any(mine.get(each) != theirs.get(each) for each in sizes)
+    if setting in (_CAP, *_DIVISION):
+        pieces = [f"parallel.{what}: {each}" for each in _DIVISION]
+        others = any(mine.get(each) != theirs.get(each) for each in pieces if mine.get(each) and theirs.get(each))
         weight, why = (_BUCKETS, "gradients are summed in other pieces: other bits") if others else (_OTHER, "")
         cap = f"parallel.{what}: {_CAP}"
         follows = _CAP if setting != _CAP and mine.get(cap) != theirs.get(cap) else ""

@@ -248,12 +248,12 @@ class Process:
                 {key: _plain(value) for key, value in entry.items() if key != "get"} for entry in self.switches
             ],
             "libraries": self.libraries,
+            "packages": self._foreign() if final and not self.forked else [],
             "parallel": self.parallel,
             "environment_changed": changed,
             "parameters": self._parameters.as_list() if self._parameters else [],
             **self.observer.as_dict(final=final),
             **({"objects": _objects()} if final else {}),
-            **({"packages": self._foreign()} if final and not self.forked else {}),
             "refused_ops": self.refusals or [],
             **({"entropy": self.entropy()} if self.entropy else {}),
             **({"listings": self.listings()} if self.listings else {}),

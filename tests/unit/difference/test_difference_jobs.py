@@ -145,6 +145,14 @@ def test_buckets_of_one_limit_that_are_divided_otherwise_are_named() -> None:
     assert causes(found)[0].startswith("DistributedDataParallel: rebuilt_bucket_sizes: 512, 512 → 256, 768 (gradients")
 
 
+def test_a_run_that_was_killed_has_no_rebuilt_buckets() -> None:
+    """That it has none to compare is no other division."""
+    limit = {"bucket_cap_bytes": 1024, "bucket_sizes": "512, 512"}
+    a = with_buckets("C", {}, **limit, rebuilt_bucket_sizes="512, 512")
+    found = compared(a, with_buckets("D", OTHER, **limit))
+    assert [each for each in (*found.causes, *found.others) if "bucket" in each.what] == []
+
+
 def test_a_limit_that_changes_no_bucket_is_a_minor_cause() -> None:
     """A model that fits into one bucket either way is summed in the same pieces."""
     a, b = (

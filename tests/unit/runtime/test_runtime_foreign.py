@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -10,9 +13,16 @@ from typing import Any
 import pytest
 
 from envbuild.record.processes import ProcessRecord
-from envbuild.runtime.hook import finder, foreign
+from envbuild.runtime.hook import finder, foreign, installed
 from envbuild.runtime.hook.frameworks import for_buckets
 from tests.support.records import process
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What tests write is in a temporary folder."""
+    if "temporary" not in request.node.name:
+        monkeypatch.setattr(foreign, "temporary", set)
 
 
 def module(name: str, path: Path, **attributes: Any) -> ModuleType:
@@ -92,6 +102,68 @@ def test_large_packages_have_no_digest(tmp_path: Path, monkeypatch: pytest.Monke
     ]
 
 
+def install(folder: Path, name: str, **texts: str) -> list[ModuleType]:
+    """Install a wheel as installers do, ``RECORD`` last; returns its modules."""
+    package = folder / name
+    modules, lines = [], ["'a quoted, name.py',sha256=AAAA,3", f"{name}-1.0.dist-info/RECORD,,"]
+    for part, text in texts.items():
+        file = package / f"{part}.py"
+        modules.append(module(f"{name}.{part}" if part != "__init__" else name, file))
+        file.write_text(text)
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        lines.append(f"{name}/{part}.py,sha256={digest},{len(text)}")
+    record = folder / f"{name}-1.0.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("\n".join(lines))
+    return modules
+
+
+def test_an_installed_package_need_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its installer recorded is the digest of the files as they are; the limit on what is read does not count."""
+    modules = install(tmp_path, "library", __init__="1", part="2", other="3")
+    read = listed(*modules)
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setattr(foreign, "SIZE", -1)
+    assert listed(*modules) == read
+    assert read[0]["sha256"]
+
+
+@pytest.mark.parametrize("change", ["longer", "of one length", "a folder", "gone", "no digest"])
+def test_a_file_that_was_edited_after_its_installation_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Another size or a later time; what is in its place is digested, if it can be."""
+    monkeypatch.setattr(sys, "path", ["", "/nowhere", str(tmp_path)])
+    modules = install(tmp_path, "library", __init__="1", part="2")
+    file, record = tmp_path / "library/part.py", tmp_path / "library-1.0.dist-info/RECORD"
+    before = listed(*modules)
+    assert set(installed.digests([str(file)])) == {str(file)}
+    if change == "longer":
+        file.write_text("22")
+        os.utime(file, (1, 1))
+    elif change == "of one length":
+        file.write_text("3")
+        os.utime(file, ns=(0, record.stat().st_mtime_ns + 1))
+    elif change in ("a folder", "gone"):
+        file.unlink()
+        if change == "a folder":
+            file.mkdir()
+    else:
+        record.write_text("library/part.py,sha256=*,1")
+    assert installed.digests([str(file)]) == {}
+    after = listed(*modules)
+    assert (after == before) is (change == "no digest")
+
+
+def test_what_a_program_made_in_a_temporary_folder_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Generated code has a place, and often a name, of each run; so does a script that workers import once more."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "drawn"))
+    made = module("made", tmp_path / "drawn/abc/made.py")
+    assert listed(made) == []
+    monkeypatch.setattr(foreign, "temporary", set)
+    assert [each["name"] for each in listed(made, module("__mp_main__", tmp_path / "train.py"))] == ["made"]
+
+
 class Reporting:
     """The part of a process that records are made with."""
 
@@ -111,8 +183,8 @@ class Reporting:
         pass
 
 
-def wrapper(known: Any) -> tuple[Any, Reporting]:
-    """A class like PyTorch's that is watched; ``known`` is what its reducer reports."""
+def wrapper(known: Any, free: Any = None) -> tuple[Any, Reporting]:
+    """A class like PyTorch's that is watched; ``known`` is what its reducer reports, ``free`` its ``__del__``."""
 
     class DistributedDataParallel:
         def __init__(self, model: object) -> None:
@@ -122,13 +194,15 @@ def wrapper(known: Any) -> tuple[Any, Reporting]:
         def _get_ddp_logging_data(self) -> Any:
             return known()
 
+    if free is not None:
+        DistributedDataParallel.__del__ = free  # type: ignore[attr-defined]
     process = Reporting()
     for_buckets.set_up(SimpleNamespace(DistributedDataParallel=DistributedDataParallel), process)  # type: ignore[arg-type]
     return DistributedDataParallel, process
 
 
 def test_buckets_are_recorded_when_a_model_is_wrapped_and_at_the_end() -> None:
-    """Rebuilt ones are known after the first step only; a wrapper that is gone keeps what was known."""
+    """Rebuilt ones are known after the first step only; what is not about sums is left out."""
     known: dict[str, Any] = {"bucket_cap_bytes": 1024, "bucket_sizes": "8, 16", "rank": 3, "comm_hook": ""}
     kind, process = wrapper(lambda: known)
     model = kind("net")
@@ -139,10 +213,27 @@ def test_buckets_are_recorded_when_a_model_is_wrapped_and_at_the_end() -> None:
     known["rebuilt_bucket_sizes"] = "16, 8"
     process.closing[0]()
     assert process.parallel[0]["settings"]["rebuilt_bucket_sizes"] == "16, 8"
-    del model
     known["rebuilt_bucket_sizes"] = "24"
-    process.closing[0]()
+    del model
     assert process.parallel[0]["settings"]["rebuilt_bucket_sizes"] == "16, 8"
+
+
+def test_buckets_of_a_wrapper_that_goes_are_recorded() -> None:
+    """A model in a function is gone at the end of the process; one of a class with a ``__del__`` calls that too."""
+    known: dict[str, Any] = {"bucket_cap_bytes": 1024}
+    gone: list[str] = []
+    kind, process = wrapper(lambda: known, free=lambda model: gone.append(model.model))
+    first, second = kind("a"), kind("b")
+    known["rebuilt_bucket_sizes"] = "1, " * 999
+    del first
+    known["rebuilt_bucket_sizes"] = "1, " * 998 + "2, "
+    del second
+    process.closing[0]()
+    found = [each["settings"]["rebuilt_bucket_sizes"] for each in process.parallel]
+    assert gone == ["a", "b"]
+    assert found[0][:1000] == found[1][:1000]
+    assert found[0] != found[1]
+    assert max(map(len, found)) < 1020
 
 
 def test_a_wrapper_that_reports_nothing_loses_the_record_alone() -> None:
