@@ -146,6 +146,10 @@ class Console:
         if not self.quiet:
             print(f"envbuild: {harmless(text)}", file=sys.stderr, flush=True)
 
+    def text(self, text: str, stream: TextIO | None = None) -> None:
+        """Print a table or another text of several lines that a renderer made; by default to standard output."""
+        print(harmless(text), end="", file=stream or sys.stdout, flush=True)
+
     def result(self, value: Any) -> None:
         """Print the JSON result if one was asked for."""
         if self.as_json:

@@ -288,7 +288,7 @@ def _show(result: Verification, shared: RunOptions, options: VerifyOptions, cons
         return 0
     if verdict.outcome == "different":
         if not console.as_json:
-            print(render.different(result), flush=True)
+            console.text(f"{render.different(result)}\n")
         return NotReproducibleError.exit_code
     print_error(*render.failed(result, shared.command))
     if verdict.outcome == "refused":

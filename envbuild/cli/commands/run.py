@@ -109,9 +109,9 @@ def check(lock: LockArgument = None, as_json: Json = False, quiet: Quiet = False
     console.result(render.check_json(found))
     if not (as_json or quiet):
         text = render.check_text(found.verdict, data_differs=bool(found.inputs.differences))
-        print(text, end="", file=sys.stdout if found.ok else sys.stderr, flush=True)
+        console.text(text, sys.stdout if found.ok else sys.stderr)
         for line in () if found.inputs.differences else locked_inputs_lines(found.loaded.lock):
-            print(line)
+            console.text(f"{line}\n")
         if found.inputs.differences:
             message = f"input data is not as {found.loaded.path.name} locked it\n{indented(found.inputs)}"
             print_error(message, accept_hint(found.loaded.lock))
@@ -160,7 +160,7 @@ def runs(
     if not found.records:
         console.line("runs", "none yet", f"start one: envbuild run {script_in(found.project)}")
     elif not as_json:
-        print("\n".join(jobs.table(found.jobs)))
+        console.text("".join(f"{line}\n" for line in jobs.table(found.jobs)))
 
 
 def _print_record_schema(wanted: bool) -> None:

@@ -43,7 +43,7 @@ def ls(
         console.result(listing_json(listing))
         return
     console.print_lines(listing_lines(listing))
-    print(listing_text(listing, entries=things), end="")
+    console.text(listing_text(listing, entries=things))
 
 
 @store.command()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.cli.render.events import Line
-from envbuild.core.text import human_bytes, plural
+from envbuild.core.text import human_bytes, plain, plural
 from envbuild.operations.store import GarbageRequest, GarbageResult, StoreCheck, StoreListing
 from envbuild.store.inventory import KINDS, StoreEntry
 from envbuild.store.roots import DAY, Root, file_names, locks_by_entry
@@ -150,7 +150,7 @@ def _entry_rows(listing: StoreListing) -> Iterator[Row]:
 
 def _table(rows: Iterable[Row], right: Sequence[int]) -> str:
     """Return aligned columns, some of them to the right."""
-    rows = list(rows)
+    rows = [tuple(map(plain, row)) for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:

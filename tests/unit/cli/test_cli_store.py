@@ -122,3 +122,18 @@ def test_ls_reports_which_locks_need_what(store: Store, tmp_path: Path, capsys: 
     assert found["kinds"]["wheels"] == {"number": 3, "size": 3013, "needed": 3000}
     assert [(lock["name"], lock["state"]) for lock in found["locks"]] == [("two", "current"), ("one", "gone")]
     assert {tuple(thing["locks"]) for thing in found["things"]} == {("two", "one"), ("two",), ()}
+
+
+def test_ls_shows_a_strange_folder_on_one_line(
+    store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The name of a lock's folder can neither control the terminal nor add a row to the table."""
+    folder = tmp_path / "a\x1b[31m\nb"
+    folder.mkdir()
+    lock = small_lock({"s-1-py3-none-any.whl": b"s"})
+    (folder / lock.file_name).write_bytes(dumps(lock))
+    note_lock(store, folder / lock.file_name, lock)
+    assert invoke(["store", "ls"]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert rf"a\x1b[31m\nb/{lock.file_name}  " in out

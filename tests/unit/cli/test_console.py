@@ -213,6 +213,10 @@ def test_foreign_text_cannot_control_the_terminal(capsys: pytest.CaptureFixture[
     done = capsys.readouterr()
     assert done.out == f"label     {shown}\n"
     assert done.err.count(shown) == 4
+    console.text(f"{text}\n")
+    console.text(text, sys.stderr)
+    done = capsys.readouterr()
+    assert (done.out, done.err) == (f"{shown}\n", shown)
     Console(as_json=True).result({"x": text})
     printed = capsys.readouterr().out
     assert json.loads(printed) == {"x": text}
