@@ -324,27 +324,15 @@ def _python_request(
     """Return the request for the Python resolver."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
-    from envbuild.spec.foreign import is_pylock
-    from envbuild.spec.requirement_files import (
-        flattened,
-        places_in,
-        python_conflicts,
-        required_digests,
-        requirement_lines,
-    )
+    from envbuild.spec.requirement_files import flattened, python_conflicts, required_digests
 
     if problems := python_conflicts(path.parent, spec.requirement_files, interpreter.version):
         raise SpecError(path.name, problems, "choose a system whose Python it admits, or correct it")
-    # uv would build the projects that a file names, so what is in such a file is given line by line.
-    read = [name for name in spec.requirement_files if is_pylock(name) or places_in(path.parent, [name], path.name)]
-    lines, limits = flattened(path.parent, read, path.name)
-
+    lines, limits = flattened(path.parent, spec.requirement_files, path.name)
     return PythonRequest(
         target=Target(python=interpreter.release, platform=interpreter.platform),
-        requirements=(*spec.requirements, *lines, *plan.requirements),
+        requirements=(*lines, *spec.requirements, *plan.requirements),
         constraints=(*limits, *plan.constraints),
-        files=tuple(Path(name) for name in spec.requirement_files if name not in read),
-        asked=requirement_lines(path.parent, spec.requirement_files, path.name),
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
         folder=path.parent.absolute(),

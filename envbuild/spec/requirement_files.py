@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ _DIGEST = re.compile(r"(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f
 _LARGEST, _LINES = 4 << 20, 1 << 20
 """Bytes of any file, as of a lock; characters of one that is read line by line, as of a spec."""
 _ALL_HASHED = "--require-hashes"
+_VARIABLE = re.compile(r"\$\{[A-Z0-9_]+\}")
+"""What pip and uv replace by a variable of the environment."""
+_SPLIT_COMMENT = re.compile(r"\S.*\s#.*\\")
+"""A line whose comment ends in a backslash: pip joins the next line to it, uv does not."""
+_TWO_READINGS = "a comment that ends in a backslash: pip adds the next line to it, uv does not; remove the backslash"
 _LONG = re.compile(r"--(?:requirement|constraint)s?[A-Za-z-]")
 
 
@@ -77,7 +82,12 @@ def included(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tup
                 for number, line in _lines(text)
                 if (why := _refusal(line))
             ]
-        for number, target in _includes(text):
+            problems += [
+                Problem(path="requirements", message=f"{path} line {number}: {_TWO_READINGS}")
+                for number, line in enumerate(text.splitlines(), 1)
+                if _SPLIT_COMMENT.fullmatch(line)
+            ]
+        for number, target in () if path.endswith(".toml") else _includes(text):
             inner = os.path.normpath((Path(path).parent / target).as_posix())
             pending.append((inner, f"{path} line {number}: "))
     if problems:
@@ -118,18 +128,20 @@ def requirement_lines(base: Path, files: Sequence[str], source: str = "spec.yaml
 def flattened(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the requirements and the constraints in requirements files and all that they include, without projects.
 
+    These lines are what a resolver gets, never the files: other tools end comments, join lines and replace variables by
+    rules of their own, and would read, and build, what was not checked here.
+
     Args:
         base, files, source: as for ``included``.
 
     Raises:
         SpecError: as ``included`` does.
     """
-    limits = {path for path, _ in _roles(base, files) if _ == "c"}
-    asked = {path for path, _ in _roles(base, files) if _ == "r"}
-    own, limiting = (
-        tuple(line for path in sorted(paths) for line in _own_lines(base, path, source)) for paths in (asked, limits)
-    )
-    return own, limiting
+    included(base, files, source)
+    found: dict[str, list[str]] = {"r": [], "c": []}
+    for path, role in _roles(base, files):
+        found[role] += _own_lines(base, path, source)
+    return tuple(found["r"]), tuple(found["c"])
 
 
 def places_in(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tuple[Place, ...]:
@@ -152,23 +164,25 @@ def places_in(base: Path, files: Sequence[str], source: str = "spec.yaml") -> tu
 
 
 def _roles(base: Path, files: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each file of a closure with its role: ``r`` for requirements, ``c`` for constraints."""
-    found: list[tuple[str, str]] = []
-    pending = [(path, "r") for path in files]
+    """Return each file of a closure, what includes it first, with its role: ``r`` requirements, ``c`` constraints."""
+    found: dict[tuple[str, str], None] = {}
+    pending = [(path, "r") for path in reversed(files)]
     while pending:
         path, role = pending.pop()
         if (path, role) in found:
             continue
-        found.append((path, role))
+        found[path, role] = None
         if path.endswith(".toml"):
             continue
+        inner = []
         for _, line in _lines(_text(base / path)):
             text = _uncommented(line)
             match = _INCLUDE.fullmatch(text) if not _LONG.match(text) else None
             if match and "://" not in match["path"]:
-                inner = os.path.normpath((Path(path).parent / match["path"].strip("\"'")).as_posix())
-                pending.append((inner, "c" if role == "c" or text.startswith(("-c", "--c")) else "r"))
-    return found
+                place = os.path.normpath((Path(path).parent / match["path"].strip("\"'")).as_posix())
+                inner.append((place, "c" if role == "c" or text.startswith(("-c", "--c")) else "r"))
+        pending += reversed(inner)
+    return list(found)
 
 
 def _own_lines(base: Path, path: str, source: str) -> Sequence[str]:
@@ -179,11 +193,14 @@ def _own_lines(base: Path, path: str, source: str) -> Sequence[str]:
 
 
 def _package_line(text: str) -> str:
-    """Return a line without its options; empty if it names no package of an index."""
-    if is_place(text):
+    """Return a requirement of a line that was checked, without its digests; empty if it names no package of an index.
+
+    Raises:
+        ValueError: it is no requirement: the file was changed since it was checked.
+    """
+    if not text or text == _ALL_HASHED or is_place(text) or (_INCLUDE.fullmatch(text) and not _LONG.match(text)):
         return ""
-    found = re.split(r"\s--?[A-Za-z]", text)[0].strip()
-    return "" if found.startswith("-") else found
+    return requirement(_HASH.sub("", text))
 
 
 def required_digests(
@@ -328,11 +345,25 @@ def _metadata_refusals(text: str) -> Iterator[str]:
             requirement(str(item))
         except ValueError as error:
             yield str(error)
+    own = project.get("dependencies")
+    yield from _own_extras(str(project.get("name", "")), map(str, own if isinstance(own, list) else ()))
+
+
+def _own_extras(name: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield why dependencies of a project on itself are refused: an index may have another package of its name."""
+    from packaging.utils import canonicalize_name
+
+    for line in lines:
+        found = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", line)
+        if found and canonicalize_name(found[1]) == canonicalize_name(name):
+            yield f"project.dependencies: {quote(line)} is the project itself; write the packages of its extras"
 
 
 def _refusal(line: str) -> str:
     """Return why a line is refused, by the rules for items of the spec's list; an empty string if it is not."""
     text = _uncommented(line)
+    if found := _VARIABLE.search(text):
+        return f"{quote(text)}: {found[0]} is another text on another machine; write what it represents"
     included = _INCLUDE.fullmatch(text.rstrip()) if not _LONG.match(text) else None
     if included:
         address = "://" in included["path"]
@@ -377,7 +408,7 @@ def _uncommented(line: str) -> str:
 def _includes(text: str) -> Iterator[tuple[int, str]]:
     """Yield 1-based line and path of each file that a requirements file includes."""
     for number, line in _lines(text):
-        if _LONG.match(line):
+        if _LONG.match(line) or _VARIABLE.search(line):
             continue
         match = _INCLUDE.fullmatch(_uncommented(line).rstrip())
         if match and "://" not in match["path"]:

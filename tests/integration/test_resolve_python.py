@@ -22,7 +22,7 @@ from envbuild.resolve.python import uv
 from envbuild.resolve.python.indexes import configured
 from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, wheel_urls
 from envbuild.resolve.python.wheels import Target, ranks
-from envbuild.spec.requirement_files import required_digests
+from envbuild.spec.requirement_files import flattened, required_digests
 from tests.support.indexes import make_index
 from tests.support.server import FileServer
 from tests.support.wheels import make_wheel
@@ -383,13 +383,14 @@ def test_what_cannot_be_met_is_explained(bench: Bench, server: FileServer) -> No
 
 
 def test_requirements_files_and_markers(bench: Bench, server: FileServer) -> None:
-    """Files are read with what they include, and markers are judged for the target, not for the host."""
+    """The lines of files and of what they include are resolved; markers are judged for the target, not for the host."""
     wheels = bench.wheels(("a", "1.0", []), ("b", "1.0", []), ("arm", "1.0", []), ("nobody", "1.0", []))
     bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", wheels)
     project = bench.folder / "project"
     (project / "more.txt").write_text("b\narm; platform_machine == 'aarch64'\nnobody; sys_platform == 'win32'\n")
     (project / "requirements.txt").write_text("a  # first\n-r more.txt\n")
-    assert _versions(bench.resolve(target=OTHER, files=(Path("requirements.txt"),))) == {
+    lines, _ = flattened(project, ["requirements.txt"])
+    assert _versions(bench.resolve(*lines, target=OTHER)) == {
         "a": "1.0",
         "b": "1.0",
         "arm": "1.0",

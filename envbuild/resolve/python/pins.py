@@ -36,8 +36,6 @@ class PythonRequest:
     Attributes:
         target: interpreter and platform.
         requirements: PEP 508 lines.
-        files: requirements files.
-        asked: the PEP 508 lines in ``files``.
         constraints: PEP 508 lines that only limit versions of what is asked for anyway.
         wheels: folders with wheels of one's own.
         digests: the files that may be taken, SHA-256 by normalised name and version; None: any. What has no entry may
@@ -52,8 +50,6 @@ class PythonRequest:
 
     target: Target
     requirements: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
-    asked: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     wheels: tuple[Path, ...] = ()
     digests: Mapping[tuple[str, str], frozenset[str]] | None = None
@@ -106,7 +102,7 @@ def resolve_python(
         IntegrityError: an index or file cannot be read, or no file of a package has a digest that ``request`` admits.
     """
     progress = progress or Silent()
-    if not request.requirements and not request.files:
+    if not request.requirements:
         return ResolvedPython()
     if request.exclude_newer and (cross_check or resolver != "uv"):
         raise ResolveError(
@@ -266,7 +262,7 @@ class _Comparison:
         pages: _Pages,
     ) -> None:
         self._request, self._places, self._environ, self._pages = request, places, environ, pages
-        asked = (*request.requirements, *request.asked)
+        asked = request.requirements
         admitted = newest.open_names((*asked, *request.constraints))
         named = set(newest.open_names(asked)) - set(own.digests)
         self._asked = {name: found for name, found in admitted.items() if name in named}
@@ -377,7 +373,6 @@ def _question(request: PythonRequest) -> uv.Question:
     """Turn a request into what resolvers are asked."""
     return uv.Question(
         lines=request.requirements,
-        files=tuple(request.folder / path for path in request.files),
         constraints=request.constraints,
         folder=request.folder,
         preferred=() if request.upgrade else request.existing,

@@ -62,12 +62,12 @@ def compile_pins(
         )
     with temporary_folder("envbuild-pip-tools-") as folder:
         source, output = folder / "requirements.in", folder / "requirements.txt"
-        files = [f"-r {path.absolute()}" for path in question.files]
+        options = []
         if question.constraints:
             limits = folder / "constraints.txt"
             limits.write_text("".join(f"{line}\n" for line in question.constraints), encoding="utf-8")
-            files.append(f"-c {limits}")
-        source.write_text("".join(f"{line}\n" for line in (*question.lines, *files)), encoding="utf-8")
+            options.append(f"-c {limits}")
+        source.write_text("".join(f"{line}\n" for line in (*question.lines, *options)), encoding="utf-8")
         if question.upgrade is not None:
             output.write_text("".join(f"{p.name}=={p.version}\n" for p in question.preferred), encoding="utf-8")
         done = subprocess.run(

@@ -37,7 +37,6 @@ class Question:
 
     Attributes:
         lines: requirements, one each.
-        files: requirements files.
         constraints: requirements that only limit versions of what is asked for anyway, one each.
         folder: relative paths in requirements start here, and so does uv's search for its configuration.
         preferred: packages whose version is kept where the requirements allow it.
@@ -46,7 +45,6 @@ class Question:
     """
 
     lines: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
     constraints: tuple[str, ...] = ()
     folder: Path = Path()
     preferred: tuple[PythonPackage, ...] = ()
@@ -199,7 +197,6 @@ def _arguments(question: Question, target: Target) -> list[str]:
         arguments += ["--upgrade-package", name]
     if not question.dependencies:
         arguments.append("--no-deps")
-    arguments += [str(path.absolute()) for path in question.files]
     if question.lines:
         arguments.append("-")
     return arguments

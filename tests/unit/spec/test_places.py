@@ -86,4 +86,4 @@ def test_projects_of_requirements_files_are_apart_from_their_packages(tmp_path: 
     (tmp_path / "limits.txt").write_text("six<2\n")
     found = places_in(tmp_path, ["requirements.txt"])
     assert set(found) == {Place(path=".", editable=True), Place(git="https://git.example/b", ref="main")}
-    assert flattened(tmp_path, ["requirements.txt"]) == (("scipy>=1", "numpy"), ("six<2",))
+    assert flattened(tmp_path, ["requirements.txt"]) == (("numpy", "scipy>=1"), ("six<2",))

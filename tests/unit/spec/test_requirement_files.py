@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from envbuild.errors import SpecError
 from envbuild.spec.model import load_spec
-from envbuild.spec.requirement_files import included, python_conflicts, required_digests, requirement_lines
+from envbuild.spec.requirement_files import (
+    flattened,
+    included,
+    python_conflicts,
+    required_digests,
+    requirement_lines,
+)
 from envbuild.spec.validators import requirement
 
 
@@ -94,7 +100,7 @@ def test_lines_that_name_packages_are_found_in_all_files(tmp_path: Path) -> None
         a="-r b\ntorch \\\n  ==2.9.1  # why\n\n# no\n",
         b="jax[cuda12] ; python_version > '3'\n",
     )
-    assert requirement_lines(tmp_path, ["a"]) == ("torch   ==2.9.1", "jax[cuda12] ; python_version > '3'")
+    assert requirement_lines(tmp_path, ["a"]) == ("torch==2.9.1", 'jax[cuda12]; python_version > "3"')
 
 
 @pytest.mark.parametrize(
@@ -123,6 +129,9 @@ def test_lines_that_name_packages_are_found_in_all_files(tmp_path: Path) -> None
         (f"numpy==2 --hash=sha512:{'0' * 128}", "locks have SHA-256 digests"),
         (f"numpy>=2 --hash=sha256:{'0' * 64}", "--hash is for the files of one version; write numpy==VERSION"),
         (f"numpy==2.* --hash=sha256:{'0' * 64}", "--hash is for the files of one version; write numpy==VERSION"),
+        ("six # note \\\n-e ./evil", "a comment that ends in a backslash: pip adds the next line to it, uv does not"),
+        ("-r ${PWD}/x.txt", "${PWD} is another text on another machine; write what it represents"),
+        ("-c ${HOME}/x.txt", "${HOME} is another text on another machine"),
         (f"numpy --hash sha256:{'0' * 64}", "--hash is for the files of one version; write numpy==VERSION"),
     ],
 )
@@ -145,6 +154,7 @@ def test_a_file_may_hold_what_the_list_may(tmp_path: Path, line: str, why: str) 
         ('[project]\ndependencies = ["x @ git+https://h.invalid/x"]', "x @ git+https"),
         ('[project]\n[project.optional-dependencies]\na = ["-e ./x"]', "-e ./x"),
         ('[project]\n[tool.uv.sources]\nx = {path = "x"}', "tool.uv.sources: packages come from indexes only"),
+        ('[project]\nname = "My_x"\ndependencies = ["my.x[a]"]', '"my.x[a]" is the project itself'),
         ("[project", "not a TOML file"),
     ],
 )
@@ -174,6 +184,22 @@ def test_digests_of_files_are_read(tmp_path: Path) -> None:
     )
     assert required_digests(tmp_path, ["a"]) == {("num-py", "2"): {one, two}, ("six", "1"): {one, three}}
     assert requirement_lines(tmp_path, ["a"])[0] == "Num_Py==2.0"
+
+
+def test_resolvers_get_lines_that_were_checked_and_no_file(tmp_path: Path) -> None:
+    """In the order of reading, in normal form, without options: a resolver can read them in one way only."""
+    write(
+        tmp_path,
+        a=f"--require-hashes\nz==1 \\\n  --hash=sha256:{'1' * 64}\n-c limits\n-r sub/b # why\na ; os_name == 'posix'\n",
+        limits="q<2 # no\n-r more\n",
+        more="w!=3\n",
+        sub__b="y [e]\n-e ./lib\n",
+    )
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "x"\ndependencies = ["""p\n"""]\n')
+    assert flattened(tmp_path, ["a", "pyproject.toml"]) == (
+        ("z==1", 'a; os_name == "posix"', "y[e]", "p"),
+        ("q<2", "w!=3"),
+    )
 
 
 def test_files_without_digests_ask_for_none(tmp_path: Path) -> None:
