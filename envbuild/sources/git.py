@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from envbuild.core.fs import temporary_folder
 from envbuild.errors import IntegrityError, ResolveError
@@ -21,6 +22,9 @@ from envbuild.sources.tree import TreeFile
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SHORT = re.compile(r"[0-9a-f]{7,39}")
 _LIMIT = 1 << 30
+_ENTRIES, _NAMES, _NAME = 200_000, 64 << 20, 1 << 16
+"""Most files and folders of a commit, bytes of their list, and bytes of one entry: trees that name the same tree many
+times have more files than any machine could list."""
 _SECONDS = 1800
 _SETTINGS = (
     "core.hooksPath=/dev/null",
@@ -33,7 +37,7 @@ _SETTINGS = (
     "http.lowSpeedLimit=100",
     "http.lowSpeedTime=60",
 )
-_SUBMODULE, _LINK, _EXECUTABLE = "160000", "120000", "100755"
+_FOLDER, _SUBMODULE, _LINK, _EXECUTABLE = "040000", "160000", "120000", "100755"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +64,7 @@ def fetch_commit(url: str, ref: str, commit: str = "") -> Commit:
     with temporary_folder("envbuild-fetch-") as folder:
         git = _Git(folder / "repository", url)
         wanted = commit or (ref if _COMMIT.fullmatch(ref) else git.look_up(ref))
-        git.start("init", "-q", "--bare", "--template=", *_format(wanted), str(git.folder), inside=False)
+        git.start("init", "-q", "--bare", "--template=", *_format(wanted))
         found = git.bring(wanted)
         return git.read(found)
 
@@ -78,7 +82,7 @@ class _Git:
     def look_up(self, ref: str) -> str:
         """Return the commit that a tag or branch is now, or the beginning of a commit's digest as it is."""
         names = [f"refs/heads/{ref}", f"refs/tags/{ref}", f"refs/tags/{ref}^{{}}"] if ref else ["HEAD"]
-        listed = self._remote("ls-remote", "-q", "--", self._url, *names, inside=False).decode("utf-8", "replace")
+        listed = self._remote("ls-remote", "-q", "--", self._url, *names).decode("utf-8", "replace")
         found = {name: commit for commit, _, name in (line.partition("\t") for line in listed.splitlines())}
         if not ref:
             names = ["HEAD"]
@@ -118,20 +122,19 @@ class _Git:
 
     def read(self, commit: str) -> Commit:
         """Return the files of a commit that is here."""
-        listed = self.start("ls-tree", "-r", "-l", "-z", "--full-tree", commit).split(b"\0")
         files: list[tuple[str, str, str]] = []
         modules, size = [], 0
-        for entry in filter(None, listed):
+        for entry in self._entries(commit):
             about, _, name = entry.partition(b"\t")
             mode, _, blob, length = about.decode().split()
             path = name.decode("utf-8", "surrogateescape")
             if mode == _SUBMODULE:
                 modules.append(path)
-                continue
-            size += int(length)
-            files.append((path, mode, blob))
-        if size > _LIMIT:
-            raise ResolveError(f"{self._url}: the files of {commit} have {size} bytes, more than {_LIMIT}")
+            elif mode != _FOLDER:
+                size += int(length)
+                files.append((path, mode, blob))
+            if size > _LIMIT:
+                raise ResolveError(f"{self._url}: the files of {commit} have more than {_LIMIT} bytes")
         contents = self._blobs([blob for _, _, blob in files])
         return Commit(
             commit=commit,
@@ -141,6 +144,40 @@ class _Git:
             ),
             submodules=tuple(modules),
         )
+
+    def _entries(self, commit: str) -> Iterator[bytes]:
+        """Yield the files, submodules and folders of a commit as git lists them, which ends with more than may be."""
+        command = self._command(("ls-tree", "-r", "-t", "-l", "-z", "--full-tree", commit))
+        with (
+            TemporaryFile() as errors,
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self._environment(),
+                cwd=self.folder.parent,
+            ) as process,
+        ):
+            try:
+                assert process.stdout is not None  # noqa: S101 - it is a pipe
+                rest, number, size = b"", 0, 0
+                while chunk := process.stdout.read(_NAME):
+                    *entries, rest = (rest + chunk).split(b"\0")
+                    number, size = number + len(entries), size + len(chunk)
+                    if number > _ENTRIES or size > _NAMES or len(rest) > _NAME:
+                        raise ResolveError(
+                            f"{self._url}: {commit} has more than {_ENTRIES} files and folders, or {_NAMES} bytes of "
+                            "names",
+                            "name another commit, or clone it and name the folder",
+                        )
+                    yield from entries
+            except BaseException:
+                process.kill()
+                raise
+            if process.wait():
+                errors.seek(0)
+                raise self._failed("ls-tree", errors.read(_NAME))
 
     def _blobs(self, names: Sequence[str]) -> list[bytes]:
         """Return blobs, as ``cat-file --batch`` writes them: a line with the size, the bytes, a newline."""
@@ -153,12 +190,12 @@ class _Git:
             start = end + length + 2
         return found
 
-    def start(self, *arguments: str, inside: bool = True) -> bytes:
+    def start(self, *arguments: str) -> bytes:
         """Return what a command prints."""
-        return self._checked(arguments, b"", inside=inside)
+        return self._checked(arguments, b"")
 
-    def _remote(self, *arguments: str, inside: bool = True) -> bytes:
-        done = self._run(arguments, inside=inside)
+    def _remote(self, *arguments: str) -> bytes:
+        done = self._run(arguments)
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             why = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1] if lines else "")
@@ -168,24 +205,28 @@ class _Git:
             )
         return done.stdout
 
-    def _checked(self, arguments: Sequence[str], data: bytes, *, inside: bool = True) -> bytes:
-        done = self._run(arguments, data, inside=inside)
+    def _checked(self, arguments: Sequence[str], data: bytes) -> bytes:
+        done = self._run(arguments, data)
         if done.returncode:
-            why = done.stderr.decode("utf-8", "replace").strip()
-            raise IntegrityError(f"{self._url}: git {arguments[0]} failed: {why}", "try again; clone it to see why")
+            raise self._failed(arguments[0], done.stderr)
         return done.stdout
 
-    def _run(
-        self, arguments: Sequence[str], data: bytes = b"", *, inside: bool = True
-    ) -> subprocess.CompletedProcess[bytes]:
+    def _failed(self, command: str, stderr: bytes) -> IntegrityError:
+        why = stderr.decode("utf-8", "replace").strip()
+        return IntegrityError(f"{self._url}: git {command} failed: {why}", "try again; clone it to see why")
+
+    def _command(self, arguments: Sequence[str]) -> list[str]:
+        """Return a command line; git searches no folder for a repository, even where this one is yet to be made."""
         settings = [word for each in _SETTINGS for word in ("-c", each)]
-        place = [f"--git-dir={self.folder}"] if inside else []
+        return ["git", *settings, f"--git-dir={self.folder}", *arguments]
+
+    def _run(self, arguments: Sequence[str], data: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         try:
             return subprocess.run(
-                ["git", *settings, *place, *arguments],
+                self._command(arguments),
                 input=data,
                 capture_output=True,
-                env=_environment(),
+                env=self._environment(),
                 cwd=self.folder.parent,
                 timeout=_SECONDS,
                 check=False,
@@ -197,19 +238,19 @@ class _Git:
         except subprocess.TimeoutExpired:
             raise IntegrityError(f"{self._url}: git took more than {_SECONDS} s", "try again") from None
 
-
-def _environment() -> dict[str, str]:
-    """Return git's variables: those of proxies and certificates, none that names a program or a configuration."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "SSH_"))}
-    certificates = {name: os.environ[name] for name in ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH") if name in os.environ}
-    return {
-        **kept,
-        **certificates,
-        "LC_ALL": "C",
-        "GIT_ALLOW_PROTOCOL": "https:http",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_CEILING_DIRECTORIES": "/",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-    }
+    def _environment(self) -> dict[str, str]:
+        """Return git's variables: those of proxies and certificates, none that names a program or a configuration."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "SSH_"))}
+        certificates = {name: os.environ[name] for name in ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH") if name in os.environ}
+        return {
+            **kept,
+            **certificates,
+            "LC_ALL": "C",
+            # A server may redirect to encryption, never from it.
+            "GIT_ALLOW_PROTOCOL": "https" if self._url.startswith("https:") else "https:http",
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_CEILING_DIRECTORIES": str(self.folder.parent.parent),
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+        }

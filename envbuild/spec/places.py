@@ -130,10 +130,13 @@ def _git(line: str, where: str, name: str, extras: str, marker: str) -> Place:
         raise ValueError(f"{quote(line)}: after # only egg and subdirectory are known, found {', '.join(options)}")
     if found := _EXTRAS.fullmatch(egg):
         egg, extras = found["place"], extras or found["extras"]
+    subdirectory = _relative(line, folder) if folder else ""
+    if subdirectory.startswith(".."):
+        raise ValueError(f"{quote(line)}: {quote(folder)} leads out of the repository — name a folder in it")
     return Place(
         git=url,
         ref=unquote(ref),
-        subdirectory=_relative(line, folder) if folder else "",
+        subdirectory=subdirectory,
         name=_name(name or egg),
         extras=_extras(line, extras),
         marker=marker,

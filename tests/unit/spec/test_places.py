@@ -50,6 +50,8 @@ def test_a_project_is_read(line: str, expected: Place) -> None:
         ("git+https://git.example/a.git@--upload-pack=x", "is no commit, tag or branch"),
         ("git+https://git.example/a.git?x=y", "is not a repository's address"),
         ("git+https://git.example/a.git#subdirectory=../x/..", "is no folder relative"),
+        ("git+https://git.example/a.git#subdirectory=../x", "leads out of the repository"),
+        ("git+https://git.example/a.git#subdirectory=..", "leads out of the repository"),
         ("./a/../../b", "is no folder relative"),
     ],
 )
