@@ -78,17 +78,21 @@ def project_files(folder: Path) -> list[TreeFile]:
             f"{folder} is no project: it has none of {', '.join(DEFINITION)}",
             "write one, or take the folder out of requirements",
         )
-    real, size = folder.resolve(), 0
+    size = 0
     found: list[TreeFile] = []
-    for path in _paths(folder):
+    try:
+        paths = list(_paths(folder))
+    except OSError as error:
+        raise _unreadable(error, folder) from None
+    for path in paths:
         place = folder / path
-        if not place.resolve().is_relative_to(real) or not place.is_file():
-            continue
         try:
+            if not _is_inside(place, folder) or not place.is_file():
+                continue
             data = read_regular(place, _LIMIT)
             executable = bool(place.stat().st_mode & 0o100)
         except OSError as error:
-            raise ResolveError(f"cannot read {place}: {error.strerror}", "check who may read it") from None
+            raise _unreadable(error, place) from None
         size += len(data)
         if size > _LIMIT or len(found) > _MOST:
             raise ResolveError(
@@ -102,18 +106,33 @@ def project_files(folder: Path) -> list[TreeFile]:
 def definition_files(folder: Path) -> list[TreeFile]:
     """Return the files that define a project; raises ``ResolveError`` as ``project_files`` does."""
     found = []
-    for name in DEFINITION:
-        if (folder / name).is_file():
-            try:
-                found.append(TreeFile(path=name, data=read_regular(folder / name, _LIMIT)))
-            except OSError as error:
-                raise ResolveError(f"cannot read {quote(str(folder / name))}: {error.strerror}") from None
+    for place in (folder / name for name in DEFINITION):
+        try:
+            if _is_inside(place, folder) and place.is_file():
+                found.append(TreeFile(path=place.name, data=read_regular(place, _LIMIT)))
+        except OSError as error:
+            raise _unreadable(error, place) from None
     return found
 
 
 def is_project(folder: Path) -> bool:
-    """Whether a folder has what builds a wheel of it."""
-    return any((folder / name).is_file() for name in DEFINITION)
+    """Whether a folder has what builds a wheel of it; a link to outside counts for nothing."""
+    try:
+        return any(_is_inside(folder / name, folder) and (folder / name).is_file() for name in DEFINITION)
+    except OSError as error:
+        raise _unreadable(error, folder) from None
+
+
+def _is_inside(place: Path, folder: Path) -> bool:
+    """Whether a path leads, by whatever links, to something in a folder; one that leads nowhere may."""
+    return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+
+
+def _unreadable(error: OSError, place: Path) -> ResolveError:
+    """Return the error for a part of a project that cannot be read."""
+    where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(place)
+    shown = where if len(where) <= 200 else f"{where[:100]}…{where[-60:]}"
+    return ResolveError(f"cannot read {quote(shown)}: {error.strerror}", "check who may read it, or take it away")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,13 +199,17 @@ def _paths(folder: Path) -> Iterator[str]:
 
 def _below(folder: Path, prefix: str) -> Iterator[str]:
     """Yield the paths of all that is in a folder but for what never counts."""
-    for entry in os.scandir(folder):
-        if _is_left_out(entry):
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _below(folder / entry.name, f"{prefix}{entry.name}/")
-        else:
-            yield f"{prefix}{entry.name}"
+    pending = [(str(folder), prefix)]
+    while pending:
+        place, start = pending.pop()
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if _is_left_out(entry):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append((entry.path, f"{start}{entry.name}/"))
+                else:
+                    yield f"{start}{entry.name}"
 
 
 def _is_left_out(entry: os.DirEntry[str]) -> bool:

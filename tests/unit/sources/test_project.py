@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from envbuild.errors import BuildError, ResolveError
 from envbuild.sources import canonical
 from envbuild.sources.editable import editable
-from envbuild.sources.project import project_files, stated
+from envbuild.sources.project import definition_files, project_files, stated
 from envbuild.sources.tree import TreeFile, pack, unpack
 from tests.support.wheels import make_wheel
 
@@ -39,6 +40,64 @@ def test_a_folder_without_definition_is_no_project(tmp_path: Path) -> None:
     """It is named, with what it lacks."""
     with pytest.raises(ResolveError, match=r"is no project: it has none of pyproject\.toml"):
         project_files(tmp_path)
+
+
+def test_links_that_lead_nowhere_or_out_do_not_count(tmp_path: Path) -> None:
+    """A link to itself is no file; a definition outside defines nothing, whether a project is editable or not."""
+    (tmp_path / "outside.toml").write_text("[project]\nname = 'other'\n")
+    place = tmp_path / "project"
+    _write(place, "setup.py", "p/x.py")
+    (place / "p/loop.py").symlink_to("loop.py")
+    (place / "setup.cfg").symlink_to("setup.cfg")
+    (place / "pyproject.toml").symlink_to("../outside.toml")
+    assert [file.path for file in project_files(place)] == ["p/x.py", "setup.py"]
+    assert [file.path for file in definition_files(place)] == ["setup.py"]
+    (place / "setup.py").unlink()
+    with pytest.raises(ResolveError, match="is no project: it has none of"):
+        project_files(place)
+
+
+@pytest.mark.parametrize(("name", "depth"), [("a", 1010), ("a" * 200, 22)])
+def test_deep_folders_are_read_and_those_too_deep_are_named(tmp_path: Path, name: str, depth: int) -> None:
+    """Deeper than Python can call itself, the answer is the files; deeper than a path can name, a sentence."""
+    _write(tmp_path, "setup.py")
+    folder, made = os.open(tmp_path, os.O_RDONLY), 0
+    try:
+        while made < depth:
+            os.mkdir(name, dir_fd=folder)
+            folder, made = _move(folder, name), made + 1
+        os.close(os.open("x.py", os.O_CREAT | os.O_WRONLY, dir_fd=folder))
+        if len(name) == 1:
+            assert [file.path for file in project_files(tmp_path)] == [f"{'a/' * depth}x.py", "setup.py"]
+        else:
+            with pytest.raises(ResolveError, match=r'^cannot read ".*….*": File name too long$'):
+                project_files(tmp_path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink("x.py", dir_fd=folder)
+        for _ in range(made):  # pytest could not remove it
+            folder = _move(folder, "..")
+            os.rmdir(name, dir_fd=folder)
+        os.close(folder)
+
+
+def _move(folder: int, name: str) -> int:
+    found = os.open(name, os.O_RDONLY, dir_fd=folder)
+    os.close(folder)
+    return found
+
+
+def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+    """Nothing is left out silently."""
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    _write(tmp_path, "setup.py", "p/x.py")
+    (tmp_path / "p").chmod(0o000)
+    try:
+        with pytest.raises(ResolveError, match=r"p.*: Permission denied$"):
+            project_files(tmp_path)
+    finally:
+        (tmp_path / "p").chmod(0o700)
 
 
 def test_equal_files_give_equal_archives(tmp_path: Path) -> None:
