@@ -24,7 +24,7 @@ RULES: dict[str, str] = {
     "cluster": "core errors host",
     "engine": "core errors",
     "engine.docker": "core errors engine",
-    "engine.local": "core errors engine",
+    "engine.local": "core errors engine runtime",
     "net": "core errors",
     "trace": "core errors",
     "signing": "core errors",
