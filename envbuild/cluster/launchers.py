@@ -11,8 +11,9 @@ process.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from envbuild.cluster.hostlist import expand_counts, expand_hosts
 from envbuild.cluster.rank import LARGEST_WORLD, Rank
@@ -24,8 +25,7 @@ TENSORFLOW = "TF_CONFIG"
 _DIGITS, _MOST_RESTARTS = 7, 1_000_000
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Launcher:
+class Launcher(msgspec.Struct, frozen=True, kw_only=True):
     """The variables of one launcher.
 
     Attributes:

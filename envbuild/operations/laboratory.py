@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from envbuild.core.removal import remove_tree
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.events import Events, MoreRuns
@@ -183,7 +185,7 @@ def run_again(
     from envbuild.runs.repeat import repeat
 
     plan = session.plan
-    request = replace(plan.request, own_variables={**plan.request.own_variables, **variables})
+    request = msgspec.structs.replace(plan.request, own_variables={**plan.request.own_variables, **variables})
     again = replace(
         plan,
         request=request,

@@ -6,9 +6,10 @@ A wheel that is built of a folder or a commit is one of the spec's own: its name
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.text import quote
@@ -25,8 +26,7 @@ ALL_FILES, DEFINITION = "/**", "/** (editable)"
 """What a project is called among a lock's inputs, after its path."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True, kw_only=True):
     """A project whose files are packed.
 
     Attributes:
@@ -42,16 +42,15 @@ class Project:
     name: str
     archive: locks.SourceArchive
     origin: locks.Origin
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Mapping[str, str] = msgspec.field(default_factory=dict)
     submodules: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Built:
+class Built(msgspec.Struct, frozen=True, kw_only=True):
     """Wheels of projects: lines that ask for them, and their SHA-256 by normalised name and version."""
 
     lines: tuple[str, ...] = ()
-    digests: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    digests: Mapping[tuple[str, str], frozenset[str]] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 

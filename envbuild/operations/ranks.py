@@ -10,7 +10,6 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,8 +50,7 @@ _INTERFACES = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 """Gloo and TensorPipe would take the address of the host's name, which is the loopback's in a container."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """This rank, and its way to the others; None if there are none, or they are not compared."""
 
     rank: Rank
@@ -132,7 +130,7 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
     variables = launcher_variables(rank, job.environment)
     if "RANK" in variables:
         variables |= _addresses(rank, verdict, job.environment, network)
-    return replace(
+    return msgspec.structs.replace(
         request,
         rank=rank,
         finished=_finished(job.exchange),

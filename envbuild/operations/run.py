@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+import msgspec
 
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import claimed
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
     from envbuild.operations.events import Events
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What to run and how, for ``run`` and ``verify``.
 
     Attributes:
@@ -60,7 +60,7 @@ class RunOptions:
     command: tuple[str, ...]
     lock: Path | None = None
     search_from: Path | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     network: str = ""
     cpus: float | None = None
@@ -78,16 +78,14 @@ class RunOptions:
     timeout: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunResult:
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """A program that has run: its record, which is in the project (the lock's folder)."""
 
     record: Record
     project: Path
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedRun:
+class PreparedRun(msgspec.Struct, frozen=True, kw_only=True):
     """All that a run needs: what to run, and the engine that has the image."""
 
     request: RunRequest

@@ -7,9 +7,11 @@ project. Nothing is attested, and the records of these runs are removed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from envbuild.core.removal import remove_tree
 from envbuild.errors import UsageError
@@ -70,7 +72,7 @@ def self_test(request: RunRequest, engine: RunEngine, events: Events) -> tuple[C
     found = []
     with events.phase("self-test", total=len(CHANNELS), unit="channels") as advance:
         for name in CHANNELS:
-            planted = replace(request, arguments=("python", "-c", source, name), verbatim=True)
+            planted = msgspec.structs.replace(request, arguments=("python", "-c", source, name), verbatim=True)
             found.append(_check(name, planted, engine))
             advance(1)
     return tuple(found)

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from envbuild.core import leftovers
 from envbuild.errors import UsageError
 from envbuild.operations import clock
@@ -204,7 +206,7 @@ def plan_runs(request: RunRequest, options: VerifyOptions, engine: ContainerRunn
         leftovers.note(folder)
         folder.mkdir(parents=True)
         check_size(copy, len(slots) + 1, folder)  # one more: that of the first result is kept
-    request = replace(request, verification=identity)
+    request = msgspec.structs.replace(request, verification=identity)
     return Repeat(
         request=request,
         slots=slots,

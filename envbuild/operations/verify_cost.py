@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+import msgspec
+
 from envbuild.operations.events import CostMeasured, CostPlanned, Events
 from envbuild.verification.cost import Arm, Control, Unit, noise, savers, saves, units
 
@@ -46,7 +48,7 @@ class Bench:
             found.append(ran_of(repeated, self.plan.request.project))
             repeated.discard()
 
-        request = replace(self.plan.request, without=tuple(without), controls=controls)
+        request = msgspec.structs.replace(self.plan.request, without=tuple(without), controls=controls)
         folder = self.plan.folder / f"{len(self.ran)}-{sum(map(len, self.ran.values()))}"
         repeat(replace(self.plan, request=request, folder=folder), 1, self.engine, each)
         self.ran.setdefault(name, []).extend(found)

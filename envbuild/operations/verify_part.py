@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -129,7 +129,7 @@ def part_plan(request: RunRequest, options: VerifyOptions, verification: str) ->
     if request.lock.run.workspace != "ro":
         copy = plan_copy(request.project, tuple(entry.path.strip("/") for entry in request.lock.inputs))
     return Repeat(
-        request=replace(request, verification=verification),
+        request=msgspec.structs.replace(request, verification=verification),
         slots=("",),
         copy=copy,
         folder=scratch_folder(request.project, verification),

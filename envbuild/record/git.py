@@ -24,8 +24,9 @@ import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from envbuild.core.fs import temporary_folder
 from envbuild.record.model import Git
@@ -100,8 +101,7 @@ _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=d
 _NO_EMPTY = ("--no-empty-directory",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Starter:
+class _Starter(msgspec.Struct, frozen=True, kw_only=True):
     """Starts git in a folder.
 
     Attributes:
@@ -114,7 +114,7 @@ class _Starter:
     environment: Mapping[str, str]
     settings: tuple[str, ...] = ()
     user: tuple[int, int] | None = None
-    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    started: list[subprocess.Popen[bytes]] = msgspec.field(default_factory=list)
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command whose output is read by the caller; raises ``OSError`` if there is no git."""
@@ -146,8 +146,7 @@ class _Starter:
                     os.killpg(process.pid, 9)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Repository(_Starter):
+class _Repository(_Starter, frozen=True, kw_only=True):
     """A repository that may be asked anything.
 
     Attributes:

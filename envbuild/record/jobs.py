@@ -8,7 +8,6 @@ are one run is stated by ``rank.start``, 128 random bits that the ranks agreed o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -17,8 +16,7 @@ from envbuild.cluster.rank import ranks_text as written
 from envbuild.record.model import Output, Point, Record
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobRecord:
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The records of one start by rank, or one record of a run that no launcher started or that was not compared.
 
     Attributes:

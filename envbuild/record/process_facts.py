@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,8 +26,7 @@ _SLASH = re.compile("/")
 _LISTS = ("configs", "modules", "objects", "reads")
 
 
-@dataclass(frozen=True, slots=True)
-class _Process:
+class _Process(msgspec.Struct, frozen=True):
     """What one process file holds, as values; ``reads`` are path, size in bytes and time of change in ns."""
 
     place: tuple[str, int]

@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from envbuild.core.fs import folder_below
 from envbuild.engine.protocol import ContainerRunner
@@ -336,11 +338,13 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         cpuset: CPUs of this run; empty for those of the plan.
         output: takes what it prints.
     """
-    request = replace(plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset, limit=plan.limit)
+    request = msgspec.structs.replace(
+        plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset, limit=plan.limit
+    )
     varied = _varied(plan, number)
     if plan.copy is not None:
         mounts = (*plan.copy.mounts, *request.mounts)
-        request = replace(request, workspace=folder / "project", mounts=mounts)
+        request = msgspec.structs.replace(request, workspace=folder / "project", mounts=mounts)
     variables = dict(request.own_variables)
     if plan.trace:
         variables |= trace_variables(plan.values if number < 2 else 0)
@@ -348,10 +352,11 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
     if inside and varied:
         variables["ENVBUILD_VARY"] = f"{varied}:{inside}"
     if "host" in plan.vary and varied:
-        request = replace(request, hostname=f"{HOST_NAME}-{varied}")
+        request = msgspec.structs.replace(request, hostname=f"{HOST_NAME}-{varied}")
     if "cpus" in plan.vary and not varied % 2:
-        request = replace(request, cpuset=plan.request.cpuset)  # the others have as many CPUs as the lock has threads
-    return replace(request, own_variables=variables)
+        # the others have as many CPUs as the lock has threads
+        request = msgspec.structs.replace(request, cpuset=plan.request.cpuset)
+    return msgspec.structs.replace(request, own_variables=variables)
 
 
 def _varied(plan: Repeat, number: int) -> int:

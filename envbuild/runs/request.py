@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, Protocol
+
+import msgspec
 
 from envbuild.cluster.rank import Rank
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
@@ -23,8 +24,7 @@ class RunEngine(ContainerRunner, Protocol):
         """Name, version, storage driver and API version."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RunRequest:
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to run, and where.
 
     Attributes:
@@ -66,8 +66,8 @@ class RunRequest:
     config: str
     arguments: tuple[str, ...]
     verbatim: bool = False
-    directory: Path = field(default_factory=Path.cwd)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    directory: Path = msgspec.field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     network: str = ""
     cpus: float | None = None
@@ -80,7 +80,7 @@ class RunRequest:
     guard: bool = True
     inputs_since: Callable[[], tuple[str, ...]] = tuple
     workspace: Path | None = None
-    own_variables: Mapping[str, str] = field(default_factory=dict)
+    own_variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     watcher: Watcher | None = None
     verification: str = ""
     without: tuple[str, ...] = ()

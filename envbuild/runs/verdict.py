@@ -14,7 +14,6 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -35,8 +34,7 @@ _F_SETPIPE_SZ = 1031
 _LARGEST = 16 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """The guard's messages.
 
     Attributes:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from envbuild.engine.local import self_check
+from envbuild.engine.local.ways import Way, starter
 from tests.integration.test_namespaces import AS_NOBODY, NOBODY, OUTER, PYTHON
 from tests.support.cli import ROOT, Done, Project
 
@@ -185,6 +188,58 @@ def test_a_program_is_shut_in(who: str, theirs: Project, made: Project, tmp_path
     assert not {"vda", "sda", "kmsg", "mem", "fuse", "kvm"} & set(found["devices"])
     assert found["core"] in (0, 2, 13)  # empty, not there, or closed
     assert (found["name"], found["unshare"]) == ("envbuild", 1)
+
+
+def test_nothing_that_others_can_write_becomes_code(tmp_path: Path) -> None:
+    """The process that starts programs takes no module from its folder, from variables or from the user's packages."""
+    planted = {"_signal", "_socket", "ctypes", "errno", "fcntl", "resource", "select", "struct", "warnings"}
+    planted |= {"envbuild", "sitecustomize", "usercustomize", "encodings", "start"}
+    for name in planted:
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'a').write({name!r})\n")
+    place = str(tmp_path)
+    environ = {f"PYTHON{name}": place for name in ("PATH", "HOME", "USERBASE", "PYCACHEPREFIX", "PLATLIBDIR")}
+    environ |= {"PYTHONSTARTUP": f"{place}/start.py", "HOME": place, "PYTHONINSPECT": "1", "PYTHONVERBOSE": "1"}
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        command = starter((), theirs.fileno())
+        with subprocess.Popen(
+            command, env=environ, cwd=tmp_path, pass_fds=[theirs.fileno()], stderr=subprocess.PIPE
+        ) as process:
+            theirs.close()
+            ours.shutdown(socket.SHUT_WR)  # there is no request, for which it ends once everything is imported
+            errors = process.communicate(timeout=60)[1]
+    assert (process.returncode, errors) == (1, b"")
+    assert not (tmp_path / "ran").exists()
+
+
+WATCHED = """\
+import os, sys
+log = os.open({path!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+def watch(event, arguments):
+    if event == "import" and not sys.meta_path:
+        os.write(log, f"import {{arguments[0]}}\\n".encode())
+    if event == "os.exec":
+        os.get_exec_path({{"PATH": "/bin"}})  # as for a command without a slash
+        os.write(log, f"start, modules can come from {{sys.meta_path}}\\n".encode())
+sys.addaudithook(watch)
+"""
+
+
+@needs_root
+def test_no_file_of_an_image_becomes_a_module_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the root has changed, nothing is imported any more: the paths of our modules are then the image's."""
+
+    def watched(prefix: Sequence[str], descriptor: int) -> list[str]:
+        command = starter(prefix, descriptor)
+        at = command.index("-c") + 1
+        command[at] = WATCHED.format(path=str(tmp_path / "log")) + command[at]
+        return command
+
+    monkeypatch.setattr(self_check, "starter", watched)
+    found = self_check.find_way(tmp_path / "scratch", tmp_path, "")
+    assert isinstance(found, Way), found
+    assert (tmp_path / "log").read_text().splitlines()[-1:] == ["start, modules can come from []"]
+    assert "import" not in (tmp_path / "log").read_text()
 
 
 @needs_root

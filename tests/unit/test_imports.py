@@ -24,7 +24,7 @@ RULES: dict[str, str] = {
     "cluster": "core errors host",
     "engine": "core errors",
     "engine.docker": "core errors engine",
-    "engine.local": "core errors engine",
+    "engine.local": "core errors engine runtime",
     "net": "core errors",
     "trace": "core errors",
     "signing": "core errors",
@@ -274,6 +274,15 @@ def test_what_the_dockerfile_runs_needs_only_the_standard_library(name: str) -> 
     module = MODULES[name]
     assert module.own | module.own_late == set()
     assert module.others | module.others_late <= sys.stdlib_module_names
+
+
+def test_the_process_that_starts_a_program_imports_little() -> None:
+    """It runs without site-packages, and every run waits for it: the standard library's fast modules, one of ours."""
+    module = MODULES["engine.local.program_process"]
+    assert module.own | module.own_late == {"runtime.fastjson"}
+    slow = {"contextlib", "enum", "json", "re", "signal", "socket", "subprocess", "typing"}
+    assert module.others <= sys.stdlib_module_names - slow
+    assert module.others_late <= {"typing"}
 
 
 def test_help_loads_nothing_heavy() -> None:

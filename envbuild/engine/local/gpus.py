@@ -14,9 +14,11 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.settings import setting
@@ -27,18 +29,12 @@ VARIABLE = "ENVBUILD_CDI_DIRS"
 """Folders of descriptions instead of the default ones, separated by colons."""
 _LIMIT = 4 << 20
 _GENERATE = "describe the GPUs anew: sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-_LIBRARIES = re.compile(
-    r"lib(?:cuda|cudadebugger|nvcuvid|nvoptix|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|allocator|opencl|encode|opticalflow"
-    r"|cfg|sandboxutils|pkcs11|pkcs11-openssl3|tileiras))\.so(?:\.\d+)*\Z"
-)
-"""Of the driver: computing, its compilers, video. No graphics: nothing here draws."""
 _CONTROL = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 _TOOLS = ("nvidia-smi", "nvidia-cuda-mps-control")
 _PROC = Path("/proc/driver/nvidia/gpus")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Handed:
+class Handed(msgspec.Struct, frozen=True, kw_only=True):
     """What a program gets for its GPUs.
 
     Attributes:
@@ -49,9 +45,21 @@ class Handed:
     """
 
     mounts: tuple[Mapping[str, Any], ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    links: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    links: Mapping[str, str] = msgspec.field(default_factory=dict)
     folders: tuple[str, ...] = ()
+
+
+@cache
+def _driver_library() -> re.Pattern[str]:
+    """Return the pattern of the driver's libraries: computing, its compilers, video. No graphics: nothing here draws.
+
+    Compiling it takes 2 ms, which runs without GPUs need not wait for.
+    """
+    return re.compile(
+        r"lib(?:cuda|cudadebugger|nvcuvid|nvoptix|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|allocator|opencl|encode|opticalflow"
+        r"|cfg|sandboxutils|pkcs11|pkcs11-openssl3|tileiras))\.so(?:\.\d+)*\Z"
+    )
 
 
 def support() -> GpuSupport:
@@ -233,7 +241,7 @@ def _libraries() -> dict[str, str]:
             for line in done.stdout.splitlines():
                 name, _, rest = line.strip().partition(" (")
                 kind, arrow, path = rest.partition(") => ")
-                if arrow and ("x86-64" in kind or "AArch64" in kind) and _LIBRARIES.match(name):
+                if arrow and ("x86-64" in kind or "AArch64" in kind) and _driver_library().match(name):
                     found.setdefault(name, path)
             return found
     return {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -46,8 +45,7 @@ class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundImage:
+class FoundImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image with the trees of its layers, bottom first."""
 
     image: StoredImage

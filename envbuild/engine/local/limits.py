@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from envbuild.errors import EngineError
 
@@ -23,8 +24,7 @@ PIDS = 32_768
 """Processes and threads of a run, as with Docker."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What a run may use at most: processors (may be fractional), bytes of memory; None for no limit."""
 
     cpus: float | None = None

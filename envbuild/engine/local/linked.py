@@ -21,7 +21,6 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -61,8 +60,7 @@ class LinkedTree(msgspec.Struct, frozen=True, kw_only=True):
     private: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundTree:
+class FoundTree(msgspec.Struct, frozen=True, kw_only=True):
     """A tree with its folder."""
 
     path: Path

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ from envbuild.engine.local.linked import FoundTree, changes, prepare
 from envbuild.engine.local.program_request import describe
 from envbuild.engine.local.program_streams import Answers, copy, program_input, resize
 from envbuild.engine.local.trees import remove
-from envbuild.engine.local.ways import SCRIPT, Way
+from envbuild.engine.local.ways import Way, starter
 from envbuild.engine.overlay import layer_changes
 from envbuild.engine.protocol import ContainerExit, ContainerRun, FileChange
 from envbuild.engine.streams import SignalRelay, Sink, Write, raw_terminal, resized, tapped
@@ -196,7 +195,7 @@ class _Program:
         self, theirs: socket.socket, stdin: int, outputs: Mapping[int, tuple[int, int]]
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [*self._prefix, sys.executable, "-I", "-S", "-B", str(SCRIPT), str(theirs.fileno())],
+            starter(self._prefix, theirs.fileno()),
             stdin=stdin if stdin >= 0 else subprocess.DEVNULL,
             stdout=outputs[_STDOUT][1] if outputs else subprocess.DEVNULL,
             stderr=outputs[_STDERR][1] if outputs else subprocess.DEVNULL,

@@ -1,7 +1,8 @@
 """One program in namespaces of the kernel: the part that runs in separate processes and enters them.
 
-Standard library only: it runs as a script (``python -I -S -B program_process.py DESCRIPTOR``) under envbuild's own
-interpreter. Descriptors 0, 1 and 2 are the program's. DESCRIPTOR is one end of a stream socket: it gives one line of
+It runs under envbuild's own interpreter (``ways.starter``), and every run waits for it: modules written in C are used
+directly, and nothing imports ``json``, ``re``, ``enum`` or ``typing``. All that it needs is imported before the root
+changes. Descriptors 0, 1 and 2 are the program's. DESCRIPTOR is one end of a stream socket: it gives one line of
 JSON, the request, and later ``{"signal": number, "all": truth}`` for signals to the program, or to all its processes.
 It takes ``{"terminal": true}`` with the descriptor of a terminal's other side, ``{"started": true}`` just before the
 program starts, ``{"failed": what, "reason": errno}`` when the kernel refused, ``{"code": number}`` at the end.
@@ -24,21 +25,23 @@ Documentation/filesystems/overlayfs.rst; mount(2); moby, oci/defaults.go.
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # signal itself makes enumerations of its numbers: 5 ms
+import _socket as socket
 import ctypes
 import errno
 import fcntl
-import json
 import os
-import re
 import resource
 import select
-import signal
-import socket
 import struct
 import sys
-import termios
-from contextlib import suppress
-from typing import Any
+import warnings  # noqa: F401 - os.execvpe imports it, when the root has changed
+
+from envbuild.runtime.fastjson import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
 _NEWUSER, _NEWPID, _NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -70,6 +73,20 @@ class _RefusedError(Exception):
     """The kernel refused a call; the arguments are what it was for and the error's number."""
 
 
+class suppress:  # noqa: N801 - contextlib's, whose import costs 4 ms
+    """Lets exceptions of these kinds end the block, and nothing else."""
+
+    def __init__(self, *kinds: type[BaseException]) -> None:
+        self._kinds = kinds
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> bool:
+        """Whether the exception ends here."""
+        return kind is not None and issubclass(kind, self._kinds)
+
+
 class _Channel:
     """This side of the socket to envbuild."""
 
@@ -86,7 +103,7 @@ class _Channel:
                 os._exit(1)
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
-        return dict(json.loads(line))
+        return dict(loads(line.decode()))
 
     def orders(self) -> list[dict[str, Any]] | None:
         """Return the lines that have come; None at the end."""
@@ -97,16 +114,17 @@ class _Channel:
         if not data:
             return None
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [json.loads(line) for line in lines]
+        return [loads(line.decode()) for line in lines]
 
     def send(self, **fields: Any) -> None:
         """Send a line."""
         with suppress(OSError):
-            self.socket.sendall(json.dumps(fields).encode() + b"\n")
+            self.socket.sendall(dumps(fields).encode() + b"\n")
 
     def send_terminal(self, descriptor: int) -> None:
         """Send a descriptor with its line."""
-        socket.send_fds(self.socket, [b'{"terminal": true}\n'], [descriptor])
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", descriptor))]
+        self.socket.sendmsg([b'{"terminal": true}\n'], rights)
 
 
 def main() -> None:
@@ -187,6 +205,7 @@ def _enter(request: dict[str, Any]) -> None:
     if number is None:
         raise _RefusedError(f"change the root on {os.uname().machine}", errno.ENOSYS)
     _call("change the root", _LIBC.syscall, number, b".", b".")
+    sys.meta_path.clear()  # no file of the image becomes a module here
     for name in ("proc", "sys", "dev"):
         _folder(f"/{name}")
     _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
@@ -209,8 +228,10 @@ def _enter(request: dict[str, Any]) -> None:
     _names(request)
     _libraries(request)
     if not request["network"]:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control, suppress(OSError):
-            fcntl.ioctl(control, 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with suppress(OSError):
+            fcntl.ioctl(control.fileno(), 0x8914, struct.pack("16sh14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+        control.close()
 
 
 def _mount_root(request: dict[str, Any]) -> None:
@@ -251,7 +272,13 @@ def _mounted() -> list[str]:
     """Return where something is mounted."""
     with open("/proc/self/mountinfo", "rb") as table:
         places = [line.split()[4] for line in table]
-    return [os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), place)) for place in places]
+    return [os.fsdecode(_unescaped(place)) for place in places]
+
+
+def _unescaped(place: bytes) -> bytes:
+    """Return a path whose blanks, line ends and backslashes the kernel wrote as octal numbers (proc(5))."""
+    first, *others = place.split(b"\\")
+    return first + b"".join(bytes([int(other[:3], 8)]) + other[3:] for other in others)
 
 
 class _Taken:
@@ -489,7 +516,7 @@ class _Init:
         """Stay until the program has ended; returns its exit code."""
         message = os.read(self._fault, 1 << 12)
         if message:
-            raise _RefusedError(*json.loads(message))
+            raise _RefusedError(*loads(message.decode()))
         for number in (0, 1, 2):  # the program's: it alone keeps them open
             os.close(number)
         _give_up((_KILL,))
@@ -535,7 +562,7 @@ class _Init:
             for group in groups:
                 os.write(group, b"0")  # this process
             if terminal >= 0:
-                fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+                fcntl.ioctl(terminal, 0x540E, 0)  # TIOCSCTTY
                 for number in (0, 1, 2):
                     os.dup2(terminal, number)
             if request["cpus"]:
@@ -556,10 +583,10 @@ class _Init:
             _LIBC.syscall(_CLOSE_RANGE, 3, 0xFFFFFFFF, 4)  # when the program starts; CLOSE_RANGE_CLOEXEC
             os.execvpe(request["command"][0], request["command"], request["environment"])  # noqa: S606 - asked for
         except _RefusedError as refused:
-            os.write(fault, json.dumps(refused.args).encode())
+            os.write(fault, dumps(refused.args).encode())
         except OSError as error:
             what = f"start {request['command'][0]} in {request['directory']}"
-            os.write(fault, json.dumps([what, error.errno or 0]).encode())
+            os.write(fault, dumps([what, error.errno or 0]).encode())
         finally:
             os._exit(127)
 
@@ -595,7 +622,3 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
 def _call(what: str, function: Any, *arguments: Any) -> None:
     if function(*arguments) != 0:
         raise _RefusedError(what, ctypes.get_errno())
-
-
-if __name__ == "__main__":
-    main()

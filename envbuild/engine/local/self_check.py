@@ -12,7 +12,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ from envbuild.core.digest import sha256_json
 from envbuild.core.fs import atomic_write
 from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.program import own_folder
-from envbuild.engine.local.ways import SCRIPT, Way, is_own, prefixes, roots
+from envbuild.engine.local.ways import Way, is_own, prefixes, roots, starter
 
 _OVERLAY = "mount an overlay"
 """What ``program_process.py`` reports where there is none."""
@@ -143,7 +142,7 @@ def _asked(prefix: Sequence[str], words: Mapping[str, object]) -> bytes:
     """Start the script, and return what it reports."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        command = [*prefix, sys.executable, "-I", "-S", "-B", str(SCRIPT), str(theirs.fileno())]
+        command = starter(prefix, theirs.fileno())
         null = subprocess.DEVNULL
         with subprocess.Popen(
             command, stdin=null, stdout=null, stderr=null, pass_fds=(theirs.fileno(),), cwd="/", env={}

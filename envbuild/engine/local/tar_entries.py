@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from envbuild.errors import BuildError
 
@@ -17,8 +18,7 @@ _LARGEST_HEADER = 1 << 24
 _XATTR = "SCHILY.xattr."
 
 
-@dataclass(kw_only=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, kw_only=True):
     """An entry of a tar."""
 
     path: str

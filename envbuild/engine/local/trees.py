@@ -17,8 +17,9 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from envbuild.core.foreign_json import parse_json
 from envbuild.core.fs import atomic_write, claimed
@@ -29,8 +30,7 @@ from envbuild.errors import BuildError
 _NOTE = "tree.json"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tree:
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
     """A layer as a folder.
 
     Attributes:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-SCRIPT = Path(__file__).with_name("program_process.py")
+_PACKAGES = Path(__file__).parents[3]
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from envbuild.engine.local.program_process import main; main()"
+"""As a module it has bytecode: compiling 600 lines costs as much as the interpreter's own start."""
 _BUBBLEWRAP = "bwrap"
 
 
@@ -52,6 +55,17 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
         if self.why and not differs:
             return f"no overlay in this store ({self.why}): what programs write outside the project is in {self.folder}"
         return ""
+
+
+def starter(prefix: Sequence[str], descriptor: int) -> list[str]:
+    """Return the command that runs ``program_process.py``.
+
+    Args:
+        prefix: command that gives it a user namespace; empty for none.
+        descriptor: its end of the socket.
+    """
+    flags = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
+    return [*prefix, sys.executable, *flags, "-c", _START, str(_PACKAGES), str(descriptor)]
 
 
 def roots(scratch: Path) -> Iterator[tuple[Literal["overlay", "linked"], Path]]:

@@ -135,5 +135,7 @@ def test_which_libraries_are_the_drivers() -> None:
         "libcudadebugger.so.1",
         "libnvidia-nvvm.so.4",
     ]
-    assert all(gpus._LIBRARIES.match(name) for name in names)
-    assert not any(gpus._LIBRARIES.match(name) for name in ("libcudart.so.12", "libGLX_nvidia.so.0", "libcuda.so.1.x"))
+    assert all(gpus._driver_library().match(name) for name in names)
+    assert not any(
+        gpus._driver_library().match(name) for name in ("libcudart.so.12", "libGLX_nvidia.so.0", "libcuda.so.1.x")
+    )
