@@ -7,13 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from envbuild.resolve.cuda.plan import plan_cuda
+from envbuild.resolve.cuda.plan import CudaRequest, plan_cuda
 from envbuild.resolve.python.indexes import configured
 
 if sys.version_info >= (3, 11):
@@ -103,9 +104,17 @@ def uv_pins(wanted: PackageSet, python: str, platform: str, cache: Path) -> dict
         platform: uv's name of the platform, such as ``x86_64-manylinux_2_36``.
         cache: uv's cache.
     """
+    plan = plan_cuda(wanted.keys.get("cuda", "none"), "", wanted.requirements, python)
+    for major in plan.lower:
+        with suppress(subprocess.CalledProcessError):
+            return _compiled(wanted, plan, python, platform, cache)
+        plan = plan_cuda(str(major), "", wanted.requirements, python)
+    return _compiled(wanted, plan, python, platform, cache)
+
+
+def _compiled(wanted: PackageSet, plan: CudaRequest, python: str, platform: str, cache: Path) -> dict[str, str]:
     command = [sys.executable, "-m", "uv", "pip", "compile", "-", "--quiet", "--no-header", "--no-annotate"]
     command += ["--only-binary", ":all:", "--python-version", python, "--python-platform", platform]
-    plan = plan_cuda(wanted.keys.get("cuda", "none"), "", wanted.requirements, python)
     cache.mkdir(parents=True, exist_ok=True)
     constraints = cache / "constraints.txt"
     constraints.write_text("\n".join(plan.constraints))

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections import Counter
 from dataclasses import replace
@@ -171,7 +172,7 @@ class _Trial:
 
 def _first_lines(text: str) -> str:
     lines = [line.strip().removeprefix("envbuild: ") for line in text.splitlines() if line.strip()]
-    return " ".join(lines)[:_PROBLEM].replace("|", "¦")
+    return textwrap.shorten(" ".join(lines), _PROBLEM, placeholder=" …")
 
 
 def _last_lines(done: subprocess.CompletedProcess[str]) -> str:

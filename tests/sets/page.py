@@ -15,7 +15,8 @@ def written(page: str, sets: Sequence[PackageSet], outcomes: Mapping[str, Outcom
     """Return the page with the outcomes that are known; the sets are in the manifest's order."""
     before, _, rest = page.partition(_BEGIN)
     after = rest.partition(_END)[2]
-    return f"{before}{_BEGIN}\n{summary(sets, outcomes)}\n{table(sets, outcomes)}\n{_END}{after}"
+    parts = (summary(sets, outcomes), times(outcomes), table(sets, outcomes))
+    return f"{before}{_BEGIN}\n{chr(10).join(part for part in parts if part)}\n{_END}{after}"
 
 
 def summary(sets: Sequence[PackageSet], outcomes: Mapping[str, Outcome]) -> str:
@@ -37,6 +38,16 @@ def summary(sets: Sequence[PackageSet], outcomes: Mapping[str, Outcome]) -> str:
     }
     lines = ["| what | sets |", "| --- | --- |", *(f"| {name} | {count} |" for name, count in rows.items())]
     return "\n".join(lines) + "\n"
+
+
+def times(outcomes: Mapping[str, Outcome]) -> str:
+    """Return the seconds of those sets that were timed, the largest first; nothing if none was."""
+    timed = sorted((each for each in outcomes.values() if each.uv_seconds), key=lambda each: -each.packages)
+    lines = ["| timed | wheels | lock, s | uv, s | ratio |", "| --- | --- | --- | --- | --- |"]
+    for each in timed:
+        ratio = each.seconds / each.uv_seconds
+        lines.append(f"| {each.name} | {each.packages} | {each.seconds:.1f} | {each.uv_seconds:.1f} | {ratio:.1f} |")
+    return "\n".join(lines) + "\n" if timed else ""
 
 
 def table(sets: Sequence[PackageSet], outcomes: Mapping[str, Outcome]) -> str:
