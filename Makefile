@@ -13,7 +13,7 @@ export PYTHON
 SCRIPTS := .ci/run .github/actions/image/image.sh $(wildcard scripts/*.sh templates/*.sh templates/ci/*.sh)
 
 .DEFAULT_GOAL := help
-.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable pythontable examples benchmark plants fuzz crash load reproducibility pipeline wheel clean
+.PHONY: help docs docs-serve recording venv engine compiler imagetools cosign demo test unit gpu integration lint format pins lockfiles records cipins cudatable pythontable examples sets benchmark plants fuzz crash load reproducibility pipeline wheel clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -107,6 +107,9 @@ pythontable: venv ## the table of standalone Pythons from the list of uv (DIGEST
 examples: venv engine ## public programs, unmodified: some five times under the hook, some by verify (CHECKOUTS=FOLDER, or git fetches them)
 	@$(BIN)/python scripts/public-examples.py $(if $(CHECKOUTS),--checkouts "$(CHECKOUTS)")
 	@$(BIN)/python -m tests.public
+
+sets: venv ## real sets of packages: locked and compared with uv; SETS=full builds and imports the small ones (NAMES="…")
+	@$(BIN)/python -m tests.sets $(if $(filter full,$(SETS)),,--lock-only) $(NAMES)
 
 benchmark: venv engine ## the figures in docs/explanation/benchmarks.md (takes a while; ONLY="image peers" measures some)
 	$(BIN)/python -m benchmarks $(ONLY)

@@ -6,17 +6,17 @@ written is written whole: until the new lock is complete, the old one stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from envbuild.core.fs import atomic_write, temporary_folder
-from envbuild.errors import LockError, SpecError
+from envbuild.errors import LockError, ResolveError, SpecError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
 from envbuild.operations import inputs, lock_hardware, lock_notes, operating_system, projects
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from envbuild.resolve.python.pins import PythonRequest, ResolvedPython
 
 
+_T = TypeVar("_T")
 _PYTHON = "python"
 """By which ``--upgrade-package`` moves a standalone Python."""
 
@@ -237,14 +238,15 @@ def resolve(
     resolver = _Resolver(spec=spec, folder=path.parent, options=options, events=events, store=Store(), held=held)
     base = operating_system.lock_base(spec, resolver.store, events) if spec.os.image else None
     interpreter, python_notes = (base.python, ()) if base else _lock_python(resolver, old)
-    plan = lock_hardware.plan_cuda(spec, path, interpreter.version)
-    request = _python_request(spec, path, old, options, interpreter, plan)
+    plans = lock_hardware.cuda_plans(spec, path, interpreter.version)
+    request = _python_request(spec, path, old, options, interpreter)
     moved = (name for name in python_moved if name != _PYTHON or not interpreter.build)
     request = replace(request, upgrade_packages=tuple(moved))
     builder = resolver.builder(request, interpreter, base, old)
     with temporary_folder("envbuild-projects-") as folder:
         request, built = _with_projects(resolver, path, request, builder, old, folder)
-        wheels, system, added, os_notes = resolver.parts(request, base, builder)
+        plan, parts = _first_that_resolves(plans, lambda plan: resolver.parts(_with_cuda(request, plan), base, builder))
+        wheels, system, added, os_notes = parts
         made_here = builder.made if builder else {}
         places = {sha256: found for sha256, found in wheels.locations.items() if sha256 not in made_here}
         wheels = replace(wheels, locations=places)
@@ -319,9 +321,8 @@ def _python_request(
     old: locks.Lock | None,
     options: LockOptions,
     interpreter: locks.Python,
-    plan: CudaRequest,
 ) -> PythonRequest:
-    """Return the request for the Python resolver."""
+    """Return the request for the Python resolver, without what ``cuda`` stands for."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
     from envbuild.spec.requirement_files import flattened, python_conflicts, required_digests
@@ -331,8 +332,8 @@ def _python_request(
     lines, limits = flattened(path.parent, spec.requirement_files, path.name)
     return PythonRequest(
         target=Target(python=interpreter.release, platform=interpreter.platform),
-        requirements=(*lines, *spec.requirements, *plan.requirements),
-        constraints=(*limits, *plan.constraints),
+        requirements=(*lines, *spec.requirements),
+        constraints=limits,
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
         folder=path.parent.absolute(),
@@ -341,6 +342,24 @@ def _python_request(
         existing=old.packages if old else (),
         upgrade=options.upgrade,
     )
+
+
+def _with_cuda(request: PythonRequest, plan: CudaRequest) -> PythonRequest:
+    """Return the request with the lines that ``cuda`` stands for."""
+    lines = (*request.requirements, *plan.requirements)
+    return replace(request, requirements=lines, constraints=(*request.constraints, *plan.constraints))
+
+
+def _first_that_resolves(plans: Iterable[CudaRequest], attempt: Callable[[CudaRequest], _T]) -> tuple[CudaRequest, _T]:
+    """Return the first plan that resolves, and what it resolves to; if none does, the first one's error is raised."""
+    first: ResolveError | None = None
+    for plan in plans:
+        try:
+            return plan, attempt(plan)
+        except ResolveError as error:
+            first = first or error
+    assert first is not None  # noqa: S101 - there is a plan
+    raise first
 
 
 def _with_projects(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from envbuild.errors import ResolveError, UsageError
@@ -83,14 +84,25 @@ class Host:
                 yield f"the host described does not match this lock: {check.field}: {check.locked}, not {check.found}"
 
 
-def plan_cuda(spec: Spec, path: Path, python: str) -> cuda_plan.CudaRequest:
+def cuda_plans(spec: Spec, path: Path, python: str) -> tuple[cuda_plan.CudaRequest, ...]:
     """Return the CUDA to ask for; the host does not decide it, so that locks for two hosts differ in hardware alone.
+
+    With ``cuda: auto`` older majors follow the newest: only the resolver learns that ``torchvision==0.21.0`` needs a
+    PyTorch whose CUDA is older.
 
     Raises:
         ResolveError: the spec's frameworks have no wheels for the CUDA it asks for.
     """
     lines = (*spec.requirements, *requirement_lines(path.parent, spec.requirement_files, path.name))
-    return cuda_plan.plan_cuda(spec.cuda, spec.cudnn, lines, python, required_gpu(spec.hardware))
+    gpu = required_gpu(spec.hardware)
+    newest = cuda_plan.plan_cuda(spec.cuda, spec.cudnn, lines, python, gpu)
+    plans = [newest]
+    for major in newest.lower:
+        with suppress(ResolveError):
+            plan = cuda_plan.plan_cuda(str(major), spec.cudnn, lines, python, gpu)
+            note = f"CUDA {major}: the requirements do not go together with CUDA {newest.major}"
+            plans.append(replace(plan, notes=(note, *plan.notes)))
+    return tuple(plans)
 
 
 def required_gpu(wanted: HardwareRequirements) -> Gpu | None:

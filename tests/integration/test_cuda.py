@@ -13,6 +13,7 @@ import pytest
 from envbuild.core import package_data
 from envbuild.determinism.policy import frameworks_of
 from envbuild.errors import ResolveError
+from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice, Hardware
 from envbuild.resolve.cuda.compatibility import check_compatible, cuda_of
 from envbuild.resolve.cuda.plan import plan_cuda
@@ -167,6 +168,21 @@ def test_real_frameworks_resolve_with_the_cuda_asked_for(
     if locked.version.startswith("13"):
         with pytest.raises(ResolveError, match=r"^CUDA 13\.[0-9] does not support Tesla V100-SXM2-16GB"):
             check_compatible(locked, frameworks, python, volta)
+
+
+@pytest.mark.network
+def test_an_older_cuda_is_taken_where_the_newest_does_not_fit(tmp_path: Path) -> None:
+    """``cuda: auto`` with a pinned torchvision locks the PyTorch that it needs, and a note names its CUDA."""
+    environ = {**os.environ, "PIP_NO_INDEX": "0"}
+    project = Project(folder=tmp_path / "project", store=tmp_path / "store", environ=environ)
+    project.write("spec.yaml", "name: t\nos: debian-12\ncuda: auto\nrequirements: [torch, torchvision==0.21.0]\n")
+    done = project("lock", "spec.yaml")
+    assert done.code == 0, done.err
+    assert "CUDA 12: the requirements do not go together with CUDA 13" in done.out + done.err
+    lock = locks.load(project.folder / "pylock.t.toml")
+    assert {package.name: package.version for package in lock.packages}["torch"] == "2.6.0"
+    assert lock.cuda is not None
+    assert lock.cuda.version.startswith("12.")
 
 
 @pytest.mark.parametrize(

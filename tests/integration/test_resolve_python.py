@@ -20,7 +20,7 @@ from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage
 from envbuild.resolve.python import uv
 from envbuild.resolve.python.indexes import configured
-from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, wheel_urls
+from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, source_urls, wheel_urls
 from envbuild.resolve.python.wheels import Target, ranks
 from envbuild.spec.requirement_files import flattened, required_digests
 from tests.support.indexes import make_index
@@ -607,3 +607,14 @@ def test_only_what_was_there_at_a_time_is_chosen(bench: Bench, server: FileServe
     assert _versions(bench.resolve("top", exclude_newer="20260301T000000Z"))["top"] == "2.0"
     with pytest.raises(ResolveError, match="pip-tools"):
         bench.resolve("top", exclude_newer="20260301T000000Z", resolver="pip-tools")
+
+
+@pytest.mark.network
+def test_an_archive_is_found_behind_an_index_that_is_asked_first(tmp_path: Path) -> None:
+    """The default index is asked for sources, though an earlier one has ``pip``, on a machine that never locked."""
+    make_index(tmp_path / "index", [make_wheel(tmp_path / "wheels", "pip", "1.0")])
+    environ = {**os.environ, "PIP_EXTRA_INDEX_URL": (tmp_path / "index" / "simple").as_uri()}
+    sha256 = "f224469b4168294902bb1efa80a8bf7855f24c99aef99cbefc1bcd3cce77881b"
+    archives = {"antlr4-python3-runtime": ("antlr4-python3-runtime-4.9.3.tar.gz", sha256)}
+    found = source_urls(archives, TARGET, tmp_path / "cache", environ=environ)
+    assert [place.rsplit("/", 1)[-1] for place in found[sha256]] == ["antlr4-python3-runtime-4.9.3.tar.gz"]

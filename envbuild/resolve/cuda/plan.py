@@ -36,12 +36,16 @@ class CudaRequest:
         constraints: lines that limit versions of what is asked for anyway.
         added: packages that are added for envbuild's own sake, each with the reason.
         notes: sentences worth reporting.
+        major: the CUDA major that was chosen; 0: none, or no table says.
+        lower: majors below it that all frameworks have too, which ``auto`` may fall to; the newest first.
     """
 
     requirements: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     added: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    major: int = 0
+    lower: tuple[int, ...] = ()
 
 
 def plan_cuda(cuda: str, cudnn: str, requirements: Iterable[str], python: str, gpu: Gpu | None = None) -> CudaRequest:
@@ -67,7 +71,12 @@ def plan_cuda(cuda: str, cudnn: str, requirements: Iterable[str], python: str, g
     plan = _Plan(cuda=cuda, cudnn=cudnn, python=python, asked=asked, gpu=gpu)
     plan.choose()
     return CudaRequest(
-        requirements=(*plan.lines, *nvml), constraints=tuple(plan.constraints()), added=nvml, notes=tuple(plan.notes)
+        requirements=(*plan.lines, *nvml),
+        constraints=tuple(plan.constraints()),
+        added=nvml,
+        notes=tuple(plan.notes),
+        major=plan.major,
+        lower=plan.lower,
     )
 
 
@@ -83,6 +92,7 @@ class _Plan:
     lines: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     major: int = 0
+    lower: tuple[int, ...] = ()
 
     def choose(self) -> None:
         """Find the CUDA major, then each framework's variant."""
@@ -166,7 +176,9 @@ class _Plan:
                 f"the frameworks have no CUDA version in common: {have}",
                 "loosen the version of one of them, or lock them apart",
             )
-        return max([major for major in common if self._suits(major)] or common)
+        chosen, *lower = sorted([major for major in common if self._suits(major)] or common, reverse=True)
+        self.lower = tuple(lower)
+        return chosen
 
     def _suits(self, major: int) -> bool:
         """Return whether the GPUs and the driver that are wanted go with a major."""

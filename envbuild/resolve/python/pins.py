@@ -27,6 +27,7 @@ from envbuild.resolve.python.wheels import Candidate, NoWheelError, Target, best
 RESOLVERS = ("uv", "pip-tools")
 _ANY = "pip"
 """A package that every index has which mirrors the usual one."""
+_FURTHER = ("UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -231,8 +232,13 @@ class _Pages:
         if not self._built_in() and "built-in:" in indexes.addresses(
             self._places, self._environ, self._folder, "built-in:"
         ):
-            self._remember(uv.indexes_of([_ANY], self._folder, self._target, self._places, self._environ).values())
+            self._remember(self._of_default([_ANY]).values())
         return self.known(names)
+
+    def _of_default(self, lines: Sequence[str]) -> dict[str, str]:
+        """Return what the default index has; an index that is asked before it may have the same packages."""
+        places = replace(self._places, environment=_without_further(self._places.environment))
+        return uv.indexes_of(lines, self._folder, self._target, places, _without_further(self._environ))
 
     def _built_in(self) -> str:
         """Return uv's own default index as an earlier call learned it; empty if none did."""
@@ -248,6 +254,11 @@ class _Pages:
         if len(others) == 1 and "built-in:" in named:
             with suppress(OSError):
                 atomic_write(self._memory, f"{_identity(uv.find_uv())}\n{others.pop()}".encode(), mode=0o600)
+
+
+def _without_further(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables without those that name indexes and folders next to the default index."""
+    return {name: value for name, value in environ.items() if name not in _FURTHER}
 
 
 class _Comparison:

@@ -50,6 +50,14 @@ def test_each_framework_is_asked_for_in_its_own_way() -> None:
     assert _lines("12", "jax", python="3.11") == ("jax[cuda12]", NVML)
 
 
+def test_an_older_cuda_may_be_tried_after_the_newest() -> None:
+    """With ``auto``, the majors that all frameworks have too are listed, the newest first; with a number none is."""
+    plan = plan_cuda("auto", "", ["torch"], "3.13")
+    assert (plan.major, plan.lower) == (13, (12,))
+    assert plan_cuda("13", "", ["torch"], "3.13").lower == ()
+    assert plan_cuda("auto", "", ["torch<2.11"], "3.13").lower == ()
+
+
 def test_pytorch_is_held_to_versions_with_the_cuda_asked_for() -> None:
     """PyTorch's wheel has one CUDA per version; which versions are left is reported."""
     plan = plan_cuda("12.8", "", ["torch"], "3.13")
