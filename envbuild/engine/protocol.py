@@ -396,6 +396,9 @@ class ContainerRunner(Protocol):
     def is_local(self) -> bool:
         """Return whether containers run on this machine, so that what is known of its hardware is known of theirs."""
 
+    def machine(self) -> str:
+        """Return the machine on which containers run as ``uname -m`` names it; empty if the engine reports none."""
+
 
 class Engine(StepRunner, ImageStore, BaseImages, ContainerRunner, Protocol):
     """Everything together, and what the engine reports of itself."""

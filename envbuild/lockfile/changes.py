@@ -106,6 +106,7 @@ def _rest(lock: Lock) -> dict[str, str]:
     determinism = {f"determinism.{name}": str(getattr(lock.determinism, name)) for name in ("level", "seed", "threads")}
     accepted = {"missing-libraries": ", ".join(lock.missing_libraries)} if lock.missing_libraries else {}
     accepted |= {"exclude-newer": lock.exclude_newer} if lock.exclude_newer else {}
+    accepted |= {f"emulator on {each.architecture}": f"{each.name} {each.version}" for each in lock.emulators}
     return {**facts, **determinism, **{f"added: {name}": reason for name, reason in lock.added.items()}, **accepted}
 
 

@@ -306,6 +306,8 @@ class Lock(Value, frozen=True, kw_only=True):
         exclude_newer: time of upload from which on files of indexes were left out, as the spec states it.
         sources: of which packages the wheel was built here, and how.
         build_packages: Debian packages of the system that they were built in, if it is not the image's.
+        emulators: Debian packages with the program that runs build steps on a machine of another architecture than the
+            image's; the package's architecture is that machine's. No part of the image.
     """
 
     name: LockName
@@ -326,6 +328,7 @@ class Lock(Value, frozen=True, kw_only=True):
     exclude_newer: Snapshot = ""
     sources: tuple[Source, ...] = ()
     build_packages: tuple[OsPackage, ...] = ()
+    emulators: tuple[OsPackage, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -360,6 +363,7 @@ def _content(lock: Lock) -> str:
         "exclude-newer",
         "sources",
         "build-packages",
+        "emulators",
     ):  # locks made before these keys existed keep their bytes
         if not table[name]:
             del table[name]

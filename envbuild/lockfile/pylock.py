@@ -97,11 +97,14 @@ def check_unique(table: Mapping[str, Any]) -> None:
     if table["os"].get("image", "") and not table["os"].get("image-rootfs", ""):
         raise ValueError("tool.envbuild.os.image-rootfs: missing: a base image needs the digest of its file system")
     system = table["os"].get("packages", ())
-    for index, entry in enumerate(system):
-        path, file = f"tool.envbuild.os.packages[{index}].path", entry["path"].rsplit("/", 1)[-1]
-        if file != (wanted := _deb_file(entry)):
-            raise ValueError(f"{path}: expected a file named {wanted}, found {file!r}")
-    files = [(f"tool.envbuild.os.packages[{i}].path", p["path"].rsplit("/", 1)[-1]) for i, p in enumerate(system)]
+    debs = {"os.packages": system, "emulators": table.get("emulators", ())}
+    files = []
+    for place, entries in debs.items():
+        for index, entry in enumerate(entries):
+            path, file = f"tool.envbuild.{place}[{index}].path", entry["path"].rsplit("/", 1)[-1]
+            if file != (wanted := _deb_file(entry)):
+                raise ValueError(f"{path}: expected a file named {wanted}, found {file!r}")
+            files.append((path, file))
     inputs = [(f"tool.envbuild.inputs[{i}].path", entry["path"]) for i, entry in enumerate(table.get("inputs", ()))]
     for group in (names, files, inputs, built):
         first: dict[str, str] = {}

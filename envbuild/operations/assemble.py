@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,13 +13,15 @@ import msgspec
 
 from envbuild.core.digest import sha256_bytes, sha256_json
 from envbuild.lockfile.model import Lock
-from envbuild.operations.engines import is_local, layer_trees, step_runner
+from envbuild.operations.emulation import steps_for
+from envbuild.operations.engines import is_local, layer_trees
 from envbuild.operations.events import Events, FileReplaced, LayerReady, Note
 from envbuild.operations.fetch import ensure_files, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
+    from envbuild.engine.local.namespaces import NamespaceSteps
     from envbuild.engine.protocol import Engine, Step, StepRunner, TreeStepRunner
     from envbuild.image.assemble import Built
     from envbuild.image.delivery import Loading
@@ -59,7 +62,8 @@ def assemble_image(
     """Make a lock's image from the store, fetching what is missing.
 
     Args:
-        engine: runs build steps; None: the one that ``step_runner`` finds.
+        engine: runs build steps; None: the one that ``step_runner`` finds. Steps of another architecture than this
+            machine's run as ``steps_for`` has it.
         loading: sends layers to an engine as they become ready; for the local engine new layers are made as trees,
             and the files of layers are there only where somebody has wanted them before.
         anew: make it from its files alone, in this store, and reuse no layer.
@@ -76,7 +80,7 @@ def assemble_image(
     from envbuild.resolve.libraries import closure
 
     lock, store = loaded.lock, anew or Store()
-    steps = _Steps(engine, store, fresh=anew is not None)
+    steps = _Steps(lock, engine, store, fresh=anew is not None)
     ensure_files(loaded, store, options.sources, offline=options.offline, events=events)
     with heal_corrupt_objects(lock, store, events):
         built = assemble(
@@ -111,9 +115,10 @@ def assemble_image(
 class _Steps:
     """A step runner that looks for one with the first step: where all layers are kept, none is needed."""
 
-    def __init__(self, engine: Engine | None, store: Store, *, fresh: bool) -> None:
-        self._runner: StepRunner | None = None
-        self._engine, self._store, self._fresh = engine, store, fresh
+    def __init__(self, lock: Lock, engine: Engine | None, store: Store, *, fresh: bool) -> None:
+        self._runner: StepRunner | NamespaceSteps | None = None
+        self._lock, self._engine, self._store, self._fresh = lock, engine, store, fresh
+        self._looking = threading.Lock()
 
     def run_step(self, step: Step) -> AbstractContextManager[BinaryIO]:
         """Run a step."""
@@ -122,12 +127,14 @@ class _Steps:
     def in_trees(self) -> TreeStepRunner | None:
         """Return what runs steps whose results stay in folders; None if the runner's do not."""
         from envbuild.engine.local.engine import LocalEngine
+        from envbuild.engine.local.namespaces import NamespaceSteps
 
         found = self._found()
-        return found if isinstance(found, LocalEngine) else None
+        return found if isinstance(found, LocalEngine | NamespaceSteps) else None
 
-    def _found(self) -> StepRunner:
-        self._runner = self._runner or step_runner(self._engine, self._store)
+    def _found(self) -> StepRunner | NamespaceSteps:
+        with self._looking:
+            self._runner = self._runner or steps_for(self._lock, self._engine, self._store)
         return self._runner
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbuild.core.platforms import architecture_of, own_machine
 from envbuild.host.facts import HostFacts
 from envbuild.image.runtime.files import expectations
 from envbuild.lockfile.model import Lock
@@ -70,8 +71,33 @@ def check(path: Path | None, events: Events) -> CheckResult:
 
 
 def check_host(lock: Lock) -> Verdict:
-    """Compare this host with a lock; raises ``LockError`` if the lock's kernel range is none."""
-    return gate.evaluate(expectations(lock), "host", "host")
+    """Compare this host with a lock; raises ``LockError`` if the lock's kernel range is none.
+
+    On a machine of another architecture that is all there is to say: kernel, CPU and GPUs are not looked at.
+    """
+    return check_architecture(lock, own_machine()) or gate.evaluate(expectations(lock), "host", "host")
+
+
+def check_architecture(lock: Lock, machine: str) -> Verdict | None:
+    """Return a refusal if a lock's programs are another machine's, else None.
+
+    Args:
+        lock: what would run.
+        machine: where, as ``uname -m`` names it; empty if that is not known, which refuses nothing.
+    """
+    wanted, found = lock.os.architecture, architecture_of(machine)
+    if found in ("", wanted):
+        return None
+    check = Check(
+        "cpu.architecture",
+        wanted,
+        found,
+        ok=False,
+        meaning="its programs do not start here; under emulation they would compute other bits",
+        fix=f"run on a machine of {wanted}, or with an engine of one: export DOCKER_HOST=ssh://USER@HOST\n"
+        f"have an image for {found} too: a spec with another name and os.architecture: {found}",
+    )
+    return Verdict([check], ok=False, gate="host", lock=lock.file_name)
 
 
 def judge_described(lock: Lock, host: HostFacts) -> list[Check]:

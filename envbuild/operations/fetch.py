@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from envbuild.core.text import plural
 from envbuild.errors import BuildError, IntegrityError, UsageError
 from envbuild.operations.events import (
@@ -263,7 +265,8 @@ def ways_out(lock: Lock, missing: set[str], apt: AptConfig | None = None) -> str
     )
     ways.append("from a folder or registry that `envbuild store push` filled: envbuild store pull PLACE")
     further = {archive.name for archive in lock.os.archives}
-    lacking = {package.archive for package in lock.os.packages if package.sha256 in missing}
+    packages = (*lock.os.packages, *lock.emulators)
+    lacking = {package.archive for package in packages if package.sha256 in missing}
     found = distribution_of(lock.os.release)
     if lacking - further and not lock.os.snapshot and not origin(found.archives[0], apt or read_apt_config()):
         variable = SNAPSHOT_VARIABLES[found.name]
@@ -280,8 +283,11 @@ def _deb_sources(loaded: LoadedLock, missing: set[str]) -> Mapping[str, Sequence
     """Return the addresses of the locked OS packages; sends no request if none is missing."""
     from envbuild.resolve.debian.closure import deb_urls
 
-    wanted = any(package.sha256 in missing for package in loaded.lock.os.packages)
-    return deb_urls(loaded.lock.os, loaded.mirror, archives=loaded.archives) if wanted else {}
+    packages = (*loaded.lock.os.packages, *loaded.lock.emulators)
+    if not any(package.sha256 in missing for package in packages):
+        return {}
+    system = msgspec.structs.replace(loaded.lock.os, packages=packages)
+    return deb_urls(system, loaded.mirror, archives=loaded.archives)
 
 
 def _remembered(lock: Lock, store: Store, missing: set[str]) -> dict[str, Sequence[str]]:

@@ -19,7 +19,7 @@ from envbuild.core.fs import atomic_write, temporary_folder
 from envbuild.errors import LockError, ResolveError, SpecError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
-from envbuild.operations import inputs, lock_hardware, lock_notes, operating_system, projects
+from envbuild.operations import emulation, inputs, lock_hardware, lock_notes, operating_system, projects
 from envbuild.operations.events import Events
 from envbuild.operations.lock_files import (
     all_places,
@@ -253,6 +253,9 @@ def resolve(
     if old and msgspec.structs.replace(system, suites=old.os.suites) == old.os:
         system = old.os  # suites are signed anew every day; that alone changes nothing
     operating_system.check_pins(spec, system)
+    emulators, emulator_notes = emulation.lock_emulators(
+        spec, old, resolver.store, events, refresh=options.refresh, upgrade=options.upgrade
+    )
     _remember_locations(resolver.store, wheels.locations)
     frameworks = policy.frameworks_of(wheels.packages)
     cuda, cuda_notes = lock_hardware.lock_cuda(spec, wheels.packages, frameworks, interpreter.version)
@@ -281,6 +284,7 @@ def resolve(
         exclude_newer=spec.exclude_newer,
         sources=builder.sources(wheels.packages) if builder else (),
         build_packages=builder.system().packages if builder and builder.whole and builder.made else (),
+        emulators=emulators,
     )
     notes = (
         *python_notes,
@@ -288,6 +292,7 @@ def resolve(
         *built.notes,
         *(builder.notes(wheels.packages) if builder else ()),
         *os_notes,
+        *emulator_notes,
         *lock_notes.notes(spec, made),
         *plan.notes,
         *cuda_notes,
@@ -435,6 +440,7 @@ class _Resolver:
         spec = self.spec
         if not spec.sources:
             return None
+        emulation.require_native(spec.os.architecture, "sources: wheels would be built")
         packages = tuple(Package(name=name) for name in spec.build_packages)
         held = old.build_packages if old and self.held and packages else self.held
         alone = replace(self, spec=msgspec.structs.replace(spec, packages=packages), held=held)

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from envbuild.core.platforms import MACHINES
 from envbuild.errors import ResolveError, UsageError
 from envbuild.host import file, values
 from envbuild.host.facts import HostFacts
 from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Cuda, Gpu, GpuDevice, Hardware
-from envbuild.operations.operating_system import MACHINES
 from envbuild.resolve.cuda import compatibility
 from envbuild.resolve.cuda import plan as cuda_plan
 from envbuild.resolve.hardware import lock_hardware

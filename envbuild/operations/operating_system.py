@@ -15,6 +15,7 @@ import msgspec
 
 from envbuild import __version__
 from envbuild.core.digest import sha256_json
+from envbuild.core.platforms import MACHINES
 from envbuild.errors import EngineError, IntegrityError, ResolveError
 from envbuild.image.os.base import Facts, read_facts
 from envbuild.lockfile import layout
@@ -34,9 +35,6 @@ Connect = Callable[[], "BaseImages"]
 
 _KIND = "base-images"
 _FACTS = "facts.json"
-
-MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Debian's names of architectures, and those in platform tags."""
 
 _NOT_INHERITED = frozenset({"HOME", "HOSTNAME", "NVIDIA_VISIBLE_DEVICES", "PWD", "PYTHONPATH", "TERM"})
 """Variables of the image that are the engine's or the run's, or let in modules that no lock names."""

@@ -14,11 +14,12 @@ import msgspec
 
 from envbuild.core.digest import sha256_file
 from envbuild.core.fs import claimed
+from envbuild.core.platforms import MACHINES
 from envbuild.errors import EngineError, EnvbuildError, HostMismatchError
 from envbuild.image.record import ImageRecord, is_recorded, read_image_record
 from envbuild.lockfile.model import Lock
 from envbuild.operations import ranks
-from envbuild.operations.engines import connect, note_way
+from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.record.model import Record
@@ -30,6 +31,7 @@ from envbuild.store.objects import Store
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner, Engine, Gpus, ImageStore, Mount
     from envbuild.operations.events import Events
+    from envbuild.runtime.guard.gate import Verdict
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +139,7 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
     inputs_since = require_locked_inputs(loaded.path, loaded.lock, events)
     engine = connect()
     note_way(engine, events, differs=True)
+    _require_architecture(loaded.lock, options, engine)
     image, signer = _image(loaded, options, engine, events)
     request = RunRequest(
         lock_path=loaded.path,
@@ -246,11 +249,30 @@ def _require_gpus(lock: Lock, options: RunOptions, engine: ContainerRunner) -> N
         _require_host(lock)
 
 
+def _require_architecture(lock: Lock, options: RunOptions, engine: Engine) -> None:
+    """Raise ``HostMismatchError`` before an image is built whose programs the engine's machine cannot start.
+
+    Without the guard a container engine may try: its machine may start other machines' programs through an emulator.
+    """
+    if MACHINES.get(lock.os.architecture) == (machine := engine.machine()):
+        return
+    from envbuild.operations.check import check_architecture
+
+    verdict = check_architecture(lock, machine)
+    if verdict and (options.guard or is_local(engine)):
+        raise _mismatch(verdict)
+
+
 def _require_host(lock: Lock) -> None:
     """Raise ``HostMismatchError`` with the guard's table if this host is not as locked."""
     from envbuild.operations.check import check_host
-    from envbuild.runtime.guard import table
 
     verdict = check_host(lock)
     if not verdict.ok:
-        raise HostMismatchError(table.render(verdict.checks, verdict.lock).removeprefix("envbuild: ").rstrip("\n"))
+        raise _mismatch(verdict)
+
+
+def _mismatch(verdict: Verdict) -> HostMismatchError:
+    from envbuild.runtime.guard import table
+
+    return HostMismatchError(table.render(verdict.checks, verdict.lock).removeprefix("envbuild: ").rstrip("\n"))

@@ -72,7 +72,7 @@ def os_table() -> Table:
                 examples=("debian-13", "ubuntu-24.04"),
             ),
             "architecture": Field(
-                kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM: can be locked, not yet built"}),
+                kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM"}),
                 doc="The Debian architecture.",
                 default="amd64",
                 examples=("arm64",),

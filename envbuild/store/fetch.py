@@ -62,7 +62,8 @@ def lock_items(lock: Lock, *sources: Mapping[str, Sequence[str]]) -> tuple[Item,
     Args:
         sources: URLs or paths by SHA-256; of several mappings the earlier one's are tried first.
     """
-    files = [(package.file, package.size, package.sha256) for package in lock.os.packages]
+    debs = (*lock.os.packages, *lock.emulators)
+    files = [(package.file, package.size, package.sha256) for package in debs]
     if lock.os.image:
         files.append((BASE_IMAGE, lock.os.image_size, lock.os.image_rootfs))
     if build := lock.python.build:

@@ -42,6 +42,7 @@ _DERIVED: Mapping[str, Kind] = {
     "bytecode": "bytecode",
     "compiled": "bytecode",
     "interpreters": "bytecode",
+    "emulators": "bytecode",
 }
 _INDEXES = ("debian", "python")
 _SHARD = re.compile(r"[0-9a-f]{2}")

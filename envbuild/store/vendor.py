@@ -66,7 +66,8 @@ def vendored_sources(lock: Lock, directory: Path) -> dict[str, tuple[str, ...]]:
 def _files(lock: Lock) -> Iterator[tuple[str, int, str]]:
     """Yield place below the folder, size and SHA-256 of each file."""
     places: dict[str, str] = {}
-    wanted = [(f"debs/{package.file}", package.size, package.sha256) for package in lock.os.packages]
+    debs = (*lock.os.packages, *lock.emulators)
+    wanted = [(f"debs/{package.file}", package.size, package.sha256) for package in debs]
     wanted += [("base.tar", lock.os.image_size, lock.os.image_rootfs)] if lock.os.image else []
     if build := lock.python.build:
         wanted.append((f"python/{build.file}", build.size, build.sha256))

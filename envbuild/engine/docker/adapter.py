@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import quote
 
+from envbuild.core.platforms import MACHINES, own_machine
 from envbuild.core.progress import Progress
 from envbuild.engine.docker.endpoint import candidates
 from envbuild.engine.docker.http import ApiError, EngineClient, ping
@@ -139,6 +140,13 @@ class DockerEngine:
             "storage": str(info.get("Driver") or "unknown"),
             "api": ".".join(map(str, self._client.api)),
         }
+
+    def machine(self) -> str:
+        """Return the engine's machine as ``uname -m`` names it; podman reports Go's name."""
+        if self.is_local():
+            return own_machine()
+        found = str(self._info("its machine").get("Architecture") or "")
+        return MACHINES.get(found, found)
 
     def _gpu_ways(self) -> GpuWays:
         """Ask once how the engine passes GPUs."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from envbuild import __version__
+from envbuild.core.platforms import own_machine
 from envbuild.core.progress import Progress
 from envbuild.engine.local.images import FoundImage, Images
 from envbuild.engine.local.linked import KIND, FoundTree, LinkedTrees
@@ -31,7 +32,7 @@ from envbuild.engine.protocol import (
 from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
-    from envbuild.engine.local.namespaces import NamespaceSteps
+    from envbuild.engine.local.namespaces import Emulator, NamespaceSteps
 
 
 class Place(Protocol):
@@ -84,6 +85,12 @@ class LocalEngine:
     def run_tree_step(self, step: TreeStep) -> AbstractContextManager[FinishedTree]:
         """Run a build step whose result stays in its folder; see ``TreeStepRunner``."""
         return self._steps().run_tree_step(step)
+
+    def emulating(self, machine: str, emulator: Path) -> NamespaceSteps:
+        """Return what runs build steps whose programs are another machine's; arguments as for ``Emulator``."""
+        from envbuild.engine.local.namespaces import Emulator
+
+        return self._steps(Emulator(machine=machine, program=emulator))
 
     def find_image(self, reference: str) -> ImageInfo | None:
         """Look an image up; see ``ImageStore``."""
@@ -148,6 +155,10 @@ class LocalEngine:
         """Return True."""
         return True
 
+    def machine(self) -> str:
+        """Return this machine as ``uname -m`` names it."""
+        return own_machine()
+
     def describe(self) -> Mapping[str, str]:
         """Return the engine's name, version, storage driver and API version."""
         found = self._tried()
@@ -168,12 +179,12 @@ class LocalEngine:
     def _linked_tree(self, found: FoundImage) -> FoundTree:
         return self._linked.make(found.image.config, found.image.layers, found.trees)
 
-    def _steps(self) -> NamespaceSteps:
+    def _steps(self, emulator: Emulator | None = None) -> NamespaceSteps:
         from envbuild.engine.local.namespaces import NamespaceSteps
 
         found = self._tried()
         prefix = found.as_root() if isinstance(found, Way) else ()
-        return NamespaceSteps(self._place.cache_dir("steps"), prefix)
+        return NamespaceSteps(self._place.cache_dir("steps"), prefix, emulator)
 
 
 def trees_of(place: Place, boot: str) -> Trees:

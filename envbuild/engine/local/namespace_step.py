@@ -15,10 +15,15 @@ it; the last one is named ``WHOLE``, without which no command starts. The result
 follows on descriptor 1 is a line of JSON for each entry: the fields of ``engine.protocol.FoundEntry``, a capability in
 hexadecimal. With ``hand_over`` all of it becomes this user's root's, to be read and moved, once it is listed.
 
+With ``emulated``, the name of another machine, its programs are started by the program ``EMULATOR`` in the step's
+folder: by an instance of binfmt_misc that is the user namespace's own, and gone with it.
+
 What the command may do is what Docker lets it by default: the same capabilities, a filter of system calls
 (``syscall_filter.py``; its bytes come with the request), ``/proc/sys`` and its like read-only,
 no network but a loopback device, no device but null, zero, full, random, urandom and tty. It sees no ``/sys``.
-Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7); moby, oci/caps/defaults.go and oci/defaults.go.
+Sources: unshare(2), user_namespaces(7), pivot_root(2), capabilities(7); moby, oci/caps/defaults.go and
+oci/defaults.go; Documentation/admin-guide/binfmt-misc.rst and fs/binfmt_misc.c of Linux (since 6.7 each user namespace
+may have an instance), Debian's rule usr/lib/binfmt.d/qemu-aarch64.conf.
 """
 
 # Paths here are those of system calls, most of them below another root:
@@ -68,6 +73,11 @@ _CAPABILITY = "security.capability"
 """The one attribute that engines give back with a result."""
 
 
+EMULATOR = "emulator"
+"""Name of the program in the step's folder that starts those of another machine."""
+EMULATE = "have the kernel start programs through the emulator"
+_EMULATED = {"aarch64": 0xB7}
+"""Machines that can be emulated, with their number in ELF's ``e_machine``; 64 bits, little-endian."""
 WHOLE = "dev/.whole"
 """Name of the member that ends a root file system in a stream."""
 _KINDS = {
@@ -132,6 +142,8 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) 
     if own_user_namespace:
         _forbid_user_namespaces()
     _mount(None, "/", None, _REC | _PRIVATE)
+    if machine := request["emulated"]:
+        _emulate(machine, own_user_namespace=own_user_namespace)
     _mount("root", "root", None, _BIND)
     _mount(None, "root", None, _BIND | _REMOUNT | _NODEV)
     os.chdir("root")
@@ -166,6 +178,31 @@ def _run(request: dict[str, Any], tars: list[Any], *, own_user_namespace: bool) 
             shutil.rmtree(entry.path, ignore_errors=True)
         else:
             os.unlink(entry.path)
+
+
+def _emulate(machine: str, *, own_user_namespace: bool) -> None:
+    """Have the kernel start another machine's programs through the emulator, within this process's user namespace.
+
+    The rule is Debian's: files that begin as programs and shared objects of the machine do. ``F`` opens the emulator
+    now, so that no root file system needs it; ``P`` passes the name on that a program was started by. The rules are
+    there as long as their file system, which a descriptor of this process holds.
+    """
+    if not own_user_namespace or machine not in _EMULATED:  # it would be a rule for the whole machine
+        raise _RefusedError(EMULATE, errno.EPERM)
+    head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, _EMULATED[machine])
+    mask = b"\xff" * 7 + b"\x00" + b"\xff" * 8 + b"\xfe" + b"\xff" * 3
+    magic, masked = ("".join(f"\\x{byte:02x}" for byte in data) for data in (head, mask))
+    os.mkdir("binfmt")
+    try:
+        _mount("binfmt_misc", "binfmt", "binfmt_misc", _NOSUID | _NODEV | _NOEXEC)
+        os.open("binfmt", os.O_RDONLY | os.O_DIRECTORY)
+        with open("binfmt/register", "wb", buffering=0) as rules:
+            rules.write(f":{machine}:M:0:{magic}:{masked}:{EMULATOR}:PF".encode())
+    except _RefusedError as refused:
+        raise _RefusedError(EMULATE, refused.args[1]) from None
+    except OSError as error:
+        raise _RefusedError(EMULATE, error.errno or 0) from None
+    _LIBC.umount2(b"binfmt", _DETACH)
 
 
 def _forbid_user_namespaces() -> None:

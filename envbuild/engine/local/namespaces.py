@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, cast
 from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
-from envbuild.engine.local.namespace_step import WHOLE
+from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, WHOLE
 from envbuild.engine.protocol import FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, EngineError
 
@@ -50,6 +50,19 @@ class _Range:
     count: int
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Emulator:
+    """What starts programs of another machine.
+
+    Attributes:
+        machine: which, as ``uname`` names it.
+        program: QEMU's user-mode emulator of it, linked statically.
+    """
+
+    machine: str
+    program: Path
+
+
 class NamespaceSteps:
     """Implements ``envbuild.engine.protocol.StepRunner``.
 
@@ -57,10 +70,11 @@ class NamespaceSteps:
         scratch: folder for the steps' root file systems while they run, on a local disk; what killed builds left there
             is swept.
         prefix: command that makes a step's process root of a user namespace, where this user may make none by itself.
+        emulator: starts the steps' programs; None: they are this machine's.
     """
 
-    def __init__(self, scratch: Path, prefix: tuple[str, ...] = ()) -> None:
-        self._scratch, self._prefix = scratch, prefix
+    def __init__(self, scratch: Path, prefix: tuple[str, ...] = (), emulator: Emulator | None = None) -> None:
+        self._scratch, self._prefix, self._emulator = scratch, prefix, emulator
 
     @contextmanager
     def run_step(self, step: Step) -> Iterator[BinaryIO]:
@@ -93,6 +107,9 @@ class NamespaceSteps:
             root = Path(name) / "root"
             root.mkdir(mode=0o755)
             _show(files or {}, Path(name))
+            if self._emulator:
+                shutil.copyfile(self._emulator.program, Path(name) / EMULATOR)
+                (Path(name) / EMULATOR).chmod(0o755)
             record = step.result == "/" and (bool(self._prefix) or not makes_owners())
             request = {
                 **special,
@@ -104,6 +121,7 @@ class NamespaceSteps:
                 "user": "entered" if self._prefix else _user_namespace(),
                 "result": step.result,
                 "owners": step.result == "/",
+                "emulated": self._emulator.machine if self._emulator else "",
             }
             try:
                 with _started(request, self._prefix) as process:
@@ -394,6 +412,10 @@ def _refused(answer: Mapping[str, Any]) -> EngineError:
     reason = int(answer["reason"])
     if reason == errno.ENOSPC and "namespace" not in answer["failed"]:
         return _no_space(answer["failed"])
+    if answer["failed"] == EMULATE:
+        return EngineError(
+            f"cannot run build steps of another architecture: cannot {EMULATE}: {os.strerror(reason)}", _NATIVE
+        )
     message = f"cannot run a build step without a container engine: cannot {answer['failed']}: {os.strerror(reason)}"
     return EngineError(message, _ALLOW if reason in _FORBIDDEN else "")
 
@@ -401,6 +423,11 @@ def _refused(answer: Mapping[str, Any]) -> EngineError:
 _ALLOW = (
     "start Docker or podman; or let users have namespaces: sudo sysctl user.max_user_namespaces=65536, on Ubuntu also "
     "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0, in a container --privileged"
+)
+
+_NATIVE = (
+    "emulation needs Linux 6.7 or newer and a user namespace for each step; without them build on a machine of the "
+    "lock's architecture, or bring the image in: envbuild pull"
 )
 
 

@@ -42,7 +42,7 @@ from envbuild.resolve.debian.search import search
 from envbuild.resolve.debian.sources import AptConfig, archive_bases, check_snapshot, origin, read_apt_config
 from envbuild.resolve.debian.universe import Package, Pin, Universe
 
-__all__ = ["OsRequest", "deb_urls", "open_suites", "resolve_os"]
+__all__ = ["OsRequest", "deb_urls", "open_suites", "resolve_emulator", "resolve_os"]
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _ARCHITECTURE = re.compile(r"[a-z0-9][a-z0-9-]+")
@@ -107,14 +107,7 @@ def resolve_os(
         IntegrityError: a download failed, or a signature or digest is not what it must be.
     """
     release = find_release(request.release)
-    access = Access(
-        cache=cache,
-        keyrings=(*keyrings, *environment_keyrings(distribution=release.distribution.name)),
-        distribution=release.distribution.name,
-        refresh=refresh,
-        offline=offline,
-        progress=progress or Silent(),
-    )
+    access = _access(release, cache, keyrings, progress, refresh=refresh, offline=offline)
     with open_suites(request, release, access, apt or read_apt_config()) as opened:
         suites = [suite for suite, indexes in opened if indexes]
         exact = {name: Pin(version) for name, version in request.versions.items()}
@@ -138,6 +131,58 @@ def resolve_os(
         suites=tuple(map(_locked_suite, {(suite.archive, suite.name): suite for suite in suites}.values())),
         archives=tuple(map(lock_archive, request.archives)),
         packages=tuple(_locked_package(chosen[name], suites) for name in sorted(chosen)),
+    )
+
+
+def resolve_emulator(
+    request: OsRequest,
+    machine: str,
+    cache: Path,
+    progress: Progress | None = None,
+    *,
+    refresh: bool = False,
+    keyrings: Sequence[Path] = (),
+    apt: AptConfig | None = None,
+) -> OsPackage | None:
+    """Find the package with the emulators of a request's release, at the request's time; None if there is none.
+
+    Args:
+        request: its release, snapshot and mirror count.
+        machine: Debian's name of the architecture that the emulator runs on.
+        cache, progress, refresh, keyrings, apt: as for ``resolve_os``.
+
+    Raises:
+        IntegrityError: as for ``resolve_os``.
+    """
+    release = find_release(request.release)
+    access = _access(release, cache, keyrings, progress, refresh=refresh)
+    wanted = OsRequest(
+        release=release.name, architecture=machine, packages=(), snapshot=request.snapshot, mirror=request.mirror
+    )
+    with suppress(ResolveError), open_suites(wanted, release, access, apt or read_apt_config()) as opened:
+        found = Universe([indexes for _, indexes in opened if indexes], machine).candidate(release.emulator)
+        return _locked_package(found, [suite for suite, indexes in opened if indexes]) if found else None
+    return None
+
+
+def _access(
+    release: Release,
+    cache: Path,
+    keyrings: Sequence[Path],
+    progress: Progress | None,
+    *,
+    refresh: bool,
+    offline: bool = False,
+) -> Access:
+    """Return how a release's archives are read; arguments as for ``resolve_os``."""
+    name = release.distribution.name
+    return Access(
+        cache=cache,
+        keyrings=(*keyrings, *environment_keyrings(distribution=name)),
+        distribution=name,
+        refresh=refresh,
+        offline=offline,
+        progress=progress or Silent(),
     )
 
 

@@ -43,6 +43,7 @@ class Release:
         python: the feature release its Python packages are built for; the only one it has.
         glibc: version of its C library, which decides the newest manylinux tag its Python accepts.
         common: what every image has unless the spec leaves it out (``os.without``): packages by the word for it.
+        emulator: the package with QEMU's user-mode emulators, linked statically.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Release:
     python: str
     glibc: tuple[int, int]
     common: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    emulator: str = "qemu-user-static"
 
     @property
     def distribution(self) -> Distribution:
@@ -115,15 +117,30 @@ _COMMON = {"tzdata": ("tzdata",), "ca-certificates": ("ca-certificates",)}
 _COMMON_SPLIT = {**_COMMON, "tzdata": ("tzdata", "tzdata-legacy")}
 
 # Sources: the releases' packages python3 and libc6. The C library of Ubuntu 26.04 is newer than stated; wheels that
-# need it are rare, and none is chosen that the system could not load.
+# need it are rare, and none is chosen that the system could not load. From QEMU 9.1 on Debian links the programs of the
+# package qemu-user statically (its changelog), and qemu-user-static has only links to them.
 RELEASES = {
     release.name: release
     for release in (
         Release(name="debian-12", codename="bookworm", python="3.11", glibc=(2, 36), common=_COMMON),
-        Release(name="debian-13", codename="trixie", python="3.13", glibc=(2, 41), common=_COMMON_SPLIT),
+        Release(
+            name="debian-13",
+            codename="trixie",
+            python="3.13",
+            glibc=(2, 41),
+            common=_COMMON_SPLIT,
+            emulator="qemu-user",
+        ),
         Release(name="ubuntu-22.04", codename="jammy", python="3.10", glibc=(2, 35), common=_COMMON),
         Release(name="ubuntu-24.04", codename="noble", python="3.12", glibc=(2, 39), common=_COMMON_SPLIT),
-        Release(name="ubuntu-26.04", codename="resolute", python="3.14", glibc=(2, 42), common=_COMMON_SPLIT),
+        Release(
+            name="ubuntu-26.04",
+            codename="resolute",
+            python="3.14",
+            glibc=(2, 42),
+            common=_COMMON_SPLIT,
+            emulator="qemu-user",
+        ),
     )
 }
 

@@ -144,6 +144,20 @@ def test_a_lock_for_arm_names_its_platform() -> None:
     assert "python_version == '3.13' and sys_platform == 'linux' and platform_machine == 'aarch64'" in text
 
 
+def test_emulators_are_in_the_lock_where_there_are_any() -> None:
+    """They come back as they were, no two files have one name, and a lock without has no trace of them."""
+    assert b"emulators" not in dumps(LOCK)
+    path = "pool/qemu-user_1_amd64.deb"
+    package = msgspec.structs.replace(LOCK.os.packages[0], name="qemu-user", version="1", path=path)
+    made = msgspec.structs.replace(LOCK, emulators=(package,))
+    assert loads(dumps(made)) == made
+    assert lock_digest(made) != lock_digest(LOCK)
+    with pytest.raises(LockError, match=r"emulators\[0\].path: expected a file named qemu-user_1_amd64.deb"):
+        loads(dumps(made).replace(path.encode(), b"pool/other_1_amd64.deb"))
+    with pytest.raises(LockError, match=r"libc6_2\.36-9"):
+        loads(dumps(msgspec.structs.replace(LOCK, emulators=LOCK.os.packages[:1])))
+
+
 def test_the_file_names_no_address() -> None:
     """Files are named by name, size and digest; where they come from is no part of a lock."""
     assert "://" not in dumps(LOCK).decode()

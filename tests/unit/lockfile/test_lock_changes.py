@@ -93,6 +93,14 @@ def test_settings_and_facts_are_reported() -> None:
     assert text.startswith("## p: 2 settings moved\n\nResults may change")
 
 
+def test_another_emulator_is_reported() -> None:
+    """It is no part of the image, and what the build steps for another architecture run in."""
+    (package,) = _lock([], ["qemu-user_7.2_amd64"]).os.packages
+    newer = msgspec.structs.replace(package, version="7.3")
+    old, new = (msgspec.structs.replace(small_lock(), emulators=(each,)) for each in (package, newer))
+    assert "| emulator on amd64 | qemu-user 7.2 | qemu-user 7.3 |" in markdown("p", changes(old, new), {})
+
+
 def test_only_unrelated_packages_moved() -> None:
     """A moved package that computes nothing is reported to leave results alone; unread changelogs are admitted."""
     found = changes(_lock([], ["tar_1.34-1_amd64"]), _lock([], ["tar_1.35-1_amd64"]))

@@ -12,7 +12,7 @@ import pytest
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import Os
-from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_os
+from envbuild.resolve.debian.closure import OsRequest, deb_urls, resolve_emulator, resolve_os
 from envbuild.resolve.debian.sources import AptConfig
 from tests.support.archives import BASE, SuiteMaker, keyring, stanza, write_release
 
@@ -236,3 +236,23 @@ def test_a_package_of_another_component_is_named_as_such(mirror: Path) -> None:
     assert "'nvidia-cuda-toolkit' is in Debian's non-free, but only main is searched" in caught.value.message
     assert "os: {release: debian-12, components: [main, non-free]}" in caught.value.message
     assert "there is no package 'gitt' — perhaps you meant git" in caught.value.message
+
+
+def test_an_emulator_is_the_release_s_own(tmp_path: Path) -> None:
+    """Its newest version for the machine, from the archive of the image's release; None where that has none."""
+    keyring(tmp_path / "key.pgp")
+    qemu = [stanza("qemu-user-static", "1:7.2"), stanza("qemu-user", "1:7.2")]
+    write_release(tmp_path / "mirror", main=[*BASE, *qemu], security=[stanza("qemu-user-static", "1:7.2+deb12u1")])
+
+    def find(name: str) -> str:
+        request = OsRequest(release=name, architecture="arm64", packages=(), mirror=f"file://{tmp_path}/mirror")
+        found = resolve_emulator(
+            request, "amd64", tmp_path / "cache", keyrings=[tmp_path / "key.pgp"], apt=NOTHING, refresh=True
+        )
+        return f"{found.archive} {found.name} {found.version} {found.architecture}" if found else ""
+
+    assert find("debian-12") == "debian-security qemu-user-static 1:7.2+deb12u1 amd64"
+    write_release(tmp_path / "mirror", codename="trixie", main=[*BASE, *qemu])
+    assert find("debian-13") == "debian qemu-user 1:7.2 amd64"
+    write_release(tmp_path / "mirror", codename="trixie", main=BASE)
+    assert find("debian-13") == ""

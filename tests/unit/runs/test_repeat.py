@@ -78,6 +78,9 @@ class Engine:
     def is_local(self) -> bool:
         return True
 
+    def machine(self) -> str:
+        return "x86_64"
+
     def describe(self) -> Mapping[str, str]:
         return {}
 

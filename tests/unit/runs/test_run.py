@@ -61,6 +61,9 @@ class Engine:
     def is_local(self) -> bool:
         return self.local
 
+    def machine(self) -> str:
+        return "x86_64"
+
     def describe(self) -> Mapping[str, str]:
         return {"name": "pretended"}
 

@@ -1,0 +1,131 @@
+"""Build steps for another architecture than this machine's: which emulator a lock has, and what runs steps with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envbuild.core.digest import sha256_json
+from envbuild.core.platforms import MACHINES, architecture_of, own_machine
+from envbuild.errors import BuildError, EngineError
+from envbuild.lockfile import model as locks
+from envbuild.operations.engines import local_engine, step_runner
+from envbuild.store.objects import Store
+
+if TYPE_CHECKING:
+    from envbuild.engine.local.namespaces import NamespaceSteps
+    from envbuild.engine.protocol import Engine, StepRunner
+    from envbuild.operations.events import Events
+    from envbuild.spec.model import Spec
+
+EMULATED = {"arm64": ("amd64",)}
+"""Architectures of images that are built elsewhere too, with those of the machines; names are Debian's."""
+_ELSEWHERE = "build it on such a machine; or bring the image in: envbuild pull"
+
+
+def lock_emulators(
+    spec: Spec, old: locks.Lock | None, store: Store, events: Events, *, refresh: bool, upgrade: bool
+) -> tuple[tuple[locks.OsPackage, ...], tuple[str, ...]]:
+    """Find the emulators that an image of the spec is built with on other machines; those of an earlier lock stay.
+
+    Args:
+        old: the earlier lock.
+        refresh: ask the mirror even if what is kept of it is fresh.
+        upgrade: take the newest ones.
+
+    Returns:
+        the packages, and sentences that a person should read.
+
+    Raises:
+        IntegrityError: an index does not arrive, or is not what it must be.
+    """
+    from envbuild.resolve.debian.closure import OsRequest, resolve_emulator
+
+    machines = EMULATED.get(spec.os.architecture, ())
+    if not machines or spec.os.image:
+        return (), ()
+    if old and not upgrade and old.emulators and _system_of(old.os) == _system_of(spec.os):
+        return old.emulators, ()
+    request = OsRequest(
+        release=spec.os.release,
+        architecture=spec.os.architecture,
+        packages=(),
+        snapshot=spec.os.snapshot,
+        mirror=spec.os.mirror,
+    )
+    folder = store.cache_dir("debian")
+    found = [resolve_emulator(request, machine, folder, events, refresh=refresh) for machine in machines]
+    lacking = ", ".join(machine for machine, package in zip(machines, found, strict=True) if package is None)
+    note = (
+        f"the archive of {spec.os.release} has no emulator for machines of {lacking}: the image can be built on "
+        f"{spec.os.architecture} only"
+    )
+    return tuple(package for package in found if package), ((note,) if lacking else ())
+
+
+def is_foreign(architecture: str) -> bool:
+    """Return whether this machine is of another architecture; Debian's name."""
+    return MACHINES.get(architecture) != own_machine()
+
+
+def require_native(architecture: str, what: str) -> None:
+    """Raise ``BuildError`` where ``what`` is asked for and this machine is of another architecture."""
+    if is_foreign(architecture):
+        raise BuildError(
+            f"{what} for {architecture} on a machine of {architecture_of(own_machine())}: that is not supported",
+            f"lock on a machine of {architecture}, or name packages that have wheels for it",
+        )
+
+
+def steps_for(lock: locks.Lock, engine: Engine | None, store: Store) -> StepRunner | NamespaceSteps:
+    """Find what runs the build steps of a lock's image: of another machine's, the emulator in the local engine.
+
+    Args:
+        engine: what the command uses; None if it needs none but for build steps.
+        store: holds the lock's files.
+
+    Raises:
+        BuildError: the lock has no emulator for this machine.
+        EngineError: none works, or the local engine does not, which is what emulates.
+    """
+    from envbuild.engine.docker.adapter import DockerEngine
+    from envbuild.engine.local.engine import LocalEngine
+
+    if not is_foreign(lock.os.architecture):
+        return step_runner(engine, store)
+    if isinstance(engine, DockerEngine) and engine.machine() == MACHINES[lock.os.architecture]:
+        return engine
+    program = _emulator(lock, store)
+    local = engine if isinstance(engine, LocalEngine) else local_engine(store)
+    if why := local.reason_against():
+        raise EngineError(
+            f"the lock is for {lock.os.architecture} and this machine is not; emulation needs the local engine, which "
+            f"does not work here: {why[0]}",
+            f"{why[1]}; or {_ELSEWHERE}" if why[1] else _ELSEWHERE,
+        )
+    return local.emulating(MACHINES[lock.os.architecture], program)
+
+
+def _emulator(lock: locks.Lock, store: Store) -> Path:
+    """Return the program, unpacked once."""
+    from envbuild.image.emulator import PROGRAM, unpack_emulator
+
+    package = next((each for each in lock.emulators if not is_foreign(each.architecture)), None)
+    if package is None:
+        raise BuildError(
+            f"the lock is for {lock.os.architecture}, this machine is {architecture_of(own_machine())}, "
+            "and the lock has no emulator for it",
+            _ELSEWHERE,
+        )
+    machine = MACHINES[lock.os.architecture]
+    key = sha256_json({"package": package.sha256, "machine": machine})
+    made = store.derive(
+        "emulators", key, lambda folder: unpack_emulator(package, store.path(package.sha256), machine, folder)
+    )
+    return made / PROGRAM
+
+
+def _system_of(system: locks.Os | object) -> Sequence[str]:
+    """Return what decides which archive an emulator comes from."""
+    return [str(getattr(system, name)) for name in ("release", "architecture", "snapshot")]
