@@ -47,9 +47,10 @@ class Bench:
         (folder / "home").mkdir()
         (folder / "project").mkdir()
 
-    def resolve(self, *lines: str, target: Target = TARGET, resolver: str = "uv", **request: object) -> ResolvedPython:
+    def resolve(self, *lines: str, target: Target = TARGET, resolver: str = "uv", **request: Any) -> ResolvedPython:
         cross_check = bool(request.pop("cross_check", False))
-        asked = PythonRequest(target=target, requirements=lines, folder=self.folder / "project", **request)  # type: ignore[arg-type]
+        lines = (*request.pop("read", ()), *lines)
+        asked = PythonRequest(target=target, requirements=lines, folder=self.folder / "project", **request)
         return resolve_python(
             asked, cache_dir=self.folder / "cache", environ=self.environ, resolver=resolver, cross_check=cross_check
         )
@@ -181,11 +182,12 @@ def test_no_strategy_replaces_ones_own(bench: Bench, server: FileServer, strateg
         assert _versions(bench.resolve("fire", "other", wheels=(Path("wheels"),))) == {"fire": "0.1", "other": "1"}
 
 
-def _hashed(bench: Bench, text: str) -> dict[str, object]:
+def _hashed(bench: Bench, text: str) -> dict[str, Any]:
     """A request for a requirements file, as ``lock`` makes it."""
     project = bench.folder / "project"
     (project / "requirements.txt").write_text(text)
-    return {"files": (Path("requirements.txt"),), "digests": required_digests(project, ["requirements.txt"])}
+    lines, _ = flattened(project, ["requirements.txt"])
+    return {"read": lines, "digests": required_digests(project, ["requirements.txt"])}
 
 
 @pytest.mark.parametrize("resolver", ["uv", "pip-tools"])
