@@ -327,7 +327,7 @@ def _python_request(
     options: LockOptions,
     interpreter: locks.Python,
 ) -> PythonRequest:
-    """Return the request for the Python resolver, without what ``cuda`` stands for."""
+    """Return the request for the Python resolver, without the lines that ``cuda`` adds."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
     from envbuild.spec.requirement_files import flattened, python_conflicts, required_digests
@@ -350,7 +350,7 @@ def _python_request(
 
 
 def _with_cuda(request: PythonRequest, plan: CudaRequest) -> PythonRequest:
-    """Return the request with the lines that ``cuda`` stands for."""
+    """Return the request with the lines that ``cuda`` adds."""
     lines = (*request.requirements, *plan.requirements)
     return replace(request, requirements=lines, constraints=(*request.constraints, *plan.constraints))
 

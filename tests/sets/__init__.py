@@ -96,7 +96,7 @@ def load(path: Path = MANIFEST) -> list[PackageSet]:
 def uv_pins(wanted: PackageSet, python: str, platform: str, cache: Path) -> dict[str, str]:
     """Return the versions that uv alone chooses, by name; raises ``CalledProcessError`` if it finds none.
 
-    It is asked for wheels only and for the lines that ``cuda`` stands for, and asks the same indexes as envbuild in
+    It is asked for wheels only and for the lines that ``cuda`` adds, and asks the same indexes as envbuild in
     the same order, or it would answer another question.
 
     Args:
