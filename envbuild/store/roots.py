@@ -22,7 +22,7 @@ from envbuild.core.digest import SHA256, sha256_bytes
 from envbuild.core.fs import atomic_write, read_regular
 from envbuild.errors import EnvbuildError
 from envbuild.lockfile.model import Lock, load
-from envbuild.store.objects import Store
+from envbuild.store.objects import REFUSED, Store
 
 FOLDER = "locks"
 DAY = 24 * 3600
@@ -89,20 +89,27 @@ def note_lock(store: Store, path: Path, lock: Lock, derived: Collection[str] = (
     now = time.time() if now is None else now
     place = path.resolve()
     target = store.root / FOLDER / f"{sha256_bytes(os.fsencode(place))}.json"
-    with suppress(OSError):
+    try:
         digest = sha256_bytes(read_regular(place, _LARGEST))
-        old = _read(target)
-        same = old is not None and old.sha256 == digest
-        known = old.derived if old is not None and same else ()
-        if not set(derived).issubset(known):
-            known, same = tuple(sorted(derived)), False
-        if old is not None and same and abs(now - old.used) < DAY:
-            return
-        entry = registered_lock(place, lock, sha256=digest, used=now, derived=known)
+    except OSError:  # it went meanwhile
+        return
+    old = _read(target)
+    same = old is not None and old.sha256 == digest
+    known = old.derived if old is not None and same else ()
+    if not set(derived).issubset(known):
+        known, same = tuple(sorted(derived)), False
+    if old is not None and same and abs(now - old.used) < DAY:
+        return
+    entry = registered_lock(place, lock, sha256=digest, used=now, derived=known)
+    try:
         store.make_folder(target.parent)
         atomic_write(target, msgspec.json.encode(entry))
-        for name in sorted(entry.needs):
-            touch(store, name, now)
+    except OSError as error:
+        if error.errno not in REFUSED:
+            raise
+        return
+    for name in sorted(entry.needs):
+        touch(store, name, now)
 
 
 def registered_lock(

@@ -115,7 +115,8 @@ def test_two_builds_share_their_work_during_a_collection(pair: tuple[Project, Pr
         holder.lock.path: {name for name in holder.lock.derived if "layers/" in name} for holder in find_roots(store)
     }
     used = list(uses.values())
-    assert (len(used[0] & used[1]), len(used[0] | used[1])) == (3, 5)  # OS, environment, bytecode; the lock's own
+    said = [uses, *(one.err for one in done)]
+    assert (len(used[0] & used[1]), len(used[0] | used[1])) == (3, 5), said  # OS, environment, bytecode; the lock's own
     # The last round may begin while both run, and take after one or both have ended; what it took may be made again.
     assert (used[0] | used[1]) - late <= {f"layers/{name}" for name in _layers(store.root)} <= used[0] | used[1]
     listing = projects[0].must("store", "ls").out
