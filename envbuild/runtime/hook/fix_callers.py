@@ -39,8 +39,8 @@ class Callers:
             kind = self._kind(frame.f_code)
             if kind != _LIBRARY and direct is None:
                 direct = frame
-            elif direct is None and not frame.f_code.co_filename.startswith("<frozen importlib"):
-                through = frame  # what an import runs is not the import's
+            elif direct is None and not frame.f_code.co_filename.startswith(("<frozen importlib", self._own)):
+                through = frame  # what an import runs is not the import's, nor what this hook wraps the hook's
             if kind == _PROJECT:
                 project = frame
                 break
