@@ -23,12 +23,13 @@ from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import encodable, plain, quote
 from envbuild.engine.protocol import ContainerRun
+from envbuild.engine.streams import repeated_signals_ignored
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, processes, sources
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
-from envbuild.runs import fingerprint, workspace
+from envbuild.runs import fingerprint, nccl, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
 from envbuild.runs.observations import observations
 from envbuild.runs.outside import Outside
@@ -45,6 +46,7 @@ _KILLED = 128
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 
+@repeated_signals_ignored()
 def run(request: RunRequest, engine: RunEngine) -> Record:
     """Run to the end and return the completed record, whose ``exit_code`` is the program's (78: refused by the guard).
 
@@ -87,6 +89,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     finally:
         changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
         changed |= facts.result() | observations(folder, inputs, request.mounted)
+        changed["nccl"] = nccl.digests(folder)
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])
@@ -113,6 +116,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             record = msgspec.structs.replace(record, **history.compared(request.project, record))
         history.save(request.project, record)
         sources.keep_sources(request.project, record, request.workspace)
+        if request.recorded is not None and record.rank is not None and record.rank.codes:
+            with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
+                request.recorded(record)
     return record
 
 

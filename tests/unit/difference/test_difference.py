@@ -369,6 +369,7 @@ CHANGED: dict[str, Any] = {
     "modules": record().modules[:1],
     "reads": (ReadFile(path="params.txt", size=3, sha256=sha("e")),),
     "objects": (),
+    "nccl": {"graph": sha("e"), "topology": sha("4")},
 }
 
 
@@ -381,9 +382,23 @@ def test_every_field_of_a_record_is_compared_or_left_out_on_purpose() -> None:
 @pytest.mark.parametrize("name", CHANGED)
 def test_each_field_is_named(name: str) -> None:
     """Any single field that differs is found, and there is nothing else."""
-    found = compare(record(), record(B, **{name: CHANGED[name]}))
+    nccl = {"graph": sha("c"), "topology": sha("d")}
+    found = compare(record(nccl=nccl), record(B, **{"nccl": nccl, name: CHANGED[name]}))
     assert found.causes + found.others
     assert not found.causes or not found.others or found.causes[0].weight >= found.others[0].weight
+
+
+def test_nccls_graph_is_a_cause_and_its_topology_none() -> None:
+    """The order of sums follows the channels; links may be numbered otherwise. What one run lacks is not known."""
+    one, other = {"graph": sha("c"), "topology": sha("d")}, {"graph": sha("e"), "topology": sha("e")}
+    found = compare(record(nccl=one), other_results(nccl=one | {"topology": sha("e")}))
+    assert ["NCCL" in each.what for each in found.causes] == [False] * len(found.causes)
+    assert "NCCL's topology" in [each.what for each in found.others]
+    found = compare(record(nccl=one), other_results(nccl=other))
+    assert "NCCL's graph" in [each.what for each in found.causes]
+    assert "NCCL" in compare(record(nccl=one), record(B, nccl=one)).same
+    lacking = compare(record(nccl=one), record(B))
+    assert "NCCL's graph, topology (recorded in one of the runs only)" in lacking.unknown
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
