@@ -23,9 +23,7 @@ from envbuild.resolve.python.wheels import Target
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([A-Za-z0-9.!+-]+)")
 _VERSIONS = re.compile(r"\(from versions: [^)]*?((?:[^,)]+, ){2}[^,)]+)\)")
-_START = (
-    "import sys; sys.path[:] = filter(None, sys.path); from piptools.__main__ import cli; cli(prog_name='pip-tools')"
-)
+_START = "import sys; sys.path[:] = filter(None, sys.path); from piptools.__main__ import cli; cli(prog_name='pip')"
 """Runs pip-tools as ``-m piptools`` does, but imports nothing from the folder that it works in, the project's."""
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
