@@ -59,7 +59,7 @@ _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _NEW_NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET."""
 FAMILIES = {"AF_ALG": 38, "AF_VSOCK": 40}
-"""Sockets that are denied: for the kernel's ciphers, and between virtual machines, which no network namespace bounds."""
+"""Sockets that are denied: for the kernel's ciphers; between virtual machines, which no network namespace bounds."""
 _PERSONALITIES = 0x20000 | 0x8 | 0x40000
 """Bits of a personality that may be set: UNAME26, PER_LINUX32 and, for fixed addresses, ADDR_NO_RANDOMIZE."""
 _ASK = 0xFFFFFFFF

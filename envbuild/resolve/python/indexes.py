@@ -178,7 +178,7 @@ def _unused(folder: Path) -> Iterator[str]:
     for path in (file for place in (base, *base.parents) for file in (place / "uv.toml", place / "pyproject.toml")):
         if keys := [key for key in _UV_KEYS if key in uv_table(path)]:
             yield (
-                f"{path.name} of the project: {', '.join(keys)} of uv is not used: a project does not choose where packages "
-                "come from — write it into ~/.config/uv/uv.toml, or set UV_INDEX or UV_CONFIG_FILE"
+                f"{path.name} of the project: {', '.join(keys)} of uv is not used: a project does not choose where "
+                "packages come from — write it into ~/.config/uv/uv.toml, or set UV_INDEX or UV_CONFIG_FILE"
             )
             return
