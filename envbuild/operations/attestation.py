@@ -196,6 +196,7 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
     """Return what is not as it was when it was proved, a phrase each."""
     from envbuild.image.record import read_image_record
     from envbuild.inputs.compare import compare_inputs
+    from envbuild.record.model import is_in_project
 
     proof, found = statement.predicate, []
     if arguments and tuple(arguments) != _arguments(proof.command):
@@ -209,7 +210,9 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
     files = {each.name: each.digest.sha256 for each in statement.subject if each.name not in kept} | proof.files
     for name, digest in files.items():
         place = opened.folder / name
-        if not place.is_file():
+        if not is_in_project(name):
+            found.append(f"code: {name} is not a file of this project")
+        elif not place.is_file():
             found.append(f"code: {name} is gone")
         elif sha256_file(place) != digest:
             found.append(f"code: {name} has changed")

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from envbuild.errors import BuildError
 
 _TIME = (1980, 1, 1, 0, 0, 0)
-_LIMIT = 4 << 30
+LARGEST = 4 << 30
+"""Most bytes of a wheel, and of what it holds."""
 _RECORDS = (".dist-info/RECORD", ".dist-info/RECORD.jws", ".dist-info/RECORD.p7s")
 
 
@@ -37,8 +38,8 @@ def read(wheel: bytes, name: str) -> dict[str, Member]:
     try:
         with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
-            if sum(member.file_size for member in members) > _LIMIT:
-                raise BuildError(f"{name}: its files have more than {_LIMIT} bytes")
+            if sum(member.file_size for member in members) > LARGEST:
+                raise BuildError(f"{name}: its files have more than {LARGEST} bytes")
             found = {
                 member.filename: Member(
                     data=archive.read(member),
