@@ -146,8 +146,9 @@ def check_attestation(
         IntegrityError: its signature is bad, or by nobody among ``signers``.
     """
     path = attestation.path_of(opened.path)
-    statement = attestation.load(path)
-    signer = check_signature(path, signers)
+    data = attestation.read(path)  # once: what was signed is what is judged
+    statement = attestation.loads(data, path)
+    signer = check_signature(path, signers, data)
     stale = _stale(opened, statement, arguments)
     if stale:
         lines = "\n".join(f"  {line}" for line in stale)
@@ -170,14 +171,13 @@ def check_attestation(
     )
 
 
-def check_signature(path: Path, signers: Path | None) -> str:
-    """Return who signed a file, empty if nobody did; raises ``IntegrityError`` if the signature is bad."""
+def check_signature(path: Path, signers: Path | None, data: bytes) -> str:
+    """Return who signed a file with these bytes, empty if nobody did; raises ``IntegrityError`` for a bad signature."""
     signature = signature_path(path)
     if not signature.is_file():
         if signers is not None:
             raise IntegrityError(f"{path.name} is not signed", "sign it: envbuild verify --sign KEY …")
         return ""
-    data = path.read_bytes()
     base = ["ssh-keygen", "-Y"]
     if signers is None:
         done = _call([*base, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data)

@@ -261,7 +261,10 @@ def test_signatures_are_made_and_checked(
     sign(path, key)
     assert check(proved, signers=signers) == 0
     assert 'Good "envbuild" signature for me@example.invalid with ED25519 key' in capsys.readouterr().out
-    assert check_signature(path, None).startswith('Good "envbuild" signature with ED25519 key SHA256:')
+    data = path.read_bytes()
+    assert check_signature(path, None, data).startswith('Good "envbuild" signature with ED25519 key SHA256:')
+    with pytest.raises(IntegrityError):  # the file was another one when it was read
+        check_signature(path, None, data + b" ")
     signers.write_text("")
     with pytest.raises(IntegrityError) as unknown:
         check(proved, signers=signers)
