@@ -238,7 +238,9 @@ def _of_tensorflow(text: str, host: str) -> Rank | None:
     try:
         value = parse_json(text.encode())
         cluster, task = value["cluster"], value["task"]
-        addresses = {kind: list(map(str, cluster.get(kind, ()))) for kind in ("chief", "worker", "ps")}
+        addresses = {
+            kind: [encodable(str(each)) for each in cluster.get(kind, ())] for kind in ("chief", "worker", "ps")
+        }
         kind, index = str(task["type"]), int(task["index"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UsageError(f"{TENSORFLOW} has no cluster and task", "unset it, or set both parts") from None
