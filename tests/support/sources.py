@@ -49,7 +49,8 @@ def make_sdist(
     lines = "".join(f"Requires-Dist: {line}\\n" for line in requires)
     backend = _BACKEND.format(name=name, version=version, content=content, requires=lines)
     files = {
-        "pyproject.toml": f'[build-system]\nrequires = {json.dumps(build_requires)}\nbuild-backend = "own"\nbackend-path = ["."]\n',
+        "pyproject.toml": f'[build-system]\nrequires = {json.dumps(build_requires)}\nbuild-backend = "own"\n'
+        'backend-path = ["."]\n',
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         "own.py": before + backend,
     }
