@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -333,6 +334,29 @@ def test_a_project_does_not_choose_where_packages_come_from(bench: Bench, server
     assert file in note
     assert "UV_CONFIG_FILE" in note
     assert not [request for request in server.requests if "other" in request.target]
+
+
+@pytest.mark.parametrize("resolver", ["uv", "pip-tools"])
+@pytest.mark.parametrize("kind", ["folder", "archive", "wheel"])
+def test_a_wheel_that_needs_an_address_is_refused(bench: Bench, server: FileServer, resolver: str, kind: str) -> None:
+    """Metadata of any package could name sources, whose build backend would run on this host."""
+    other, ran = bench.folder / "other-1", bench.folder / "ran"
+    other.mkdir()
+    (other / "own.py").write_text(f"open({str(ran)!r}, 'w').write('')\n")
+    (other / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+        '[project]\nname = "other"\nversion = "1"\ndynamic = ["dependencies"]\n'
+    )
+    archive = bench.folder / "other-1.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(other, "other-1")
+    (wheel,) = bench.wheels(("other", "1", []))
+    place = {"folder": other, "archive": archive, "wheel": wheel}[kind]
+    wheels = bench.wheels(("a", "1.0", [f"other @ file://{place}"]))
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "index", wheels)
+    with pytest.raises(ResolveError, match="other"):
+        bench.resolve("a", resolver=resolver)
+    assert not ran.exists()
 
 
 def test_pip_tools_runs_no_module_of_the_project(bench: Bench, server: FileServer) -> None:

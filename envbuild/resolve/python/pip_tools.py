@@ -23,8 +23,29 @@ from envbuild.resolve.python.wheels import Target
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([A-Za-z0-9.!+-]+)")
 _VERSIONS = re.compile(r"\(from versions: [^)]*?((?:[^,)]+, ){2}[^,)]+)\)")
-_START = "import sys; sys.path[:] = filter(None, sys.path); from piptools.__main__ import cli; cli(prog_name='pip')"
-"""Runs pip-tools as ``-m piptools`` does, but imports nothing from the folder that it works in, the project's."""
+_START = """\
+import sys
+sys.path[:] = filter(None, sys.path)
+from pip._internal.cli import req_command
+from pip._internal.distributions.sdist import SourceDistribution
+from piptools.exceptions import PipToolsError
+required = req_command.install_req_from_req_string
+SourceDistribution.prepare_distribution_metadata
+def of_an_index(*words, **named):
+    found = required(*words, **named)
+    if found.link is not None:
+        raise PipToolsError(f"{found} is wanted, and packages come from indexes only")
+    return found
+def built(distribution, *words, **named):
+    raise PipToolsError(f"{distribution.req} has no wheel, and nothing is built on this host")
+req_command.install_req_from_req_string = of_an_index
+SourceDistribution.prepare_distribution_metadata = built
+from piptools.__main__ import cli
+cli(prog_name="pip-tools")
+"""
+"""Runs pip-tools as ``-m piptools`` does, but imports nothing from the folder that it works in, the project's, takes no
+package from an address that another one's metadata names, and builds nothing: pip would do both, ``--only-binary`` or
+not. With a pip that has other names for these functions it fails."""
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
