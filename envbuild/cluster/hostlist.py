@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
-from collections.abc import Iterator
 
 from envbuild.cluster.rank import LARGEST_WORLD
 
 _ITEM = re.compile(r"(?:[^,\[\]]|\[[0-9,-]+\])+")
+_PART = re.compile(r"\[[^\]]*\]|[^\[]+")
+_LONGEST = 255
+"""Characters of the longest name of a host (POSIX, ``HOST_NAME_MAX``)."""
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _COUNT = re.compile(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?")
 
@@ -27,10 +31,12 @@ def expand_hosts(text: str) -> tuple[str, ...]:
         raise ValueError(f"{text!r} is no list of hosts")
     found: list[str] = []
     for item in items:
-        for name in _names(item):
-            found.append(name)
-            if len(found) > LARGEST_WORLD:
-                raise ValueError(f"more than {LARGEST_WORLD} hosts")
+        parts = [_numbers(part) if part.startswith("[") else (part,) for part in _PART.findall(item)]
+        if len(found) + math.prod(map(len, parts)) > LARGEST_WORLD:
+            raise ValueError(f"more than {LARGEST_WORLD} hosts")
+        if sum(len(part[0]) for part in parts) > _LONGEST:
+            raise ValueError(f"{item[:80]!r}… has names of more than {_LONGEST} characters")
+        found += map("".join, itertools.product(*parts))
     return tuple(found)
 
 
@@ -48,20 +54,15 @@ def expand_counts(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _names(item: str) -> Iterator[str]:
-    """Yield the names of one item, which may have several brackets."""
-    before, bracket, rest = item.partition("[")
-    if not bracket:
-        yield item
-        return
-    inside, _, after = rest.partition("]")
-    for part in inside.split(","):
+def _numbers(bracket: str) -> tuple[str, ...]:
+    """Return the numbers of a bracket such as ``[1-3,07]``."""
+    found: list[str] = []
+    for part in bracket[1:-1].split(","):
         match = _RANGE.fullmatch(part)
-        if match is None:
-            raise ValueError(f"{item!r} is no list of hosts")
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise ValueError(f"{bracket[:80]!r} is no list of numbers")
         first, last = match[1], match[2] or match[1]
-        if int(last) - int(first) >= LARGEST_WORLD:
+        if len(found) + int(last) - int(first) >= LARGEST_WORLD:
             raise ValueError(f"more than {LARGEST_WORLD} hosts")
-        for number in range(int(first), int(last) + 1):
-            for ending in _names(after):
-                yield f"{before}{number:0{len(first)}d}{ending}"
+        found += (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
+    return tuple(found)

@@ -19,6 +19,7 @@ from envbuild.cluster.hostlist import expand_counts, expand_hosts
 from envbuild.cluster.rank import LARGEST_WORLD, Rank
 from envbuild.core.digest import sha256_json
 from envbuild.core.foreign_json import parse_json
+from envbuild.core.text import encodable
 from envbuild.errors import UsageError
 
 TENSORFLOW = "TF_CONFIG"
@@ -212,7 +213,7 @@ def _numbered(launcher: Launcher, environment: Mapping[str, str], host: str) -> 
         node=node,
         host=nodes[node] if node is not None and node < len(nodes) else host,
         nodes=nodes,
-        job="/".join(environment.get(name, "") for name in launcher.job).strip("/"),
+        job=encodable("/".join(environment.get(name, "") for name in launcher.job).strip("/")),
         restarts=_optional(environment, launcher.restarts, _MOST_RESTARTS) or 0,
     )
 
@@ -221,7 +222,7 @@ def _of_slurm(environment: Mapping[str, str], node: int | None) -> tuple[tuple[s
     """Return the nodes of this step, and how many of its tasks run on this one."""
     name = "SLURM_STEP_NODELIST"
     try:
-        nodes = expand_hosts(environment.get(name, ""))
+        nodes = expand_hosts(encodable(environment.get(name, "")))
         name = "SLURM_STEP_TASKS_PER_NODE"
         counts = expand_counts(environment.get(name, ""))
     except ValueError as error:
@@ -237,7 +238,9 @@ def _of_tensorflow(text: str, host: str) -> Rank | None:
     try:
         value = parse_json(text.encode())
         cluster, task = value["cluster"], value["task"]
-        addresses = {kind: list(map(str, cluster.get(kind, ()))) for kind in ("chief", "worker", "ps")}
+        addresses = {
+            kind: [encodable(str(each)) for each in cluster.get(kind, ())] for kind in ("chief", "worker", "ps")
+        }
         kind, index = str(task["type"]), int(task["index"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UsageError(f"{TENSORFLOW} has no cluster and task", "unset it, or set both parts") from None

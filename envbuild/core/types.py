@@ -44,6 +44,14 @@ ProjectPath = Annotated[
         title="a folder relative to the spec",
     ),
 ]
+RepositoryPath = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:\.|(?!\.\.?(?:/|\Z))[^\x00-\x1f\x7f/:\\]+(?:/(?!\.\.?(?:/|\Z))[^\x00-\x1f\x7f/:\\]+)*)?\Z",
+        max_length=4096,
+        title="a folder in the repository",
+    ),
+]
 # No user name, no password, no query, no fragment.
 GitUrl = Annotated[
     str,

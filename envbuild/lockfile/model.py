@@ -49,6 +49,7 @@ from envbuild.core.types import (
     PythonVersion,
     RelativePath,
     Release,
+    RepositoryPath,
     Sha256,
     Size,
     Snapshot,
@@ -186,7 +187,7 @@ class Origin(Value, frozen=True, kw_only=True, omit_defaults=True):
     git: GitUrl = ""
     ref: GitRef = ""
     commit: GitCommit = ""
-    subdirectory: ProjectPath = ""
+    subdirectory: RepositoryPath = ""
 
 
 class Source(Value, frozen=True, kw_only=True):

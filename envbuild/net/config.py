@@ -120,21 +120,34 @@ def _proxies(environ: Mapping[str, str], pip_proxy: str) -> dict[str, str]:
     return {scheme: proxy if "://" in proxy else f"http://{proxy}" for scheme, proxy in found.items() if proxy}
 
 
-def _uv_files(environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """The tables of uv's system, user and project settings, in the order in which later ones win."""
+def uv_tables(environ: Mapping[str, str] = os.environ) -> Iterator[dict[str, Any]]:
+    """Yield the tables of uv's system and user settings, later ones win, each with its ``pip`` table merged in.
+
+    A project's own settings are not read: it may be anybody's, and would say where packages come from, and by the name
+    of an index to whom a password goes. https://docs.astral.sh/uv/concepts/configuration-files/
+    """
+    if environ.get("UV_NO_CONFIG") in {"1", "true"}:
+        return
     files = [Path("/etc/uv/uv.toml"), Path(environ.get("XDG_CONFIG_HOME") or "~/.config") / "uv/uv.toml"]
-    files += [Path(environ["UV_CONFIG_FILE"])] if environ.get("UV_CONFIG_FILE") else []
-    folders = (Path.cwd(), *Path.cwd().parents)
-    for folder in reversed(folders):
-        files += [folder / "pyproject.toml", folder / "uv.toml"]
+    folders = (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")
+    files[:0] = [Path(folder) / "uv/uv.toml" for folder in reversed(folders)]
+    if chosen := environ.get("UV_CONFIG_FILE"):
+        files = [Path(chosen)]
     for path in filter(None, map(_home, files)):
-        yield toml_file(path, *(("tool", "uv") if path.name == "pyproject.toml" else ()))
+        yield uv_table(path)
+
+
+def uv_table(path: Path) -> dict[str, Any]:
+    """Return one file's table with its ``pip`` table merged in; empty if it is no TOML, of which uv itself speaks."""
+    table = toml_file(path, *(("tool", "uv") if path.name == "pyproject.toml" else ()))
+    pip = table.get("pip")
+    return {**table, **(pip if isinstance(pip, dict) else {})}
 
 
 def uv_setting(key: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Return a text among uv's own settings (uv.toml, pyproject.toml); empty if none has it."""
+    """Return a text among uv's own settings for this user; empty if none has it."""
     found = ""
-    for table in _uv_files(environ):
+    for table in uv_tables(environ):
         if isinstance(value := table.get(key), str):
             found = value
     return found
@@ -145,12 +158,13 @@ def _credentials(environ: Mapping[str, str], pip: Mapping[str, str]) -> dict[Ori
     urls = [word for key in _URL_KEYS for word in pip.get(key, "").split()]
     for name in _URL_VARIABLES:
         urls += re.split(r"[\s,]+" if name.endswith("FIND_LINKS") else r"\s+", environ.get(name, ""))
-    for table in _uv_files(environ):
-        for scope in (table, table.get("pip", {})):
-            for key in _URL_KEYS:
-                value = scope.get(key, [])
-                urls += [value] if isinstance(value, str) else map(str, value)
-        urls += [f"{index.get('name', '')}={index.get('url', '')}" for index in table.get("index", [])]
+    for table in uv_tables(environ):
+        for key in _URL_KEYS:
+            value = table.get(key)
+            urls += [value] if isinstance(value, str) else map(str, value if isinstance(value, list) else ())
+        named = table.get("index")
+        for index in named if isinstance(named, list) else ():
+            urls += [f"{index.get('name', '')}={index.get('url', '')}"] if isinstance(index, dict) else []
     found: dict[Origin, tuple[str, str]] = {}
     for url in urls:
         named = re.fullmatch(r"([A-Za-z0-9._-]*)=(.*)", url)

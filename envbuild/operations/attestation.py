@@ -146,8 +146,9 @@ def check_attestation(
         IntegrityError: its signature is bad, or by nobody among ``signers``.
     """
     path = attestation.path_of(opened.path)
-    statement = attestation.load(path)
-    signer = check_signature(path, signers)
+    data = attestation.read(path)  # once: what was signed is what is judged
+    statement = attestation.loads(data, path)
+    signer = check_signature(path, signers, data)
     stale = _stale(opened, statement, arguments)
     if stale:
         lines = "\n".join(f"  {line}" for line in stale)
@@ -170,14 +171,13 @@ def check_attestation(
     )
 
 
-def check_signature(path: Path, signers: Path | None) -> str:
-    """Return who signed a file, empty if nobody did; raises ``IntegrityError`` if the signature is bad."""
+def check_signature(path: Path, signers: Path | None, data: bytes) -> str:
+    """Return who signed a file with these bytes, empty if nobody did; raises ``IntegrityError`` for a bad signature."""
     signature = signature_path(path)
     if not signature.is_file():
         if signers is not None:
             raise IntegrityError(f"{path.name} is not signed", "sign it: envbuild verify --sign KEY …")
         return ""
-    data = path.read_bytes()
     base = ["ssh-keygen", "-Y"]
     if signers is None:
         done = _call([*base, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data)
@@ -196,6 +196,7 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
     """Return what is not as it was when it was proved, a phrase each."""
     from envbuild.image.record import read_image_record
     from envbuild.inputs.compare import compare_inputs
+    from envbuild.record.model import is_in_project
 
     proof, found = statement.predicate, []
     if arguments and tuple(arguments) != _arguments(proof.command):
@@ -209,7 +210,9 @@ def _stale(opened: LoadedLock, statement: Statement, arguments: Sequence[str]) -
     files = {each.name: each.digest.sha256 for each in statement.subject if each.name not in kept} | proof.files
     for name, digest in files.items():
         place = opened.folder / name
-        if not place.is_file():
+        if not is_in_project(name):
+            found.append(f"code: {name} is not a file of this project")
+        elif not place.is_file():
             found.append(f"code: {name} is gone")
         elif sha256_file(place) != digest:
             found.append(f"code: {name} has changed")

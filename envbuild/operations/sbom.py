@@ -5,13 +5,13 @@ from __future__ import annotations
 import posixpath
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.core.progress import Progress, Silent
 from envbuild.errors import BuildError, IntegrityError
 from envbuild.image.cpython.archive import licence_text
@@ -146,7 +146,7 @@ def _wheel_evidence(path: Path, name: str) -> Evidence:
             member = next(item for item in members if item.endswith(".dist-info/METADATA"))
             with archive.open(member) as stream:
                 metadata = stream.read(_TEXT + 1)
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, StopIteration, NotImplementedError) as error:
+    except (StopIteration, *DAMAGED_ZIP) as error:
         raise IntegrityError(f"{name}: not a readable wheel: {error}", "bring it in again: envbuild fetch") from None
     if len(metadata) > _TEXT:
         raise IntegrityError(f"{name}: its METADATA has more than {_TEXT} bytes", "leave out this package")

@@ -259,7 +259,7 @@ class SourceBuilder:
         if before is not None:
             requires = tuple(dict.fromkeys((*requires, *before.requires)))
         for _ in range(_MOST_ROUNDS):
-            packages, locations = self._requirements(requires, before, shop.network)
+            packages, locations = self._requirements(_checked(requires, archive.name), before, shop.network)
             recipe = shop.recipe(archive, packages, origin)
             if before is not None and before.recipe == recipe and (found := self._kept(before)):
                 self.made[found.sha256] = msgspec.structs.replace(before, origin=origin)
@@ -350,6 +350,21 @@ class SourceBuilder:
         )
         found = resolve_python(asked, cache_dir=self.store.cache_dir("python"), progress=self.events, network=network)
         return found.packages, found.locations
+
+
+def _checked(requires: Sequence[str], name: str) -> tuple[str, ...]:
+    """Return build requirements as a resolver gets them; raises ``ResolveError`` for what no list in a spec may hold.
+
+    They are the archive's own, or what its backend asks for: an address among them would be fetched by this host.
+    """
+    from envbuild.spec.validators import requirement
+
+    try:
+        return tuple(map(requirement, requires))
+    except ValueError as why:
+        raise ResolveError(
+            f"{name}: its build asks for {why}", "use another release of it, or a wheel of it: wheels: [wheels]"
+        ) from None
 
 
 def build_missing(loaded: LoadedLock, store: Store, missing: set[str], events: Events, *, offline: bool) -> None:

@@ -316,7 +316,7 @@ def loads(data: bytes, source: str = "record") -> Record:
             f"{source}: format: expected {FORMAT}, found {record.format}", "read it with the envbuild that wrote it"
         )
     for field, path in _paths(record):
-        if path.startswith("/") or not path or "\0" in path or ".." in path.split("/"):
+        if not is_in_project(path):
             raise RecordError(f"{source}: {field}: expected a path in the project, found {path!r}")
     if "/" in record.lock.file or record.lock.file == ".":
         raise RecordError(f"{source}: lock.file: expected the name of a file, found {record.lock.file!r}")
@@ -325,6 +325,11 @@ def loads(data: bytes, source: str = "record") -> Record:
         if mode not in ("ro", "rw") or not places.startswith("/") or ":/" not in places[1:]:
             raise RecordError(f"{source}: options.mounts[{number}]: expected /SOURCE:/TARGET:ro or rw, found {mount!r}")
     return record
+
+
+def is_in_project(path: str) -> bool:
+    """Whether a path in a record or an attestation, which may be anybody's, names something in the project."""
+    return bool(path) and not path.startswith("/") and "\0" not in path and ".." not in path.split("/")
 
 
 def _paths(record: Record) -> Iterator[tuple[str, str]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tarfile
 import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.core.toml import parse_toml
 from envbuild.errors import BuildError
 
@@ -47,15 +47,7 @@ def build_system(archive: Path, name: str, subdirectory: str = "") -> BuildSyste
     """
     try:
         return _read(metadata(archive, name, subdirectory))
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        zlib.error,
-        OSError,
-        EOFError,
-        ValueError,
-        NotImplementedError,
-    ) as why:
+    except (tarfile.TarError, *DAMAGED_ZIP) as why:
         raise BuildError(f"{name} is no source archive that can be built: {why}", "use another release of it") from None
 
 

@@ -12,14 +12,15 @@ import csv
 import hashlib
 import io
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.errors import BuildError
 
 _TIME = (1980, 1, 1, 0, 0, 0)
-_LIMIT = 4 << 30
+LARGEST = 4 << 30
+"""Most bytes of a wheel, and of what it holds."""
 _RECORDS = (".dist-info/RECORD", ".dist-info/RECORD.jws", ".dist-info/RECORD.p7s")
 
 
@@ -36,9 +37,9 @@ def read(wheel: bytes, name: str) -> dict[str, Member]:
     """Return the files of a wheel in the order in which it has them; raises ``BuildError`` if it is none."""
     try:
         with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
-            members = [member for member in archive.infolist() if not member.is_dir()]
-            if sum(member.file_size for member in members) > _LIMIT:
-                raise BuildError(f"{name}: its files have more than {_LIMIT} bytes")
+            members = [each for each in archive.infolist() if not each.filename.endswith("/")]  # a name may be empty
+            if sum(member.file_size for member in members) > LARGEST:
+                raise BuildError(f"{name}: its files have more than {LARGEST} bytes")
             found = {
                 member.filename: Member(
                     data=archive.read(member),
@@ -47,7 +48,7 @@ def read(wheel: bytes, name: str) -> dict[str, Member]:
                 )
                 for member in members
             }
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as why:
+    except DAMAGED_ZIP as why:
         raise BuildError(f"{name}: what the build made is no sound wheel: {why}") from None
     if not any(path.endswith(_RECORDS[0]) for path in found):
         raise BuildError(f"{name}: what the build made is no sound wheel: it has no RECORD")

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 from envbuild.core.fs import temporary_folder
 from envbuild.errors import IntegrityError, ResolveError
@@ -25,6 +29,12 @@ _LIMIT = 1 << 30
 _ENTRIES, _NAMES, _NAME = 200_000, 64 << 20, 1 << 16
 """Most files and folders of a commit, bytes of their list, and bytes of one entry: trees that name the same tree many
 times have more files than any machine could list."""
+_PACKED, _OBJECTS = 2 << 30, 5_000_000
+"""Most bytes and objects that a fetch may bring: what a server sends for one commit is its own decision."""
+_MEMORY = 4 << 30
+"""Most bytes of memory, as addresses, of a process of git while it fetches."""
+_LOOK = 0.2
+"""Seconds between two looks at what a fetch has brought."""
 _SECONDS = 1800
 _SETTINGS = (
     "core.hooksPath=/dev/null",
@@ -33,6 +43,8 @@ _SETTINGS = (
     "credential.helper=",
     "submodule.recurse=false",
     "gc.auto=0",
+    "core.bigFileThreshold=16m",
+    "fetch.unpackLimit=1",
     "maintenance.auto=false",
     "http.lowSpeedLimit=100",
     "http.lowSpeedTime=60",
@@ -103,10 +115,7 @@ class _Git:
         """Fetch a commit, alone where the server allows it; returns its whole digest."""
         if _COMMIT.fullmatch(commit) and self._alone(commit):
             return commit
-        self._remote(
-            *("fetch", "-q", "--no-tags", "--no-recurse-submodules", "--", self._url),
-            *("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"),
-        )
+        self._succeeded(self._fetch("--", self._url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"))
         done = self._run(("rev-parse", "-q", "--verify", f"{commit}^{{commit}}"))
         if done.returncode:
             raise ResolveError(
@@ -115,10 +124,68 @@ class _Git:
         return done.stdout.decode().strip()
 
     def _alone(self, commit: str) -> bool:
-        options = ("--depth=1", "-q", "--no-tags", "--no-recurse-submodules")
-        if self._run(("fetch", *options, "--", self._url, commit)).returncode:
+        if self._fetch("--depth=1", "--", self._url, commit).returncode:
             return False
         return not self._run(("cat-file", "-e", f"{commit}^{{commit}}")).returncode
+
+    def _fetch(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        return self._ask("fetch", "-q", "--no-tags", "--no-recurse-submodules", *arguments)
+
+    def _ask(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Run what talks to the server; raises ``ResolveError`` as soon as it has brought too much, and ends it.
+
+        git and its helpers are a group of processes, none of which may write more than fits, or fill the memory.
+        """
+        command = self._command(arguments)
+        limits = f"ulimit -f {_PACKED // 512 + 1}; ulimit -v {_MEMORY >> 10}; "
+        end = time.monotonic() + _SECONDS
+        with (
+            TemporaryFile() as output,
+            TemporaryFile() as errors,
+            subprocess.Popen(
+                ["/bin/sh", "-c", f'{limits}exec "$@"', "sh", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=self._environment(),
+                cwd=self.folder.parent,
+                start_new_session=True,
+            ) as process,
+        ):
+            try:
+                while True:
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(_LOOK)
+                    self._measure(output, errors)
+                    if process.returncode is not None:
+                        break
+                    if time.monotonic() > end:
+                        raise self._late()
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+            output.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(command, process.returncode, output.read(), errors.read())
+
+    def _measure(self, *printed: IO[bytes]) -> None:
+        """Raise ``ResolveError`` if the repository has more than a fetch may bring; packs state their objects first."""
+        size = number = 0
+        lines = max(os.fstat(file.fileno()).st_size for file in printed)
+        for place, _, names in os.walk(self.folder / "objects"):
+            number += len(names)
+            for path in (Path(place, name) for name in names):
+                with suppress(OSError):  # it has another name by now
+                    size += path.lstat().st_size
+                    if path.parent.name == "pack":
+                        with path.open("rb") as file:
+                            head = file.read(12)
+                        number += int.from_bytes(head[8:], "big") if head.startswith(b"PACK") else 0
+        if size > _PACKED or number > _OBJECTS or lines > _NAMES:
+            raise ResolveError(
+                f"{self._url} sends more than {_PACKED >> 20} MiB, {_OBJECTS} objects or {_NAMES >> 20} MiB of names",
+                "clone it, and name the folder of the clone",
+            )
 
     def read(self, commit: str) -> Commit:
         """Return the files of a commit that is here."""
@@ -195,7 +262,10 @@ class _Git:
         return self._checked(arguments, b"")
 
     def _remote(self, *arguments: str) -> bytes:
-        done = self._run(arguments)
+        return self._succeeded(self._ask(*arguments))
+
+    def _succeeded(self, done: subprocess.CompletedProcess[bytes]) -> bytes:
+        """Return what a command that asked the server printed; raises ``IntegrityError`` if it failed."""
         if done.returncode:
             lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
             why = next((line for line in lines if line.startswith(("fatal:", "error:"))), lines[-1] if lines else "")
@@ -232,11 +302,15 @@ class _Git:
                 check=False,
             )
         except FileNotFoundError:
-            raise ResolveError(
-                f"git is needed to fetch {self._url}, and is not installed", "install it: apt install git"
-            ) from None
+            raise self._missing() from None
         except subprocess.TimeoutExpired:
-            raise IntegrityError(f"{self._url}: git took more than {_SECONDS} s", "try again") from None
+            raise self._late() from None
+
+    def _missing(self) -> ResolveError:
+        return ResolveError(f"git is needed to fetch {self._url}, and is not installed", "install it: apt install git")
+
+    def _late(self) -> IntegrityError:
+        return IntegrityError(f"{self._url}: git took more than {_SECONDS} s", "try again")
 
     def _environment(self) -> dict[str, str]:
         """Return git's variables: those of proxies and certificates, none that names a program or a configuration."""

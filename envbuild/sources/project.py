@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +16,9 @@ from typing import Any
 
 from envbuild.core.fs import read_regular
 from envbuild.core.text import human_bytes, quote
+from envbuild.core.toml import parse_toml
 from envbuild.errors import ResolveError
 from envbuild.sources.tree import TreeFile
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - exercised by the 3.10 job
-    import tomli as tomllib
 
 DEFINITION = ("pyproject.toml", "setup.py", "setup.cfg")
 """What makes a folder a project; all that counts of one that is editable."""
@@ -153,7 +148,7 @@ def stated(pyproject: bytes, setup_cfg: bytes = b"") -> Stated:
     """Read what a project states of itself; raises ``ValueError`` if a file is not of its format."""
     from packaging.utils import canonicalize_name
 
-    document: Any = tomllib.loads(pyproject.decode("utf-8"))
+    document: Any = parse_toml(pyproject.decode("utf-8"))
     tool = _table(document, "tool")
     poetry, uv = _table(tool, "poetry"), _table(tool, "uv")
     name = _table(document, "project").get("name") or poetry.get("name") or _cfg_name(setup_cfg)

@@ -34,6 +34,8 @@ _PLACES = ("one", "second/place")
 """Folders of the two builds; of different length, so that a path in a result shows."""
 _END = 2 * BLOCK
 _MOST_SHOWN = 8
+_FILES = 1000
+"""Most files that a backend may leave next to its wheel."""
 _ENVIRONMENT = {
     "HOME": f"/{_WORK}",
     "LC_ALL": "C.UTF-8",
@@ -233,10 +235,19 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 def _result(stream: BinaryIO, name: str) -> tuple[str, bytes] | Asked:
-    """Return what the step left: a wheel with its name, or what the backend asks for."""
+    """Return what the step left: a wheel with its name, or what the backend asks for.
+
+    Raises:
+        BuildError: it left something else, or more than fits.
+    """
     found: dict[str, bytes] = {}
+    size = 0
     with tarfile.open(fileobj=stream, mode="r|") as tar:
-        for member in tar:
+        for number, member in enumerate(tar):
+            size += member.size
+            if size > canonical.LARGEST or number > _FILES:
+                raise BuildError(f"{name}: its backend left more than {canonical.LARGEST} bytes, or {_FILES} files")
+            tar.members = []  # type: ignore[attr-defined]  # tarfile keeps all it met
             content = tar.extractfile(member) if member.isreg() else None
             if content is not None:
                 found[member.name.rsplit("/", 1)[-1]] = content.read()

@@ -131,7 +131,7 @@ def _git(line: str, where: str, name: str, extras: str, marker: str) -> Place:
     if found := _EXTRAS.fullmatch(egg):
         egg, extras = found["place"], extras or found["extras"]
     subdirectory = _relative(line, folder) if folder else ""
-    if subdirectory.startswith(".."):
+    if not types.matches(types.RepositoryPath, subdirectory):
         raise ValueError(f"{quote(line)}: {quote(folder)} leads out of the repository — name a folder in it")
     return Place(
         git=url,

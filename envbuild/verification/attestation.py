@@ -211,13 +211,23 @@ def dumps(statement: Statement) -> bytes:
 
 def load(path: Path) -> Statement:
     """Read an attestation; raises ``LockError`` if there is none, or it is damaged or another kind of statement."""
+    return loads(read(path), path)
+
+
+def read(path: Path) -> bytes:
+    """Return the bytes of an attestation; raises ``LockError`` if there is none."""
     try:
-        data = read_regular(path, _LARGEST)
-        check_size(data)
-        return msgspec.json.decode(data, type=Statement)
+        return read_regular(path, _LARGEST)
     except OSError:
         hint = f"make one: envbuild verify {script_in(path.parent)}"
         raise LockError(f"there is no attestation {path}", hint) from None
+
+
+def loads(data: bytes, path: Path) -> Statement:
+    """Parse an attestation, which was read from a path; raises ``LockError`` if it is damaged or something else."""
+    try:
+        check_size(data)
+        return msgspec.json.decode(data, type=Statement)
     except (ValueError, RecursionError) as error:
         raise LockError(f"{path} is no attestation of envbuild: {error}", "make it again: envbuild verify") from None
 

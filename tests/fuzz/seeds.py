@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from envbuild.cluster import frames
 from envbuild.core.digest import canonical_json
 from envbuild.host import file as host_file
 from envbuild.lockfile import model as locks
@@ -64,6 +65,79 @@ def requirements() -> list[bytes]:
         b'[project]\nname = "x"\nversion = "1"\ndependencies = ["numpy>=1"]\ndynamic = ["version"]\n'
         b"[tool.uv.sources]\n",
     ]
+
+
+def project() -> list[bytes]:
+    """What defines a project: ``pyproject.toml``, NUL, ``setup.cfg``."""
+    return [
+        b'[project]\nname = "My.Lib"\nversion = "1"\n[build-system]\nrequires = ["setuptools>=61", "wheel"]\n'
+        b'build-backend = "setuptools.build_meta:__legacy__"\nbackend-path = ["."]\n[tool.uv.sources]\n'
+        b'a = {workspace = true}\nb = [{git = "https://git.invalid/b", marker = "x"}, {path = "../b"}]\n\0',
+        b"[tool.poetry]\nname = 'x'\n[tool.poetry.dependencies]\ny = {path = '../y'}\n\0[metadata]\nname = attr: x\n",
+        b"\0[metadata]\nname = my_lib\nversion = %(x)s\n",
+    ]
+
+
+def source_archive() -> list[bytes]:
+    """Source archives, compressed and not, and as zip."""
+    toml = project()[0].partition(b"\0")[0]
+    members = [debs.Member(name="x-1/", kind="dir", mode=0o755), debs.Member(name="x-1/pyproject.toml", data=toml)]
+    tar = debs.tar_bytes(members)
+    return [tar, gzip.compress(tar, mtime=0), models.zipped({"x-1/pyproject.toml": toml}, 8)]
+
+
+def origin() -> list[bytes]:
+    """References of git, each after a commit."""
+    commit = b"1234567890" * 4
+    return [commit + ref for ref in (b"v1.2.0", b"refs/tags/release-2024.1rc1", b"main", b"1234567", b"x/v1!2+a.b")]
+
+
+def frame() -> list[bytes]:
+    """Messages between ranks, with their heads."""
+    table = {"start": "0" * 32, "nonce": "a" * 32, "rank": 1}
+    values: list[tuple[int, dict[str, Any]]] = [
+        (frames.CALL, {"start": "0" * 32}),
+        (frames.ANSWER, {**table, "host": "a", "facts": {"image": "x"}, "refused": ["y"]}),
+        (frames.VERDICT, {"start": "0" * 32, "nonces": {"1": "a" * 32}, "hosts": ["a"], "lines": ["z"]}),
+        (frames.ENDED, {**table, "code": 3}),
+        (frames.CODES, {"codes": {"0": 1, "2": 255}}),
+    ]
+    found = [frames.pack(b"key", kind, "", value) for kind, value in values]
+    return [*found, frames.pack_refusal(frames.SECRET)]
+
+
+def hosts() -> list[bytes]:
+    """Slurm's short forms: names, and numbers."""
+    return [b"node[1-3,07],login", b"a[1-2]b[01-03],c", b"2(x3),1", b""]
+
+
+def launch() -> list[bytes]:
+    """Variables of launchers, separated by NUL."""
+    slurm = {
+        "SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
+        "SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+    }  # fmt: skip
+    torch = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
+    task = {"cluster": {"chief": ["a:1"], "worker": ["b:2", "c:3"]}, "task": {"type": "worker", "index": 1}}
+    tables = (slurm, torch, {"TF_CONFIG": json.dumps(task)}, {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"})
+    return ["\0".join(f"{name}={value}" for name, value in table.items()).encode() for table in tables]
+
+
+def labels() -> list[bytes]:
+    """Texts around numbers."""
+    return [
+        b"epoch,time,loss\n1,0.5,0.25\n",
+        b"total time [3]: 1.5 s\nthroughput = 12.5 samples/s\n",
+        b'| "train loss" | elapsed_ms |\n| 0.1 | 3 |\n',
+        b"\x81\xa4time\xcb\x3f\xf0\0\0\0\0\0\0",
+        b"a.b[3].wall_clock\n/x/times.npy\n",
+    ]
+
+
+def built() -> list[bytes]:
+    """What a build step leaves, as a tar."""
+    asked = debs.Member(name="out/requires.json", data=b'["numpy>=2", "cython"]')
+    return [debs.tar_bytes([debs.Member(name=f"out/{_NAME}", data=wheel_bytes("pkg"))]), debs.tar_bytes([asked])]
 
 
 def machine() -> list[bytes]:

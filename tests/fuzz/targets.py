@@ -15,6 +15,7 @@ import select
 import shutil
 import signal
 import struct
+import tarfile
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
@@ -25,10 +26,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest import mock
 
+import msgspec
 import urllib3
 
+from envbuild.cluster import frames
+from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict, compare
+from envbuild.cluster.hostlist import expand_counts, expand_hosts
+from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
 from envbuild.core.clock import utc_now
-from envbuild.errors import BuildError, EnvbuildError, IntegrityError, LockError, RegistryError, SpecError
+from envbuild.errors import BuildError, EnvbuildError, IntegrityError, LockError, RegistryError, SpecError, UsageError
 from envbuild.host import file as host_file
 from envbuild.image.cpython.archive import pack_python
 from envbuild.image.os.base import read_facts
@@ -37,6 +43,7 @@ from envbuild.image.python.inflate import Reader
 from envbuild.image.python.wheel import Wheel, WheelError
 from envbuild.inputs.manifest import ManifestError, entries
 from envbuild.lockfile import model as locks
+from envbuild.lockfile.model import Origin
 from envbuild.net.config import NetworkConfig, origin
 from envbuild.net.http import Http, HttpError
 from envbuild.record import model as records
@@ -65,11 +72,24 @@ from envbuild.runtime.tensors.__main__ import _limit, read_file
 from envbuild.sbom.licences import debian_licence, wheel_licence
 from envbuild.signing.cosign import _covers, _entries, _predicates, _words
 from envbuild.signing.provenance import builder_of, locked_by
+from envbuild.sources import canonical, scm
+from envbuild.sources.archive import build_system
+from envbuild.sources.editable import editable
+from envbuild.sources.project import stated
+from envbuild.sources.step import _result
+from envbuild.sources.tree import TreeFile
 from envbuild.spec.model import parse_spec
-from envbuild.spec.requirement_files import included
+from envbuild.spec.requirement_files import (
+    flattened,
+    included,
+    places_in,
+    python_conflicts,
+    required_digests,
+    requirement_lines,
+)
 from envbuild.store.bundle import BundleFolder, read_artifact, title_of
 from envbuild.trace import file as traces
-from envbuild.verification import attestation
+from envbuild.verification import attestation, labels
 from envbuild.verification.content import read as read_content
 from envbuild.verification.printed import Masks
 from tests.fuzz import seeds
@@ -84,6 +104,7 @@ atexit.register(shutil.rmtree, _SCRATCH, ignore_errors=True)
 _FILE = _SCRATCH / "file"
 _MASKS = Masks(1_795_247_763.0)
 _DIGEST = "0" * 64
+_WHEEL = "pkg-1.0-py3-none-any.whl"
 _LARGEST = 1 << 22
 _HDF5 = 0.2
 """Seconds for a file that HDF5 may never be done with; one that is late on a busy machine is not judged."""
@@ -444,6 +465,92 @@ def _requirements(data: bytes) -> None:
             included(_SCRATCH, [name])
 
 
+def _flattened(data: bytes) -> None:
+    """Read requirements files as the resolvers' lines, projects and digests are read from them."""
+    (_SCRATCH / "constraints.txt").write_bytes(b"six<2\n")
+    for name in ("requirements.txt", "pyproject.toml", "pylock.toml"):
+        (_SCRATCH / name).write_bytes(data)
+        for read in (requirement_lines, flattened, places_in, required_digests):
+            with suppress(SpecError):
+                read(_SCRATCH, [name])
+        python_conflicts(_SCRATCH, [name], "3.11")
+
+
+def _project(data: bytes) -> None:
+    pyproject, _, setup = data.partition(b"\0")
+    with suppress(ValueError):  # what it promises
+        stated(pyproject, setup)
+
+
+def _source_archive(data: bytes) -> None:
+    for name, subdirectory in (("x-1.tar.gz", ""), ("x-1.tar", "a/b"), ("x-1.zip", "")):
+        with suppress(BuildError):
+            build_system(_file(data), name, subdirectory)
+
+
+def _built_wheel(data: bytes) -> None:
+    members = canonical.read(data, _WHEEL)
+    again = canonical.read(canonical.canonical(members), _WHEEL)
+    assert not canonical.differences(members, again)
+    canonical.normalised(members, again)
+    with suppress(BuildError):
+        editable(data, _WHEEL, [TreeFile(path="src/pkg.py", data=b"")], "/workspace", "-e .")
+
+
+def _built(data: bytes) -> None:
+    with suppress(tarfile.TarError):  # the tar is envbuild's own, what is in it is not
+        _result(io.BytesIO(data), "x-1.tar.gz")
+
+
+def _version(data: bytes) -> None:
+    with suppress(msgspec.ValidationError):
+        text = data.decode("latin-1")
+        table = {"git": "https://git.invalid/a", "commit": text[:40], "ref": text[40:]}
+        version = scm.version_of(msgspec.convert(table, Origin))
+        assert re.fullmatch(r"[A-Za-z0-9.!+]*", version), version
+
+
+def _frame(data: bytes) -> None:
+    """Read a message as it came, and as if whoever sent it knew the secret."""
+    if len(data) < frames.HEAD.size:
+        return
+    with suppress(frames.RefusedError):
+        kind, length, tag = frames.unpack_head(data[: frames.HEAD.size], frames.LARGEST)
+        content = data[frames.HEAD.size :][:length]
+        for expected in (Call, Answer, Verdict, Ended, Codes):
+            for known in (tag, frames._tag(b"key", kind, "", content)):
+                with suppress(frames.RefusedError):
+                    found: Any = frames.unpack(b"key", kind, known, "", content, expected)
+                    if isinstance(found, Answer):
+                        compare([found, found], 2)
+
+
+def _hosts(data: bytes) -> None:
+    for expand in (expand_hosts, expand_counts):
+        with suppress(ValueError):
+            expand(data.decode("utf-8", "surrogateescape"))
+
+
+def _launch(data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    environment = dict(each.partition("=")[::2] for each in text.split("\0"))
+    if (rank := find_rank(environment, "host")) is not None:
+        launcher_variables(rank, environment)
+        job_key(rank)
+
+
+def _labels(data: bytes) -> None:
+    """Ask for the names of whatever follows each of some places."""
+    text = data.decode("utf-8", "replace")
+    lines = text.splitlines() or [""]
+    header = labels.Header.of(lines[0])
+    names = tuple(filter(None, (header.column(line, len(line) // 2) for line in lines[:8]))) if header else ()
+    for at in range(0, len(text), max(1, len(text) // 16)):
+        labels.may_be_time(text[:at], text[at:], names)
+        labels.names_time(labels.name_in_bytes(data[:at]))
+    labels.may_be_times(labels.place_name(lines[0]), lines[-1])
+
+
 def _signatures(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for entry in _entries(text):
@@ -471,6 +578,16 @@ TARGETS: dict[str, Target] = {
         run=lambda data: parse_spec(data.decode("utf-8", "replace")), allowed=(SpecError,), seeds=seeds.spec
     ),
     "requirements": Target(run=_requirements, allowed=(), seeds=seeds.requirements),
+    "requirement-lines": Target(run=_flattened, allowed=(), seeds=seeds.requirements),
+    "project": Target(run=_project, allowed=(), seeds=seeds.project),
+    "source-archive": Target(run=_source_archive, allowed=(), seeds=seeds.source_archive),
+    "built-wheel": Target(run=_built_wheel, allowed=(BuildError,), seeds=seeds.wheel),
+    "built": Target(run=_built, allowed=(BuildError,), seeds=seeds.built),
+    "scm": Target(run=_version, allowed=(), seeds=seeds.origin),
+    "ranks": Target(run=_frame, allowed=(), seeds=seeds.frame),
+    "hosts": Target(run=_hosts, allowed=(), seeds=seeds.hosts),
+    "launch": Target(run=_launch, allowed=(UsageError,), seeds=seeds.launch),
+    "labels": Target(run=_labels, allowed=(), seeds=seeds.labels),
     "host": Target(run=_host, allowed=(SpecError,), seeds=seeds.machine),
     "lock": Target(run=_lock, allowed=(LockError,), seeds=seeds.lock),
     "record": Target(run=records.loads, allowed=(records.RecordError,), seeds=seeds.record_file),

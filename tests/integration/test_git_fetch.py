@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import resource
+import secrets
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -77,6 +82,79 @@ def test_a_tree_of_trees_without_end_is_refused(
     with pytest.raises(ResolveError, match="has more than 2000 files and folders"):
         fetch_commit(url, "main")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+class _Smart(BaseHTTPRequestHandler):
+    """Git's own server of one repository, over HTTP (gitprotocol-http(5))."""
+
+    folder: Path
+
+    def do_GET(self) -> None:
+        """List references."""
+        head = b"# service=git-upload-pack\n"
+        self._answer("advertisement", f"{len(head) + 4:04x}".encode() + head + b"0000", b"", "--advertise-refs")
+
+    def do_POST(self) -> None:
+        """Send a pack."""
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        gzipped = self.headers.get("Content-Encoding") == "gzip"
+        self._answer("result", b"", gzip.decompress(body) if gzipped else body)
+
+    def _answer(self, kind: str, head: bytes, body: bytes, *options: str) -> None:
+        words = ["git", "-c", "uploadpack.allowAnySHA1InWant=true", "upload-pack", "--stateless-rpc", *options, "."]
+        done = subprocess.run(words, cwd=self.folder, input=body, capture_output=True, check=False)
+        self.send_response(200)
+        self.send_header("Content-Type", f"application/x-git-upload-pack-{kind}")
+        self.end_headers()
+        with suppress(OSError):  # the reader has had enough
+            self.wfile.write(head + done.stdout)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+
+@pytest.fixture(name="smart")
+def _smart(bare: Path) -> Iterator[str]:
+    """The address at which git's own server has the repository."""
+    handler = type("Handler", (_Smart,), {"folder": bare})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_port}/bare.git"
+        running.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("way", ["smart", "loose", "packed"])
+@pytest.mark.parametrize("limit", ["_PACKED", "_OBJECTS", ""])
+def test_a_server_that_sends_too_much_is_left(
+    server: FileServer, bare: Path, smart: str, way: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a fetch brings is counted while it does: bytes, and the objects that a pack states."""
+    size = 100_000 if limit == "_PACKED" else 10
+    blobs = [git(bare, "hash-object", "-w", "--stdin", data=secrets.token_hex(size)) for _ in range(30)]
+    lines = "".join(f"100644 blob {blob}\tf{number}\n" for number, blob in enumerate(blobs))
+    dumb = serve(server, bare, git(bare, "mktree", data=lines))
+    if way == "packed":
+        git(bare, "repack", "-adq")
+        git(bare, "update-server-info")
+        dumb = serve(server, bare, git(bare, "rev-parse", "main^{tree}"))
+    if limit:
+        monkeypatch.setattr(f"envbuild.sources.git.{limit}", {"_PACKED": 1 << 20, "_OBJECTS": 20}[limit])
+        with pytest.raises(ResolveError, match="sends more than"):
+            fetch_commit(smart if way == "smart" else dumb, "main")
+    else:
+        assert len(fetch_commit(smart if way == "smart" else dumb, "main").files) == 30
+
+
+def test_a_server_that_names_too_much_is_left(bare: Path, smart: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server can have as many references of nearly the name that is asked for as it likes."""
+    commit = git(bare, "commit-tree", "-m", "x", git(bare, "mktree", data=""))
+    names = "".join(f"create refs/x{number}/refs/heads/main {commit}\n" for number in range(2000))
+    git(bare, "update-ref", "--stdin", data=names)
+    monkeypatch.setattr("envbuild.sources.git._NAMES", 1 << 16)
+    with pytest.raises(ResolveError, match="of names"):
+        fetch_commit(smart, "main")
 
 
 @pytest.mark.parametrize(("url", "allowed"), [("https://h.invalid/x", "https"), ("http://h.invalid/x", "https:http")])

@@ -22,13 +22,16 @@ from tests.support.cli import ROOT, Done, Project
 pytestmark = [pytest.mark.network]
 
 LOOK = """\
-import json, os, socket
+import ctypes, json, os, socket
 def tried(call, *arguments):
     try:
         call(*arguments)
     except OSError as error:
         return error.errno
     return 0
+def errno_of(number):
+    ctypes.CDLL(None, use_errno=True).syscall(number, 0, 0, 0)
+    return ctypes.get_errno()
 status = {line.partition(":")[0]: line.partition(":")[2].strip() for line in open("/proc/self/status")}
 print(json.dumps({
     "user": [os.getuid(), os.getgid()],
@@ -43,6 +46,9 @@ print(json.dumps({
     "core": tried(lambda: open("/proc/kcore", "rb").read(1)) or len(open("/proc/kcore", "rb").read(1)),
     "name": socket.gethostname(),
     "unshare": tried(os.unshare, os.CLONE_NEWUSER) if hasattr(os, "unshare") else 1,
+    "vsock": tried(lambda: socket.socket(40, socket.SOCK_STREAM).close()),
+    "rename": tried(socket.sethostname, "other"),
+    "newest": errno_of(1000),
 }))
 """
 
@@ -187,7 +193,8 @@ def test_a_program_is_shut_in(who: str, theirs: Project, made: Project, tmp_path
     assert found["host"] == [False, False, False]
     assert not {"vda", "sda", "kmsg", "mem", "fuse", "kvm"} & set(found["devices"])
     assert found["core"] in (0, 2, 13)  # empty, not there, or closed
-    assert (found["name"], found["unshare"]) == ("envbuild", 1)
+    assert (found["name"], found["unshare"], found["vsock"], found["rename"]) == ("envbuild", 1, 1, 1)
+    assert found["newest"] == 38
 
 
 def test_nothing_that_others_can_write_becomes_code(tmp_path: Path) -> None:

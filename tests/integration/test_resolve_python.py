@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ import pytest
 from envbuild.core.digest import sha256_file
 from envbuild.errors import IntegrityError, ResolveError
 from envbuild.lockfile.model import PythonPackage
-from envbuild.resolve.python import uv
+from envbuild.resolve.python import pip_tools, uv
 from envbuild.resolve.python.indexes import configured
 from envbuild.resolve.python.pins import PythonRequest, ResolvedPython, resolve_python, source_urls, wheel_urls
 from envbuild.resolve.python.wheels import Target, ranks
@@ -314,6 +315,71 @@ def test_certificates_of_pip_hold(bench: Bench) -> None:
             bench.resolve("tls-pkg")
         bench.environ["PIP_CERT"] = str(authority)
         assert _versions(bench.resolve("tls-pkg")) == {"tls-pkg": "1.0"}
+
+
+@pytest.mark.parametrize("file", ["uv.toml", "pyproject.toml"])
+def test_a_project_does_not_choose_where_packages_come_from(bench: Bench, server: FileServer, file: str) -> None:
+    """A stranger's settings of uv change neither index nor versions; the note says where the user's would be."""
+    bench.environ["UV_DEFAULT_INDEX"] = _serve(server, bench.folder / "index", bench.wheels(("a", "1.0", [])))
+    other = _serve(server, bench.folder / "other", bench.wheels(("a", "2.0", [])), "/other")
+    text = f'constraint-dependencies = ["a>1"]\n[[index]]\nurl = "{other}"\ndefault = true\n'
+    head = '[project]\nname = "x"\nversion = "1"\n[tool.uv]\n' if file == "pyproject.toml" else ""
+    written = head + text.replace("[[index]]", "[[tool.uv.index]]" if head else "[[index]]")
+    (bench.folder / "project" / file).write_text(written)
+    del bench.environ["UV_DEFAULT_INDEX"]
+    bench.environ["PIP_INDEX_URL"] = f"{server.url}/simple"
+    resolved = bench.resolve("a")
+    assert _versions(resolved) == {"a": "1.0"}
+    (note,) = resolved.notes
+    assert file in note
+    assert "UV_CONFIG_FILE" in note
+    assert not [request for request in server.requests if "other" in request.target]
+
+
+@pytest.mark.parametrize("resolver", ["uv", "pip-tools"])
+@pytest.mark.parametrize("kind", ["folder", "archive", "wheel"])
+def test_a_wheel_that_needs_an_address_is_refused(bench: Bench, server: FileServer, resolver: str, kind: str) -> None:
+    """Metadata of any package could name sources, whose build backend would run on this host."""
+    other, ran = bench.folder / "other-1", bench.folder / "ran"
+    other.mkdir()
+    (other / "own.py").write_text(f"open({str(ran)!r}, 'w').write('')\n")
+    (other / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+        '[project]\nname = "other"\nversion = "1"\ndynamic = ["dependencies"]\n'
+    )
+    archive = bench.folder / "other-1.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(other, "other-1")
+    (wheel,) = bench.wheels(("other", "1", []))
+    place = {"folder": other, "archive": archive, "wheel": wheel}[kind]
+    wheels = bench.wheels(("a", "1.0", [f"other @ file://{place}"]))
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "index", wheels)
+    with pytest.raises(ResolveError, match="other"):
+        bench.resolve("a", resolver=resolver)
+    assert not ran.exists()
+
+
+def test_pip_tools_runs_no_module_of_the_project(bench: Bench, server: FileServer) -> None:
+    """Files in a project that are called like modules of pip-tools, and its virtual environment, are not run."""
+    bench.environ["PIP_INDEX_URL"] = _serve(server, bench.folder / "index", bench.wheels(("a", "1.0", [])))
+    project, ran = bench.folder / "project", bench.folder / "ran"
+    code = f"open({str(ran)!r}, 'a').write(__file__ + chr(10))\n"
+    for name in ("pip", "piptools", "click", "build", "json", "tomllib", "sitecustomize"):
+        (project / f"{name}.py").write_text(code)
+    assert _versions(bench.resolve("a", resolver="pip-tools")) == {"a": "1.0"}
+    python = project / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\necho interpreter >> {ran}\n")
+    python.chmod(0o755)
+    (project / ".venv/pyvenv.cfg").write_text("home = /usr/bin\n")
+    before = Path.cwd()
+    os.chdir(project)
+    try:
+        pip_tools.interpreter(replace(TARGET, python="3.99"), bench.environ)
+    except ResolveError:
+        assert not ran.exists(), ran.read_text()
+    finally:
+        os.chdir(before)
 
 
 def test_a_strangers_upload_does_not_replace_a_private_package(bench: Bench, server: FileServer) -> None:

@@ -104,6 +104,19 @@ def test_a_package_without_wheel_is_built_where_the_spec_allows_it(bench: Bench)
         assert wheel.testzip() is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["x @ git+{url}/x.git", "x @ {url}/x-1-py3-none-any.whl", "x @ file:///x", "-e .", "part\n-e .", "part --pre"],
+)
+def test_what_a_build_asks_for_comes_from_indexes(bench: Bench, line: str) -> None:
+    """An archive names no address that this host would fetch, nor a folder of the project that it would build."""
+    wanted = line.format(url=bench.server.url)
+    bench.offer(make_sdist(bench.folder / "made", "plain", "1.5", build_requires=(wanted,)))
+    bench.spec("[plain]", "[plain]")
+    assert "plain-1.5.tar.gz: its build asks for" in _refused(bench.project("lock"), 12)
+    assert not [request for request in bench.server.requests if "/x" in request.target]
+
+
 def test_any_package_may_be_built(bench: Bench) -> None:
     """``all`` builds what turns out to lack a wheel, and what that needs in turn; a wheel that fits is taken."""
     made = bench.folder / "made"

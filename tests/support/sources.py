@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -28,7 +29,14 @@ def build_wheel(folder, config_settings=None, metadata_directory=None):
 
 
 def make_sdist(
-    folder: Path, name: str, version: str, *, content: str = '""', requires: tuple[str, ...] = (), before: str = ""
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    content: str = '""',
+    requires: tuple[str, ...] = (),
+    before: str = "",
+    build_requires: tuple[str, ...] = (),
 ) -> Path:
     """Write the archive of a package of one module, whose wheel's zip depends on the folder that it is built in.
 
@@ -36,11 +44,13 @@ def make_sdist(
         content: expression in the backend for more text of the module.
         requires: what the wheel depends on, which is known only when it is built.
         before: code at the start of the backend.
+        build_requires: what it asks for to be built.
     """
     lines = "".join(f"Requires-Dist: {line}\\n" for line in requires)
     backend = _BACKEND.format(name=name, version=version, content=content, requires=lines)
     files = {
-        "pyproject.toml": '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n',
+        "pyproject.toml": f'[build-system]\nrequires = {json.dumps(build_requires)}\nbuild-backend = "own"\n'
+        'backend-path = ["."]\n',
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         "own.py": before + backend,
     }

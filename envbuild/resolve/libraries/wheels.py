@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import io
-import lzma
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -15,6 +12,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
+from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.core.fs import atomic_write
 from envbuild.core.types import Value, prepare_types
 from envbuild.errors import IntegrityError
@@ -86,17 +84,7 @@ def scan_wheel(path: Path, sha256: str, cache_dir: Path, name: str = "") -> Whee
     try:
         with zipfile.ZipFile(path) as archive:
             objects = tuple(_objects(archive))
-    except (
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-        NotImplementedError,
-        RuntimeError,
-        ValueError,
-        lzma.LZMAError,
-        struct.error,
-    ) as err:
+    except DAMAGED_ZIP as err:
         raise IntegrityError(f"{name}: not a readable wheel: {err}", "fetch it again: envbuild fetch") from None
     return _keep(WheelLibraries(wheel=name, objects=objects), sha256, cache_dir)
 

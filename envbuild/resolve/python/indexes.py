@@ -1,8 +1,9 @@
 """Where wheels may come from, as configured for uv or pip, in the form that uv takes.
 
-The rule is simple. uv reads its own configuration, and what it finds there applies. Where that has nothing about
-packages' places, pip's configuration is translated, so that a machine with only pip configured gets the same indexes,
-folders, certificates and proxy. Nothing of this ever enters a lock.
+The rule is simple. uv reads this user's and this machine's configuration of uv, and what it finds there applies. Where
+that has nothing about packages' places, pip's configuration is translated, so that a machine with only pip configured
+gets the same indexes, folders, certificates and proxy. Nothing of this ever enters a lock. Settings in a project
+(``uv.toml``, ``tool.uv``) are not read: whoever sent the project would choose where its packages come from.
 
 Several indexes: uv's own default is that the first index that knows a name is the only one asked for it, and uv's
 configuration is left to decide that. pip mixes all indexes and takes the newest version anywhere, so that a stranger
@@ -16,14 +17,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from envbuild.core.toml import toml_file
 from envbuild.net import pip_config
+from envbuild.net.config import uv_table, uv_tables
 
 _UV_PLACES = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_NO_INDEX")
 _UV_KEYS = ("index", "index-url", "extra-index-url", "find-links", "no-index")
@@ -50,15 +49,16 @@ def configured(environ: Mapping[str, str], folder: Path, wheels: Iterable[Path] 
 
     Args:
         environ: the process environment.
-        folder: relative paths start here, and uv's project configuration is looked for from here upward.
+        folder: of the project; relative paths start here.
         wheels: folders of wheels that the spec names.
 
     Raises:
         ResolveError: a configuration file of pip cannot be read.
     """
     pip = pip_config.read(environ)
-    uv = list(_uv_tables(environ, folder))
+    uv = list(uv_tables(environ))
     places = _Places(folder)
+    places.notes += _unused(folder)
     for path in wheels:
         places.find(str(path))
     if not any(map(environ.get, _UV_PLACES)) and not any(key in table for table in uv for key in _UV_KEYS):
@@ -71,18 +71,18 @@ def configured(environ: Mapping[str, str], folder: Path, wheels: Iterable[Path] 
     )
 
 
-def addresses(indexes: Indexes, environ: Mapping[str, str], folder: Path, built_in: str = "") -> tuple[str, ...]:
+def addresses(indexes: Indexes, environ: Mapping[str, str], built_in: str = "") -> tuple[str, ...]:
     """Return the addresses of the package indexes that uv asks, the first first, as far as variables name them.
 
     None if uv's configuration files name indexes. The default index is missing if nothing names it.
 
     Args:
-        environ, folder: as for ``configured``.
+        environ: the process environment.
         built_in: uv's own default index, if known.
     """
     known = {**environ, **indexes.environment}
     default = known.get("UV_DEFAULT_INDEX") or known.get("UV_INDEX_URL") or built_in
-    in_files = any(key in table for table in _uv_tables(environ, folder) for key in _UV_KEYS)
+    in_files = any(key in table for table in uv_tables(environ) for key in _UV_KEYS)
     if in_files or "--no-index" in indexes.arguments:
         return ()
     named = [*known.get("UV_INDEX", "").split(), *known.get("UV_EXTRA_INDEX_URL", "").split(), default]
@@ -172,29 +172,13 @@ def _transport(environ: Mapping[str, str], pip: Mapping[str, str]) -> dict[str, 
     return {name: value for name, value in wanted.items() if value and not environ.get(name)}
 
 
-def _uv_tables(environ: Mapping[str, str], folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield uv's configuration tables that count here, each with its ``pip`` table merged in.
-
-    https://docs.astral.sh/uv/concepts/configuration-files/
-    """
-    if environ.get("UV_NO_CONFIG") in {"1", "true"}:
-        return
-    if chosen := environ.get("UV_CONFIG_FILE"):
-        paths = [Path(chosen)]
-    else:
-        base = folder.absolute()
-        project = (file for place in (base, *base.parents) for file in (place / "uv.toml", place / "pyproject.toml"))
-        if nearest := next((table for table in map(_uv_table, project) if table), None):
-            yield nearest
-        paths = [Path(p) / "uv/uv.toml" for p in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":")]
-        paths.append(Path("/etc/uv/uv.toml"))
-        with suppress(RuntimeError):
-            paths.append(Path(environ.get("XDG_CONFIG_HOME") or Path("~/.config").expanduser()) / "uv/uv.toml")
-    yield from filter(None, map(_uv_table, paths))
-
-
-def _uv_table(path: Path) -> dict[str, Any]:
-    """Return one file's table with its ``pip`` table merged in; empty if there is none or it is not TOML."""
-    table = toml_file(path, *(("tool", "uv") if path.name == "pyproject.toml" else ()))  # uv itself reports bad files
-    pip = table.get("pip")
-    return {**table, **(pip if isinstance(pip, dict) else {})}
+def _unused(folder: Path) -> Iterator[str]:
+    """Yield a note on the project's settings of uv, if they say where packages come from."""
+    base = folder.absolute()
+    for path in (file for place in (base, *base.parents) for file in (place / "uv.toml", place / "pyproject.toml")):
+        if keys := [key for key in _UV_KEYS if key in uv_table(path)]:
+            yield (
+                f"{path.name} of the project: {', '.join(keys)} of uv is not used: a project does not choose where "
+                "packages come from — write it into ~/.config/uv/uv.toml, or set UV_INDEX or UV_CONFIG_FILE"
+            )
+            return

@@ -212,7 +212,7 @@ class _Pages:
 
     def known(self, names: Iterable[str]) -> Pages:
         """Read the pages of all indexes that are known without uv."""
-        known = indexes.addresses(self._places, self._environ, self._folder, self._built_in())
+        known = indexes.addresses(self._places, self._environ, self._built_in())
         return newest.read_pages(dict.fromkeys(names, known), self._network) if known else {}
 
     def others(self, names: Collection[str], lines: Sequence[str]) -> Pages:
@@ -221,7 +221,7 @@ class _Pages:
         Args:
             lines: requirements that are met with wheels, of these names.
         """
-        if self._built_in() and indexes.addresses(self._places, self._environ, self._folder):
+        if self._built_in() and indexes.addresses(self._places, self._environ):
             return {}  # all were read: the packages come from a folder
         found = uv.indexes_of(lines, self._folder, self._target, self._places, self._environ)
         self._remember(found.values())
@@ -229,9 +229,7 @@ class _Pages:
 
     def of(self, names: Iterable[str]) -> Pages:
         """Read the pages of packages that may have no wheel at all."""
-        if not self._built_in() and "built-in:" in indexes.addresses(
-            self._places, self._environ, self._folder, "built-in:"
-        ):
+        if not self._built_in() and "built-in:" in indexes.addresses(self._places, self._environ, "built-in:"):
             self._remember(self._of_default([_ANY]).values())
         return self.known(names)
 
@@ -249,7 +247,7 @@ class _Pages:
 
     def _remember(self, places: Iterable[str]) -> None:
         """Keep uv's own default index, where it is the only one that nothing else names."""
-        named = indexes.addresses(self._places, self._environ, self._folder, "built-in:")
+        named = indexes.addresses(self._places, self._environ, "built-in:")
         others = set(places) - set(named)
         if len(others) == 1 and "built-in:" in named:
             with suppress(OSError):

@@ -23,6 +23,29 @@ from envbuild.resolve.python.wheels import Target
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?==([A-Za-z0-9.!+-]+)")
 _VERSIONS = re.compile(r"\(from versions: [^)]*?((?:[^,)]+, ){2}[^,)]+)\)")
+_START = """\
+import sys
+sys.path[:] = filter(None, sys.path)
+from pip._internal.cli import req_command
+from pip._internal.distributions.sdist import SourceDistribution
+from piptools.exceptions import PipToolsError
+required = req_command.install_req_from_req_string
+SourceDistribution.prepare_distribution_metadata
+def of_an_index(*words, **named):
+    found = required(*words, **named)
+    if found.link is not None:
+        raise PipToolsError(f"{found} is wanted, and packages come from indexes only")
+    return found
+def built(distribution, *words, **named):
+    raise PipToolsError(f"{distribution.req} has no wheel, and nothing is built on this host")
+req_command.install_req_from_req_string = of_an_index
+SourceDistribution.prepare_distribution_metadata = built
+from piptools.__main__ import cli
+cli(prog_name="pip-tools")
+"""
+"""Runs pip-tools as ``-m piptools`` does, but imports nothing from the folder that it works in, the project's, takes no
+package from an address that another one's metadata names, and builds nothing: pip would do both, ``--only-binary`` or
+not. With a pip that has other names for these functions it fails."""
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
@@ -111,6 +134,7 @@ def interpreter(target: Target, environ: Mapping[str, str]) -> str:
     found = subprocess.run(
         [find_uv(), "python", "find", "--no-python-downloads", "--no-project", target.feature],
         env=dict(environ),
+        cwd="/",  # a virtual environment of the project is a program of the project
         capture_output=True,
         encoding="utf-8",
         check=False,
@@ -141,7 +165,7 @@ def _command(target: Target, cache_dir: Path, environ: Mapping[str, str]) -> lis
     """Return how to start pip-tools in an interpreter of the target's release, making an environment if need be."""
     python = interpreter(target, environ)
     if python == sys.executable:
-        return [python, "-m", "piptools"]
+        return [python, "-c", _START]
     folder = cache_dir / f"pip-tools-{target.feature}"
     ready = folder / "ready"
     with locked(cache_dir / f"pip-tools-{target.feature}.lock"):
@@ -152,14 +176,18 @@ def _command(target: Target, cache_dir: Path, environ: Mapping[str, str]) -> lis
                 ["pip", "install", "--quiet", "--python", str(folder / "bin/python"), "pip", "pip-tools>=7.5"],
             ):
                 done = subprocess.run(
-                    [find_uv(), *step], env=dict(environ), capture_output=True, encoding="utf-8", check=False
+                    [find_uv(), *step, "--project", "/"],
+                    env=dict(environ),
+                    capture_output=True,
+                    encoding="utf-8",
+                    check=False,
                 )
                 if done.returncode:
                     raise ResolveError(
                         f"cannot install pip-tools for Python {target.feature}: {' '.join(done.stderr.split())}"
                     )
             ready.touch()
-    return [str(folder / "bin/python"), "-m", "piptools"]
+    return [str(folder / "bin/python"), "-c", _START]
 
 
 def _arguments(question: Question, wheels: Sequence[Path], source: Path, output: Path, hashes: bool) -> list[str]:

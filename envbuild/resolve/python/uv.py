@@ -38,7 +38,7 @@ class Question:
     Attributes:
         lines: requirements, one each.
         constraints: requirements that only limit versions of what is asked for anyway, one each.
-        folder: relative paths in requirements start here, and so does uv's search for its configuration.
+        folder: relative paths in variables start here.
         preferred: packages whose version is kept where the requirements allow it.
         upgrade: names to move whatever is preferred; None: everything.
         dependencies: whether to follow dependencies.
@@ -147,9 +147,9 @@ def _has_none(
 def _compile(
     question: Question, arguments: Sequence[str], indexes: Indexes, environ: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run uv."""
+    """Run uv; as in the project ``/``, where it finds no settings but the user's and the machine's."""
     return subprocess.run(
-        [find_uv(), *arguments, *indexes.arguments],
+        [find_uv(), *arguments, "--project", "/", *indexes.arguments],
         input="".join(f"{line}\n" for line in question.lines),
         env=_environment(environ, indexes),
         cwd=question.folder,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
-import struct
 import sys
 import tarfile
 import zipfile
@@ -13,6 +12,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from envbuild.core.damaged_zip import DAMAGED_ZIP
 from envbuild.verification.content.canonical import Canonical, TooMuchError, UnreadableError, below
 
 if sys.version_info >= (3, 14):
@@ -43,10 +43,7 @@ def read_zip(out: Canonical, path: str, data: bytes, nested: Nested) -> None:
             prefix = next((name[: -len(_STRUCTURE)] for name in names if name.endswith(_STRUCTURE)), None)
             for member in members:
                 _member(out, path, archive, member, nested, prefix)
-    except (
-        zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, RuntimeError, ValueError,
-        NotImplementedError,
-    ) as error:  # fmt: skip
+    except DAMAGED_ZIP as error:
         raise UnreadableError(f"a damaged zip archive: {error}") from None
 
 

@@ -122,6 +122,19 @@ def check(opened: LoadedLock, *arguments: str, signers: Path | None = None) -> i
     return 0
 
 
+@pytest.mark.parametrize("name", ["/etc/hostname", "../outside", "lib/../../outside", "/proc/kmsg", "a\0b"])
+def test_an_attestation_names_no_file_outside_the_project(proved: LoadedLock, name: str) -> None:
+    """It may be anybody's: it does not find out what other files hold, nor is one read that never ends."""
+    (proved.folder.parent / "outside").write_bytes(b"x")
+    path = attestation.path_of(proved.path)
+    statement = attestation.load(path)
+    digest = sha256_file(proved.folder.parent / "outside")
+    other = msgspec.structs.replace(statement.predicate, files={name: digest})
+    path.write_bytes(attestation.dumps(msgspec.structs.replace(statement, predicate=other)))
+    with pytest.raises(LockError, match="not a file of this project"):
+        check_attestation(proved, (), None)
+
+
 def test_what_still_holds_is_reported(proved: LoadedLock, capsys: pytest.CaptureFixture[str]) -> None:
     """Unchanged files: exit 0, with what was proved, when, and where this machine is another one."""
     assert check(proved) == 0
@@ -248,7 +261,10 @@ def test_signatures_are_made_and_checked(
     sign(path, key)
     assert check(proved, signers=signers) == 0
     assert 'Good "envbuild" signature for me@example.invalid with ED25519 key' in capsys.readouterr().out
-    assert check_signature(path, None).startswith('Good "envbuild" signature with ED25519 key SHA256:')
+    data = path.read_bytes()
+    assert check_signature(path, None, data).startswith('Good "envbuild" signature with ED25519 key SHA256:')
+    with pytest.raises(IntegrityError):  # the file was another one when it was read
+        check_signature(path, None, data + b" ")
     signers.write_text("")
     with pytest.raises(IntegrityError) as unknown:
         check(proved, signers=signers)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -152,8 +153,19 @@ def test_lists_of_hosts(text: str, names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("text", ["n[", "n[]", "n[1", "n[a-b]", "n]1[", "a,,b", "n[1-99999999]", "n[1-9999]m[1-9999]"])
 def test_what_is_no_list_of_hosts(text: str) -> None:
     """Anything else is refused, also a list without end."""
-    with pytest.raises(ValueError, match="hosts"):
+    with pytest.raises(ValueError, match=r"hosts|numbers"):
         expand_hosts(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["n[5-1]", "[1-60000]" * 3 + "[5-1]", "[1-2]" * 5000, "n" + "[1]" * 5000, "[1-2]" * 900]
+)
+def test_many_brackets_are_refused_at_once(text: str) -> None:
+    """Each bracket multiplies the names: those are counted before any is made."""
+    before = time.process_time()
+    with pytest.raises(ValueError, match=r"hosts|numbers|names"):
+        expand_hosts(text)
+    assert time.process_time() - before < 5  # it took half a minute, or ended with the stack
 
 
 def test_lists_of_counts() -> None:

@@ -40,7 +40,7 @@ def test_what_is_wrong_is_a_value_error(text: str, tmp_path: Path, monkeypatch: 
         (tmp_path / name).write_text(text)
     assert toml_file(tmp_path / "uv.toml") == {}
     monkeypatch.chdir(tmp_path)
-    assert uv_setting("nothing", {}) == ""
+    assert uv_setting("nothing", {"UV_CONFIG_FILE": "uv.toml"}) == ""
     assert detect_project(tmp_path)
 
 
@@ -52,16 +52,17 @@ def test_dots_in_texts_are_no_keys() -> None:
 
 @pytest.mark.parametrize("text", ["tool = 3", "[tool]\nuv = 3", "[tool.uv]\npip = 3", ""])
 def test_a_table_that_is_none_is_empty(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project's settings of uv are uv's to complain about."""
+    """Settings of uv are uv's to complain about."""
     (tmp_path / "pyproject.toml").write_text(text)
     assert toml_file(tmp_path / "pyproject.toml", "tool", "uv", "pip") == {}
     monkeypatch.chdir(tmp_path)
-    assert uv_setting("index-url", {}) == ""
+    assert uv_setting("index-url", {"UV_CONFIG_FILE": "pyproject.toml"}) == ""
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A project may hold one in the place of settings."""
     for name in ("uv.toml", "pyproject.toml"):
         os.mkfifo(tmp_path / name)
+        assert toml_file(tmp_path / name) == {}
     monkeypatch.chdir(tmp_path)
-    assert uv_setting("index-url", {}) == ""
+    assert uv_setting("index-url", {"UV_CONFIG_FILE": "uv.toml"}) == ""

@@ -23,6 +23,7 @@ from envbuild.lockfile.model import (
     FurtherArchive,
     Input,
     Lock,
+    Origin,
     Os,
     OsPackage,
     Python,
@@ -560,6 +561,15 @@ def test_load_reads_the_file(tmp_path: Path) -> None:
         load(tmp_path / "gone")
     assert caught.value.message == f"cannot read the lock {tmp_path}/gone: No such file or directory"
     assert caught.value.hint == "write it: envbuild lock spec.yaml"
+
+
+@pytest.mark.parametrize("folder", ["..", "../x", "a/../../b", "/etc", "a//b", "a\\b", "a:b", "a\nb", "x" * 4097])
+def test_a_project_in_a_repository_is_in_it(folder: str) -> None:
+    """The folder of a project that comes from git leads nowhere else."""
+    good = Origin(git="https://git.example/lib.git", commit="1" * 40, subdirectory="python/lib")
+    assert msgspec.convert(msgspec.to_builtins(good), Origin) == good
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({**msgspec.to_builtins(good), "subdirectory": folder}, Origin)
 
 
 def test_the_format_version_is_1() -> None:

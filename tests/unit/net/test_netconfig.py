@@ -45,7 +45,8 @@ def test_pip_config_file_dev_null_switches_pip_files_off(home: Path) -> None:
 
 def test_credentials_come_from_all_index_urls(home: Path) -> None:
     """Index and find-links addresses of pip and uv, in variables and files, give user and password by origin."""
-    (home / "uv.toml").write_text(
+    (home / ".config/uv").mkdir(parents=True)
+    (home / ".config/uv/uv.toml").write_text(
         '[[index]]\nname = "in house"\nurl = "https://uv.example.invalid:8443/simple"\n'
         '[pip]\nextra-index-url = ["https://tok%3Aen@pip.example.invalid/simple"]\n'
     )
@@ -68,16 +69,26 @@ def test_credentials_come_from_all_index_urls(home: Path) -> None:
 
 
 def test_named_uv_indexes_take_their_variables(home: Path) -> None:
-    """UV_INDEX_<NAME>_* belong to the index of that name in uv.toml, odd characters as underscores."""
-    (home / "uv.toml").write_text('[[index]]\nname = "in-house"\nurl = "https://uv.example.invalid:8443/simple"\n')
-    found = read(home, UV_INDEX_IN_HOUSE_USERNAME="u", UV_INDEX_IN_HOUSE_PASSWORD="p")
+    """UV_INDEX_<NAME>_* belong to the user's index of that name: a project that has one of this name gets nothing."""
+    text = '[[index]]\nname = "in-house"\nurl = "https://uv.example.invalid:8443/simple"\n'
+    variables = {"UV_INDEX_IN_HOUSE_USERNAME": "u", "UV_INDEX_IN_HOUSE_PASSWORD": "p"}
+    (home / "uv.toml").write_text(text)
+    assert read(home, **variables).credentials == {}
+    found = read(home, UV_CONFIG_FILE="uv.toml", **variables)
     assert found.credentials == {("https", "uv.example.invalid", 8443): ("u", "p")}
+
+
+@pytest.mark.parametrize("text", ["index = 3", "index = [3]", "extra-index-url = 3", "pip = 3"])
+def test_settings_of_other_types_are_passed_over(home: Path, text: str) -> None:
+    """uv complains about them."""
+    (home / "uv.toml").write_text(f"{text}\n")
+    assert read(home, UV_CONFIG_FILE="uv.toml").credentials == {}
 
 
 def test_broken_files_are_passed_over(home: Path) -> None:
     """A file that pip or uv would complain about does not stop a download."""
-    (home / "uv.toml").write_text("= nonsense")
-    (home / "pyproject.toml").write_text("[tool\n")
+    (home / ".config/uv").mkdir(parents=True)
+    (home / ".config/uv/uv.toml").write_text("= nonsense")
     (home / ".pip").mkdir()
     (home / ".pip/pip.conf").write_text("no section = 1\n")
     assert read(home).credentials == {}

@@ -81,7 +81,7 @@ def test_a_folder_has_a_list_of_its_own(tmp_path: Path) -> None:
 
 
 def test_addresses_follow_the_configuration(tmp_path: Path) -> None:
-    """envbuild's own setting comes before uv's variable, that before uv's file; a folder may be flat."""
+    """Own setting, uv's variable, the user's file of uv, in this order; a project has no say. A folder may be flat."""
     own, uvs = (
         {build_sources.VARIABLE: "https://one.example.invalid/py/"},
         {build_sources.UV_VARIABLE: "file:///srv/py"},
@@ -90,8 +90,12 @@ def test_addresses_follow_the_configuration(tmp_path: Path) -> None:
     assert build_sources.addresses(PATH, own | uvs) == (f"https://one.example.invalid/py/{quoted}",)
     places = (PATH, quoted, file_name("3.12.7"), file_name("3.12.7").replace("+", "%2B"))
     assert build_sources.addresses(PATH, uvs) == tuple(f"/srv/py/{place}" for place in places)
-    (tmp_path / "uv.toml").write_text('python-install-mirror = "https://two.example.invalid"\n')
-    assert build_sources.addresses(PATH, {}) == (f"https://two.example.invalid/{quoted}",)
+    settings = tmp_path / "uv/uv.toml"
+    settings.parent.mkdir()
+    settings.write_text('python-install-mirror = "https://two.example.invalid"\n')
+    (tmp_path / "uv.toml").write_text('python-install-mirror = "https://project.example.invalid"\n')
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    assert build_sources.addresses(PATH, environ) == (f"https://two.example.invalid/{quoted}",)
 
 
 @pytest.mark.parametrize("mirror", ["ftp://x.example.invalid", "relative/folder", "https://"])

@@ -55,16 +55,25 @@ def test_options_of_uv_replace_the_configuration(tmp_path: Path, name: str) -> N
         ("pyproject.toml", '[tool.uv]\nindex-url = "https://uv.invalid/simple"\n'),
     ],
 )
-def test_uvs_files_count_from_the_projects_folder_upward(tmp_path: Path, file: str, text: str) -> None:
-    """A project's uv configuration is found from below, and then pip's indexes are not asked."""
-    (tmp_path / file).write_text(text)
+def test_a_projects_settings_of_uv_choose_no_index(tmp_path: Path, file: str, text: str) -> None:
+    """They are the project's, which may be anybody's; a note says so. The user's own count, wherever they are."""
+    path = tmp_path / file
+    path.write_text(text)
     inner = tmp_path / "a/b"
     inner.mkdir(parents=True)
     environ = {name: value for name, value in CLEAN.items() if name != "UV_NO_CONFIG"}
     environ |= {"XDG_CONFIG_HOME": str(tmp_path / "none"), "PIP_EXTRA_INDEX_URL": "https://pip.invalid/simple"}
+    found = configured(environ, inner)
+    assert "UV_INDEX" in found.environment
+    (note,) = found.notes
+    assert note.startswith(f"{file} of the project: ")
+    assert configured({**environ, "UV_CONFIG_FILE": str(path)}, inner).environment == {}
+    path.unlink()
+    assert configured(environ, inner).notes == ()
+    own = tmp_path / "none/uv/uv.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('index-url = "https://uv.invalid/simple"\n')
     assert configured(environ, inner).environment == {}
-    (tmp_path / file).unlink()
-    assert "UV_INDEX" in configured(environ, inner).environment
 
 
 def test_missing_folders_are_left_out_and_reported(tmp_path: Path) -> None:
@@ -135,13 +144,14 @@ def test_indexes_that_uv_asks(tmp_path: Path) -> None:
     """Those that variables name, in uv's order; none if uv's own configuration files decide."""
     environ = {"UV_INDEX": "mine=https://a.invalid/simple", "UV_EXTRA_INDEX_URL": "https://b.invalid/"}
     environ |= {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path)}
-    assert addresses(Indexes(), environ, tmp_path) == ("https://a.invalid/simple", "https://b.invalid/")
-    assert addresses(Indexes(), environ, tmp_path, "https://own.invalid")[-1] == "https://own.invalid"
+    assert addresses(Indexes(), environ) == ("https://a.invalid/simple", "https://b.invalid/")
+    assert addresses(Indexes(), environ, "https://own.invalid")[-1] == "https://own.invalid"
     environ["UV_DEFAULT_INDEX"] = "https://c.invalid/simple"
     found = ("https://a.invalid/simple", "https://b.invalid/", "https://c.invalid/simple")
-    assert addresses(Indexes(), environ, tmp_path, "https://own.invalid") == found
+    assert addresses(Indexes(), environ, "https://own.invalid") == found
     local = Indexes(environment={"UV_INDEX": "file:///x https://a.invalid/simple"})
-    assert addresses(local, environ, tmp_path) == ("file:///x", *found)
-    assert addresses(Indexes(arguments=("--no-index",)), environ, tmp_path) == ()
-    (tmp_path / "uv.toml").write_text('extra-index-url = ["https://d.invalid/simple"]\n')
-    assert addresses(Indexes(), environ, tmp_path) == ()
+    assert addresses(local, environ) == ("file:///x", *found)
+    assert addresses(Indexes(arguments=("--no-index",)), environ) == ()
+    (tmp_path / "uv").mkdir()
+    (tmp_path / "uv/uv.toml").write_text('extra-index-url = ["https://d.invalid/simple"]\n')
+    assert addresses(Indexes(), environ) == ()

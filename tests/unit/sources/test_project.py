@@ -150,3 +150,5 @@ def test_what_a_project_states_is_read_without_running_it() -> None:
     assert stated(b'[project]\nname="x"\n[tool.uv.sources]\ny = {workspace = true}\n').elsewhere == {"y": ""}
     with pytest.raises(ValueError, match="Invalid"):
         stated(b"[")
+    with pytest.raises(ValueError, match="too many parts"):  # it would be read for minutes
+        stated(b"a." * 20_000 + b"a = 1")
