@@ -8,6 +8,7 @@ from envbuild.spec.fields import Choice, Field, Flag, ListOf, MapOf, Table, Text
 from envbuild.spec.hardware_keys import hardware_table
 from envbuild.spec.package_fields import FilePath, Folder, Requirement
 from envbuild.spec.system_keys import os_table
+from envbuild.spec.variants import variants_field
 
 STANDALONE = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Feature releases that a spec may ask for where the operating system has another one."""
@@ -230,6 +231,7 @@ def _run_fields() -> dict[str, Field]:
 
 def _root() -> Table:
     fields = {**_system_fields(), **_python_fields(), **_run_fields()}
+    fields["variants"] = variants_field(fields)
     elsewhere = {
         leaf: f"{key}.{leaf}"
         for key, spec in fields.items()
