@@ -319,7 +319,7 @@ def _options(
 
 
 def _side(run: AnyRun, project: PathLike | None) -> Side:
-    from envbuild.lockfile.discovery import find_lock
+    from envbuild.lockfile.discovery import nearest_locks
     from envbuild.operations.diff import find_side
     from envbuild.operations.run import RunResult
     from envbuild.operations.run_context import Side
@@ -330,7 +330,7 @@ def _side(run: AnyRun, project: PathLike | None) -> Side:
     if project is not None:
         folder = Path(project)
     else:
-        folder = Path.cwd() if "/" in name or name.endswith(".json") else find_lock(Path.cwd()).parent
+        folder = Path.cwd() if "/" in name or name.endswith(".json") else nearest_locks(Path.cwd())[0].parent
     return find_side(name, folder)
 
 

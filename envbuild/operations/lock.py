@@ -462,19 +462,22 @@ def _shared_pins(
 
 
 def _other_versions(made: locks.Lock, earlier: Sequence[locks.Lock]) -> list[str]:
-    """Return a sentence for each variant of which a lock has packages in other versions."""
-    found = []
+    """Return a sentence for the variants of which a lock has the same packages in other versions."""
     versions = {package.name: package.version for package in made.packages}
+    found: dict[tuple[str, ...], list[str]] = {}
     for other in earlier:
-        differ = [
+        differ = tuple(
             f"{package.name} {versions[package.name]} ({package.version})"
             for package in other.packages
             if versions.get(package.name, package.version) != package.version
-        ]
+        )
         if differ:
-            more = f" and {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else ""
-            found.append(f"not as in variant {other.variant}: {', '.join(differ[:_SHOWN])}{more}")
-    return found
+            found.setdefault(differ, []).append(other.variant)
+    return [
+        f"not as in variant{'s' if len(names) > 1 else ''} {', '.join(names)}: {', '.join(differ[:_SHOWN])}"
+        + (f" and {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else "")
+        for differ, names in found.items()
+    ]
 
 
 def _refuse_other_changes(spec: Spec, path: Path, old: locks.Lock) -> None:
@@ -498,14 +501,15 @@ def _python_request(
     """Return the request for the Python resolver, without the lines that ``cuda`` adds."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
-    from envbuild.spec.requirement_files import flattened, python_conflicts, required_digests
+    from envbuild.spec.requirement_files import PROJECT, flattened, project_lines, python_conflicts, required_digests
 
-    if problems := python_conflicts(path.parent, spec.requirement_files, interpreter.version):
+    files = [*spec.requirement_files, *((PROJECT,) if spec.extras or spec.groups else ())]
+    if problems := python_conflicts(path.parent, dict.fromkeys(files), interpreter.version):
         raise SpecError(path.name, problems, "choose a system whose Python it admits, or correct it")
     lines, limits = flattened(path.parent, spec.requirement_files, path.name)
     return PythonRequest(
         target=Target(python=interpreter.release, platform=interpreter.platform),
-        requirements=(*lines, *spec.requirements),
+        requirements=(*lines, *project_lines(path.parent, spec.extras, spec.groups, path.name), *spec.requirements),
         constraints=limits,
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
@@ -634,7 +638,8 @@ class _Resolver:
         spec, options = self.spec, self.options
         # What wheels may assume of every system is known beforehand, so both resolvers can run at once. Nothing is
         # added to a base image: what it lacks is reported when it is built.
-        adds = bool(spec.requirements or spec.requirement_files or spec.projects) and not base
+        asked = (spec.requirements, spec.requirement_files, spec.projects, spec.extras, spec.groups)
+        adds = any(asked) and not base
         assumed = set(closure.added_os_packages((), spec.os.release)) if adds else set()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self._system, base, assumed)

@@ -117,11 +117,14 @@ def resolution_inputs(spec: Spec, path: Path, resolver: str = "uv") -> dict[str,
         resolver: what resolves the Python part.
     """
     from envbuild.spec.model import spec_digest
-    from envbuild.spec.requirement_files import included
+    from envbuild.spec.requirement_files import PROJECT, included, project_lines
 
     inputs = {path.name: spec_digest(spec)}
     for name in included(path.parent, spec.requirement_files, path.name):
         inputs[name] = sha256_file(path.parent / name)
+    if spec.extras or spec.groups:
+        project_lines(path.parent, spec.extras, spec.groups, path.name)  # refused before a resolver reads it
+        inputs[PROJECT] = sha256_file(path.parent / PROJECT)
     for archive in spec.os.archives:
         inputs[archive.key] = sha256_file(path.parent / archive.key)
     for name in spec.wheels:

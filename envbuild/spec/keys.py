@@ -126,6 +126,18 @@ def _python_fields() -> dict[str, Field]:
             default=[],
             examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
         ),
+        "extras": Field(
+            kind=ListOf(item=Text(expected="a name", check=validators.group), expected="a list of extras"),
+            doc="Extras of the `pyproject.toml` next to the spec whose packages are installed too.",
+            default=[],
+            examples=(["cuda"],),
+        ),
+        "groups": Field(
+            kind=ListOf(item=Text(expected="a name", check=validators.group), expected="a list of groups"),
+            doc="Dependency groups (PEP 735) of the `pyproject.toml` next to the spec that are installed too.",
+            default=[],
+            examples=(["dev"],),
+        ),
         "exclude-newer": Field(
             kind=Text(expected="a time in UTC", check=validators.snapshot),
             doc="Take Python packages as the indexes had them at this time (UTC): files uploaded later are left out.",

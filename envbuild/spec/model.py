@@ -92,6 +92,7 @@ class Spec(Value, frozen=True, kw_only=True):
         requirements: PEP 508 lines, normalised.
         projects: folders and git repositories whose projects are built.
         requirement_files: requirements files, relative to the spec's folder.
+        extras, groups: of the ``pyproject.toml`` in the spec's folder, normalised.
         wheels: folders of wheels, relative to the spec's folder or absolute.
         inputs: data paths, relative to the spec's folder.
         env: environment variables of the image.
@@ -113,6 +114,8 @@ class Spec(Value, frozen=True, kw_only=True):
     requirements: tuple[str, ...] = ()
     projects: tuple[Place, ...] = ()
     requirement_files: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     exclude_newer: str = ""
     wheels: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()

@@ -13,7 +13,9 @@ from envbuild.spec.fields import Field, MapOf, Table, wrong
 from envbuild.spec.yaml import Mapping as MappingNode
 from envbuild.spec.yaml import Node, Report
 
-ADDED = ("requirements", "packages", "wheels", "sources", "build-packages", "missing-libraries")
+ADDED = (
+    "requirements", "extras", "groups", "packages", "wheels", "sources", "build-packages", "missing-libraries",
+)  # fmt: skip
 """Lists: a variant's own items come after those of all variants."""
 MERGED = ("env", "hardware")
 """Mappings: a variant's own entries replace those of all variants, key by key."""
