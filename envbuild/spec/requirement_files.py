@@ -315,7 +315,7 @@ def _extra(document: dict[str, Any], name: str, within: tuple[str, ...] = ()) ->
     from packaging.utils import canonicalize_name
 
     table = document["project"].get("optional-dependencies", {})
-    extras = {canonicalize_name(str(key)): lines for key, lines in table.items()}
+    extras: dict[str, Any] = {canonicalize_name(str(key)): lines for key, lines in table.items()}
     if name not in extras:
         raise ValueError(f"no such extra: it has {', '.join(extras) or 'none'}{perhaps(name, extras)}")
     if name in within:
