@@ -10,13 +10,14 @@ from envbuild.core import types
 from envbuild.core.text import quote
 from envbuild.spec import validators
 from envbuild.spec.fields import Field, MapOf, Table, wrong
+from envbuild.spec.places import Place
 from envbuild.spec.yaml import Mapping as MappingNode
 from envbuild.spec.yaml import Node, Report
 
 ADDED = (
     "requirements", "extras", "groups", "packages", "wheels", "sources", "build-packages", "missing-libraries",
 )  # fmt: skip
-"""Lists: a variant's own items come after those of all variants."""
+"""Lists: a variant's own items come after those of all variants; a project with other extras replaces it."""
 MERGED = ("env", "hardware")
 """Mappings: a variant's own entries replace those of all variants, key by key."""
 REPLACED = ("cuda", "cudnn")
@@ -75,7 +76,9 @@ def joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     values = {**common, **own}
     for key in ADDED:
         if key in common and key in own:
-            values[key] = tuple(dict.fromkeys((*common[key], *own[key])))
+            replaced = {_project(item) for item in own[key]} - {None}
+            kept = (item for item in common[key] if _project(item) not in replaced)
+            values[key] = tuple(dict.fromkeys((*kept, *own[key])))
     if _ANY in values.get("sources", ()):
         values["sources"] = (_ANY,)
     for key in MERGED:
@@ -84,6 +87,11 @@ def joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     if own.get("cuda") == "none" and "cudnn" not in own:
         values.pop("cudnn", None)
     return values
+
+
+def _project(item: Any) -> tuple[str, ...] | None:
+    """Return which project a requirement names, whatever of it; None if none. Only one of each can be installed."""
+    return (item.path, item.git, item.subdirectory) if isinstance(item, Place) else None
 
 
 def _name_problem(name: str, text: str) -> str:

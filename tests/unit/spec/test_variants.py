@@ -71,6 +71,15 @@ def test_a_variant_is_stale_by_what_it_means() -> None:
     assert spec_digest(parse_spec(COMMON)) == spec_digest(parse_spec(COMMON + "extras: []\ngroups: []\n"))
 
 
+def test_a_project_with_extras_replaces_the_one_of_all() -> None:
+    """Of one project one wheel is installed, so its extras are those that the variant states."""
+    spec = parse_spec("name: t\nrequirements: [./lib, ./other]\nvariants: {a: {}, b: {requirements: ['./lib[x]']}}\n")
+    assert [[(p.path, p.extras) for p in each.projects] for each in spec.locked] == [
+        [("lib", ()), ("other", ())],
+        [("other", ()), ("lib", ("x",))],
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
