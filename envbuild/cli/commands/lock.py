@@ -124,7 +124,7 @@ def lock(
     )
     results = operation.lock(spec, options, console)
     for result in results:
-        console.print_lines(render.lock_lines(result))
+        console.print_lines(render.lock_lines(result, last=result is results[-1]))
         if summary:
             print(_summary(result, console), end="")
     console.result(render.of_variants(map(render.lock_json, results)))

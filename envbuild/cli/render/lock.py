@@ -45,8 +45,8 @@ def of_variants(values: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {**fresh, "variants": found}
 
 
-def lock_lines(result: LockResult) -> Iterator[Line]:
-    """Yield the lines of ``lock``: what was locked, where it was written, and what changed."""
+def lock_lines(result: LockResult, *, last: bool = True) -> Iterator[Line]:
+    """Yield the lines of ``lock``: what was locked, where it was written, and what changed; the time with the last."""
     lock = result.lock
     if lock.variant:
         yield Line("variant", (lock.variant,))
@@ -68,7 +68,7 @@ def lock_lines(result: LockResult) -> Iterator[Line]:
     yield from hardware_lines(lock)
     yield from map(_input, lock.inputs)
     yield from (Line("note", (note,)) for note in result.notes)
-    yield Line("wrote", (f"{result.path.name}, {result.dockerfile.name}",), elapsed=True)
+    yield Line("wrote", (f"{result.path.name}, {result.dockerfile.name}",), elapsed=last)
     yield from (Line("moved", (line,)) for line in _moved(result))
 
 
