@@ -214,7 +214,8 @@ def _parse(text: str, source: str, report: Report, check_env: CheckEnv | None) -
     node = read_yaml(text, report)
     values: Any = {} if node is None else ROOT.read(node, "", report)
     if isinstance(values, dict):
-        variants = {f"variants.{name}": own for name, own in values.get("variants", {}).items()}
+        named = values.get("variants", {}).items()
+        variants = {f"variants.{name}": own for name, own in named if matches(LockName, name)}
         wholes = _complete_variants(values, report)
         values = wholes.pop("", values)
         for path, own in (("", values), *variants.items()):
@@ -235,7 +236,8 @@ def _complete_variants(values: dict[str, Any], report: Report) -> dict[str, dict
     common_problems: set[tuple[str, str]] = set()
     for name, own in values["variants"].items():
         here = f"variants.{name}"
-        if any(problem.path == here or problem.path.startswith(f"{here}.") for problem in report.problems):
+        known = any(problem.path == here or problem.path.startswith(f"{here}.") for problem in report.problems)
+        if known or not matches(LockName, name) or not isinstance(own, dict):
             continue
         full = f"{common.get('name', '')}-{name}"
         if not matches(LockName, full) and "name" in common:
