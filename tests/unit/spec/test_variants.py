@@ -108,9 +108,9 @@ def test_a_project_with_extras_replaces_the_one_of_all() -> None:
             "3 variants.a.variants: is the same for all variants — write it at the top of the spec, not in a variant",
         ),
         (
-            'variants: {"a\\n": {env: {PYTHONHASHSEED: 1}}}',
-            '2 variants."a\\n": "a\\n" is not a variant\'s name: lower-case letters, digits, - and _, at most 64 — e.g. '
-            "cuda12",
+            'variants: {"a\\n": {cuda: none, cudnn: 9}}',
+            '2 variants."a\\n": "a\\n" is not a variant\'s name: lower-case letters, digits, - and _, at most 64 — '
+            "e.g. cuda12",
         ),
         ("variants: {a: {cudda: 12}}", "2 variants.a.cudda: unknown key — perhaps you meant cuda"),
         ("variants: {a: {}, a: {}}", "2 variants.a: given twice; first on line 2"),
