@@ -6,7 +6,7 @@ written is written whole: until the new lock is complete, the old one stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
@@ -297,6 +297,7 @@ def resolve(
     host.lock(None)  # what cannot be locked is refused before anything is resolved
     layout_version = old.layout if old and not options.upgrade else layout.VERSION
     others = others or Siblings()
+    own = _own_versions(old, others, options)
     pins, options = _shared_pins(old, others, options)
     os_moved, python_moved = _split_upgrades(options.upgrade_packages, spec, pins)
     held = () if options.upgrade else operating_system.held_packages(spec, pins, os_moved)
@@ -305,6 +306,7 @@ def resolve(
     interpreter, python_notes = (base.python, ()) if base else _lock_python(resolver, pins)
     plans = lock_hardware.cuda_plans(spec, path, interpreter.version)
     request = _python_request(spec, path, pins, options, interpreter)
+    request = replace(request, existing=(*own, *request.existing))
     moved = (name for name in python_moved if name != _PYTHON or not interpreter.build)
     request = replace(request, upgrade_packages=tuple(moved))
     builder = resolver.builder(request, interpreter, base, pins)
@@ -420,7 +422,7 @@ def _resolve_variant(
     place = names.index(spec.name)
     before, after = ([lock for name in some if (lock := known[name])] for some in (names[:place], names[place + 1 :]))
     elsewhere = {name for lock in (*before, *after) for name in _package_names(lock)} - _package_names(old)
-    moved = tuple(name for name in options.upgrade_packages if name not in elsewhere)
+    moved = tuple(name for name in options.upgrade_packages if not _is_there(name, elsewhere))
     others = Siblings(earlier=tuple(before), later=tuple(after))
     try:
         return resolve(spec, path, old, replace(options, upgrade_packages=moved), events, others)
@@ -457,8 +459,33 @@ def _shared_pins(
     if not others.earlier:
         return pins, options
     held = {_PYTHON, *(name for lock in others.earlier for name in _package_names(lock))}
-    moved = tuple(name for name in options.upgrade_packages if name not in held)
+    moved = tuple(name for name in options.upgrade_packages if not _is_there(name, held))
     return pins, replace(options, upgrade=False, upgrade_packages=moved)
+
+
+def _own_versions(old: locks.Lock | None, others: Siblings, options: LockOptions) -> tuple[locks.PythonPackage, ...]:
+    """Return the pins of a lock that earlier variants have in another version: they stay where that one does not fit.
+
+    The resolver takes the newer one of two pins that both fit.
+    """
+    if old is None or options.upgrade:
+        return ()
+    versions = {(package.name, package.version) for lock in others.earlier for package in lock.packages}
+    elsewhere = {name for name, _ in versions}
+    return tuple(
+        package
+        for package in old.packages
+        if package.name in elsewhere
+        and (package.name, package.version) not in versions
+        and not any(_is_there(typed, (package.name,)) for typed in options.upgrade_packages)
+    )
+
+
+def _is_there(typed: str, names: Collection[str]) -> bool:
+    """Whether a package is among others, however its name was typed."""
+    from packaging.utils import canonicalize_name
+
+    return typed in names or canonicalize_name(typed) in names
 
 
 def _other_versions(made: locks.Lock, earlier: Sequence[locks.Lock]) -> list[str]:

@@ -515,10 +515,21 @@ def test_a_variant_that_needs_another_version_says_so(variants: Project) -> None
     done = variants.must("lock")
     assert "note      not as in variant plain: beta 1.0 (2.0)\n" in done.out
     assert [_locked(variants, name)["beta"] for name in ("plain", "more")] == ["2.0", "1.0"]
-    before = _files(variants)
+    make_wheel(variants.folder / "wheels", "beta", "1.5")
     done = variants.must("lock", "--variant", "more", "--json")
-    assert done.json["variants"][0]["notes"] == ["not as in variant plain: beta 1.0 (2.0)"]
-    assert _files(variants) == before
+    assert done.json["variants"][0]["notes"] == ["not as in variant plain: beta 1.0 (2.0)"]  # its own pin stays
+    before = _files(variants)
+    variants.must("lock")
+    assert _locked(variants, "more")["beta"] == "1.0"
+    assert {name for name, data in _files(variants).items() if data != before[name]} <= {
+        "pylock.t-plain.toml",
+        "Dockerfile.t-plain",  # the folder of wheels is an input of all
+    }
+    variants.must("lock", "-P", "Beta")
+    assert [_locked(variants, name)["beta"] for name in ("plain", "more")] == ["2.0", "1.5"]
+    _edit(variants, "[gamma, beta<2]", "[gamma]")
+    variants.must("lock")
+    assert [_locked(variants, name)["beta"] for name in ("plain", "more")] == ["2.0", "2.0"]
 
 
 def test_variants_are_written_all_or_none(variants: Project) -> None:
