@@ -47,15 +47,19 @@ def lock(
     upgrade: bool = False,
     upgrade_packages: Sequence[str] = (),
     host: str = "",
+    variant: str = "",
     events: Events | None = None,
 ) -> LoadedLock:
     """Resolve a spec, write the lock and its Dockerfile next to it, and return the lock.
+
+    Of a spec with variants all are locked, and the first one's lock is returned; ``open(variant=…)`` reads the others.
 
     Args:
         spec: the spec's file. Pins of an earlier lock stay unless the spec or an argument moves them.
         upgrade: move every pin to its newest version.
         upgrade_packages: move these packages, and only what they force.
         host: what to lock for: the file of a host description, ``detect``, ``none``; empty: as before.
+        variant: lock this variant only.
         events: receives progress.
 
     Raises:
@@ -66,22 +70,24 @@ def lock(
     from envbuild.operations.lock import LockOptions
     from envbuild.operations.lock import lock as write
 
-    options = LockOptions(upgrade=upgrade, upgrade_packages=tuple(upgrade_packages), host=host)
-    return open(write(Path(spec), options, events or listeners.Silent()).path)
+    options = LockOptions(upgrade=upgrade, upgrade_packages=tuple(upgrade_packages), host=host, variant=variant)
+    return open(write(Path(spec), options, events or listeners.Silent())[0].path)
 
 
-def open(path: PathLike | None = None) -> LoadedLock:
+def open(path: PathLike | None = None, *, variant: str | None = None) -> LoadedLock:
     """Read a lock without changing anything.
 
     Args:
         path: its file; None: search upward from the working directory.
+        variant: of which variant of the spec, instead of the file.
 
     Raises:
         LockError: there is none, it is invalid, or its spec has changed since.
+        UsageError: there are several to choose from, or none of that variant.
     """
-    from envbuild.operations.load_lock import load_lock
+    from envbuild.operations.load_lock import load_lock, lock_of_variant
 
-    return load_lock(None if path is None else Path(path))
+    return load_lock(lock_of_variant(None if path is None else Path(path), variant))
 
 
 def fetch(
@@ -313,7 +319,7 @@ def _options(
 
 
 def _side(run: AnyRun, project: PathLike | None) -> Side:
-    from envbuild.lockfile.discovery import find_lock
+    from envbuild.lockfile.discovery import nearest_locks
     from envbuild.operations.diff import find_side
     from envbuild.operations.run import RunResult
     from envbuild.operations.run_context import Side
@@ -324,7 +330,7 @@ def _side(run: AnyRun, project: PathLike | None) -> Side:
     if project is not None:
         folder = Path(project)
     else:
-        folder = Path.cwd() if "/" in name or name.endswith(".json") else find_lock(Path.cwd()).parent
+        folder = Path.cwd() if "/" in name or name.endswith(".json") else nearest_locks(Path.cwd())[0].parent
     return find_side(name, folder)
 
 

@@ -28,6 +28,7 @@ LockArgument = Annotated[
 LockOption = Annotated[
     Path | None, typer.Option("--lock", metavar="FILE", help="The lock; by default the one found upward.")
 ]
+Variant = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="The lock of this variant of the spec.")]
 RequireSignature = Annotated[
     str | None,
     typer.Option("--require-signature", metavar="WHO", help="Accepted signer: cosign.pub, or IDENTITY@https://ISSUER."),

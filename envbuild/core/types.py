@@ -160,6 +160,9 @@ MissingLibrary = Annotated[
     ),
 ]
 LockName = Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?\Z", title="a lock's name")]
+VariantName = Annotated[
+    str, Meta(pattern=r"^([a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?)?\Z", title="a variant's name or none")
+]
 # C1 controls too (some terminals take U+009B for ESC [), and what Unicode takes for the end of a line.
 Line = Annotated[
     str,

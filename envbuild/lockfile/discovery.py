@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from envbuild.errors import LockError, UsageError
@@ -43,9 +44,32 @@ def find_lock(start: Path, name: str = "", *, option: bool = False) -> Path:
         if not name and found:
             listed = sorted(path.name for path in found.values())
             way = f"choose one: --lock {listed[0]}" if option else f"choose one: {listed[0]} as the last argument"
+            if variant := _a_variant(found.values()):
+                way = f"choose one, by its variant: --variant {variant}"
             raise UsageError(f"{folder} holds {len(found)} locks: {', '.join(listed)}", way)
     wanted = f"pylock.{name}.toml" if name else "lock (pylock.NAME.toml)"
     raise LockError(f"no {wanted} in {begin} or any folder above it", _way_to_a_lock(begin))
+
+
+def nearest_locks(start: Path) -> tuple[Path, ...]:
+    """Return all locks of the nearest folder upward that has any, sorted; raises ``LockError`` if there is none."""
+    begin = start.resolve()
+    for folder in (begin, *begin.parents):
+        if found := locks_in(folder):
+            return tuple(found[name] for name in sorted(found))
+    raise LockError(f"no lock (pylock.NAME.toml) in {begin} or any folder above it", _way_to_a_lock(begin))
+
+
+def _a_variant(paths: Iterable[Path]) -> str:
+    """Return the variant of the first lock, if all are of variants of one spec; else nothing."""
+    from envbuild.lockfile import model
+
+    try:
+        found = sorted((lock.name, lock.variant) for lock in map(model.load, paths))
+    except LockError:
+        return ""
+    names = {name.removesuffix(f"-{variant}") for name, variant in found}
+    return found[0][1] if len(names) == 1 and all(variant for _, variant in found) else ""
 
 
 def state_path(project: Path, *names: str) -> Path:

@@ -56,6 +56,7 @@ from envbuild.core.types import (
     SourceName,
     SuiteName,
     Value,
+    VariantName,
     WheelName,
     Workspace,
 )
@@ -309,6 +310,7 @@ class Lock(Value, frozen=True, kw_only=True):
         build_packages: Debian packages of the system that they were built in, if it is not the image's.
         emulators: Debian packages with the program that runs build steps on a machine of another architecture than the
             image's; the package's architecture is that machine's. No part of the image.
+        variant: which variant of its spec it is; the lock's name is then the spec's, a hyphen, the variant's.
     """
 
     name: LockName
@@ -330,6 +332,7 @@ class Lock(Value, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
     build_packages: tuple[OsPackage, ...] = ()
     emulators: tuple[OsPackage, ...] = ()
+    variant: VariantName = ""
 
     @property
     def file_name(self) -> str:
@@ -365,6 +368,7 @@ def _content(lock: Lock) -> str:
         "sources",
         "build-packages",
         "emulators",
+        "variant",
     ):  # locks made before these keys existed keep their bytes
         if not table[name]:
             del table[name]

@@ -76,7 +76,8 @@ def check_unique(table: Mapping[str, Any]) -> None:
     """Check what no single field shows.
 
     Raises:
-        ValueError: a standalone Python of another version or place, sources of a package that is not locked,
+        ValueError: a variant that the name does not end in, a standalone Python of another version or place,
+            sources of a package that is not locked,
             a base image without its file system's digest,
             two packages of one name, two files of one name,
             a wheel of another version than its package, a .deb of another package than its name has, or a variable
@@ -87,6 +88,8 @@ def check_unique(table: Mapping[str, Any]) -> None:
         if not _is_version(wheel, version):
             path = f"packages[{index}].wheels[0].name"
             raise ValueError(f"{path}: expected a wheel of version {version}, found {wheel!r}")
+    if (variant := table.get("variant", "")) and not table["name"].endswith(f"-{variant}"):
+        raise ValueError(f"tool.envbuild.name: expected NAME-{variant}, found {table['name']!r}")
     _check_environment(table)
     _check_python(table["python"])
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]

@@ -15,10 +15,11 @@ from envbuild import __version__
 from envbuild.core import types
 from envbuild.core.digest import sha256_bytes, sha256_file, sha256_json
 from envbuild.core.fs import atomic_write, open_regular
+from envbuild.core.text import perhaps, quote
 from envbuild.errors import EnvbuildError, LockError, SpecError, UsageError
 from envbuild.lockfile import hardware, layout, pylock
 from envbuild.lockfile import model as locks
-from envbuild.lockfile.discovery import find_lock
+from envbuild.lockfile.discovery import find_lock, nearest_locks
 from envbuild.operations.lock_files import known_fresh, remember_fresh, resolution_inputs, stale_inputs
 from envbuild.store.objects import Store
 
@@ -45,7 +46,7 @@ class LoadedLock:
         """The spec; read when it is first used."""
         from envbuild.spec.model import load_spec
 
-        return load_spec(self.spec_path) if self.spec_path else None
+        return spec_of(load_spec(self.spec_path), self.lock) if self.spec_path else None
 
     @property
     def folder(self) -> Path:
@@ -88,6 +89,49 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
         _refuse_stale(found, lock, spec_path)
         remember_fresh(spec_path, sha256, lock)
     return LoadedLock(path=found, lock=lock, spec_path=spec_path)
+
+
+def spec_of(spec: Spec, lock: locks.Lock) -> Spec | None:
+    """Return what a lock was made from: the spec, or its variant; None if the spec has no such variant any more."""
+    return next((each for each in spec.locked if each.variant == lock.variant), None)
+
+
+def lock_of_variant(path: Path | None, variant: str | None, start: Path | None = None) -> Path | None:
+    """Return the lock that a command is given, or the nearest one of a variant.
+
+    Args:
+        path: the lock as it was named, if it was.
+        variant: the variant as it was named, if it was.
+        start: where to search from, upward; the working directory by default.
+
+    Raises:
+        UsageError: both were named, no lock is of that variant, or several are.
+        LockError: there is no lock.
+    """
+    if variant is None:
+        return path
+    if path is not None:
+        raise UsageError(f"{path} names the lock already", "leave out either the lock or --variant")
+    near = nearest_locks(start or Path.cwd())
+    found = [place for place in near if _variant_of(place) == variant]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(place.name for place in found or near)
+    if found:
+        raise UsageError(f"{near[0].parent} has several locks of variant {variant}: {names}", "name the lock instead")
+    known = [name for name in map(_variant_of, near) if name]
+    has = f"it has {', '.join(known)}{perhaps(variant, known)}" if known else f"it has {names}"
+    raise UsageError(
+        f"{near[0].parent} has no lock of variant {quote(variant)}: {has}", "variants are in the spec: envbuild lock"
+    )
+
+
+def _variant_of(path: Path) -> str:
+    """Return the variant that a lock is of; empty if of none, or if it cannot be read."""
+    try:
+        return _known_lock(path).variant
+    except LockError:
+        return ""
 
 
 def _known_lock(path: Path) -> locks.Lock:
@@ -142,11 +186,16 @@ def _is_a_spec(path: Path) -> UsageError:
     from envbuild.spec.model import load_spec
 
     try:
-        lock = path.with_name(f"pylock.{load_spec(path).name}.toml")
+        made = [path.with_name(each.lock_name) for each in load_spec(path).locked]
     except SpecError:
         return UsageError(f"{path} is no lock", "a lock is a pylock.NAME.toml: envbuild lock writes it")
+    lock, *others = made
     way = f"name that: {lock}" if lock.is_file() else f"lock it first: envbuild lock {path}"
-    return UsageError(f"{path} is a spec; its lock is {lock.name}", way)
+    if not others:
+        return UsageError(f"{path} is a spec; its lock is {lock.name}", way)
+    return UsageError(
+        f"{path} is a spec; its locks are {', '.join(each.name for each in made)}", way.replace("name that", "name one")
+    )
 
 
 def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:
@@ -154,10 +203,24 @@ def _refuse_stale(path: Path, lock: locks.Lock, spec_path: Path) -> None:
     from envbuild.spec.model import load_spec
 
     try:
-        found = resolution_inputs(load_spec(spec_path), spec_path)
+        spec = load_spec(spec_path)
+        meant = spec_of(spec, lock)
+        found = resolution_inputs(meant, spec_path) if meant else {}
     except SpecError as error:
         raise LockError(f"{path.name} cannot be compared with its spec\n{error.message}", error.hint) from None
+    if meant is None:
+        raise LockError(*_no_such_variant(path, lock, spec, spec_path))
     locked = {name: value for name, value in lock.resolution.items() if not name.startswith("--")}
     if stale := stale_inputs(locked, found):
         lines = "\n".join(f"  {line}" for line in stale)
         raise LockError(f"{path.name} is stale\n{lines}", f"lock again: envbuild lock {spec_path.name}")
+
+
+def _no_such_variant(path: Path, lock: locks.Lock, spec: Spec, spec_path: Path) -> tuple[str, str]:
+    """Return message and hint for a lock whose spec has no such variant any more, or variants only."""
+    has = f"has the variants {', '.join(spec.variants)}" if spec.variants else "has no variants"
+    wanted = f"no variant {lock.variant}" if lock.variant else "nothing without a variant"
+    return (
+        f"{path.name} is stale\n  {spec_path.name} {has}, {wanted}",
+        f"lock again: envbuild lock {spec_path.name}; then remove {path.name}",
+    )

@@ -6,7 +6,7 @@ written is written whole: until the new lock is complete, the old one stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from envbuild.core.fs import atomic_write, temporary_folder
-from envbuild.errors import LockError, ResolveError, SpecError
+from envbuild.core.text import perhaps, quote
+from envbuild.errors import EnvbuildError, LockError, ResolveError, SpecError, UsageError
 from envbuild.lockfile import changes, layout
 from envbuild.lockfile import model as locks
 from envbuild.operations import emulation, inputs, lock_hardware, lock_notes, operating_system, projects
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _PYTHON = "python"
 """By which ``--upgrade-package`` moves a standalone Python."""
+_SHOWN = 6
+"""Packages named in one sentence."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +59,7 @@ class LockOptions:
         upgrade_packages: move these packages, and only what they force.
         refresh: request the indexes again, however fresh the cache is.
         host: what to lock for: the file of a host description, ``detect``, ``none``; empty: as before.
+        variant: lock this variant of the spec only; empty: all that it has.
     """
 
     resolver: str = "uv"
@@ -64,6 +68,15 @@ class LockOptions:
     upgrade_packages: tuple[str, ...] = ()
     refresh: bool = False
     host: str = ""
+    variant: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Siblings:
+    """Locks of a spec's other variants: of those written before the one that is resolved, and of those after it."""
+
+    earlier: tuple[locks.Lock, ...] = ()
+    later: tuple[locks.Lock, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,21 +112,28 @@ class LockCheck:
         spec_path: the spec's file.
         path: the lock's file.
         reasons: why it is not, one line each; empty if it is.
+        variant: which variant of the spec it is of; empty: the spec has none.
         error: what was wrong with the lock's file, if it could not be read.
     """
 
     spec_path: Path
     path: Path
     reasons: tuple[str, ...]
+    variant: str = ""
     error: LockError | None = None
 
-    def require_fresh(self) -> None:
-        """Raise ``LockError`` unless the lock is what its spec asks for."""
-        if self.error is not None:
-            raise self.error
-        if self.reasons:
-            lines = "\n".join(f"  {line}" for line in self.reasons)
-            raise LockError(f"{self.path.name} is stale\n{lines}", f"lock again: envbuild lock {self.spec_path}")
+    def problem(self) -> LockError | None:
+        """Return what is wrong; None if the lock is what its spec asks for."""
+        if self.error is not None or not self.reasons:
+            return self.error
+        lines = "\n".join(f"  {line}" for line in self.reasons)
+        return LockError(f"{self.path.name} is stale\n{lines}", f"lock again: envbuild lock {self.spec_path}")
+
+
+def require_fresh(checks: Sequence[LockCheck]) -> None:
+    """Raise ``LockError`` unless all locks are what their spec asks for; it names every one that is not."""
+    if problems := [problem for each in checks if (problem := each.problem())]:
+        raise LockError("\n".join(problem.message for problem in problems), problems[0].hint)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,8 +153,11 @@ class InputsUpdate:
     input_changes: tuple[str, ...]
 
 
-def lock(path: Path, options: LockOptions, events: Events) -> LockResult:
+def lock(path: Path, options: LockOptions, events: Events) -> tuple[LockResult, ...]:
     """Resolve a spec and write the lock and its Dockerfile next to it; an old lock stays whole until the new one is.
+
+    Of a spec with variants every variant is locked, in the written order: what one has, the next ones take too, unless
+    they need something else. Nothing is written before all are resolved.
 
     Args:
         path: the spec. Pins of an earlier lock stay unless the spec or ``options`` moves them.
@@ -145,106 +168,150 @@ def lock(path: Path, options: LockOptions, events: Events) -> LockResult:
         SpecError: the spec, an input or a host description.
         LockError: the earlier lock cannot be read, or is of another image layout.
         ResolveError: something that the spec asks for does not exist, or parts do not fit together.
-        UsageError: the lock or the Dockerfile belongs to somebody else.
+        UsageError: the lock or the Dockerfile belongs to somebody else, or there is no such variant.
         EngineError: the spec has a base image, and no container engine answers.
     """
-    from envbuild.image.dockerfile import render
-
-    spec, target = _load(path)
-    old, dockerfile = existing_lock(path, spec, upgrade=options.upgrade), dockerfile_of(path, target)
-    if old and not options.upgrade:
-        layout.check(old.layout, target.name)
-    made, notes = resolve(spec, path, old, options, events)
-    data = locks.dumps(made)
-    atomic_write(dockerfile, render(made).dockerfile)
-    atomic_write(target, data)
-    earlier = (
-        f"{name} is of {path.name} too, under its earlier name: remove it" for name in earlier_locks(path, target)
+    whole = _load(path)
+    chosen = _chosen(whole, path, options.variant)
+    olds = {spec.name: existing_lock(path, spec, upgrade=options.upgrade) for spec in whole.locked}
+    files = {spec.name: _dockerfile(path, spec) for spec in chosen}
+    for spec in chosen:
+        if (old := olds[spec.name]) and not options.upgrade:
+            layout.check(old.layout, spec.lock_name)
+    found: list[tuple[Spec, locks.Lock, tuple[str, ...]]] = []
+    known = dict(olds)
+    for spec in chosen:
+        made, notes = _resolve_variant(spec, path, known, options, events)
+        found.append((spec, made, notes))
+        known[spec.name] = made
+    _write(path, [(files[spec.name], made) for spec, made, _ in found])
+    names = [spec.lock_name for spec in whole.locked]
+    earlier = [
+        f"{name} is of {path.name} too, under its earlier name: remove it" for name in earlier_locks(path, names)
+    ]
+    return tuple(
+        LockResult(
+            spec=spec,
+            path=path.parent / spec.lock_name,
+            dockerfile=files[spec.name],
+            lock=made,
+            old=(old := olds[spec.name]),
+            changes=changes.changes(old, made) if old else (),
+            input_changes=inputs.input_changes(path.parent, old.inputs, made.inputs) if old else (),
+            notes=(*notes, *(earlier if spec == chosen[-1] else ())),
+        )
+        for spec, made, notes in found
     )
-    return LockResult(
-        spec=spec,
-        path=target,
-        dockerfile=dockerfile,
-        lock=made,
-        old=old,
-        changes=changes.changes(old, made) if old else (),
-        input_changes=inputs.input_changes(path.parent, old.inputs, made.inputs) if old else (),
-        notes=(*notes, *earlier),
-    )
 
 
-def check(path: Path, resolver: str = "uv") -> LockCheck:
-    """Compare the lock and the Dockerfile next to a spec with what the spec asks for; requests no index.
+def check(path: Path, resolver: str = "uv", variant: str = "") -> tuple[LockCheck, ...]:
+    """Compare the locks and Dockerfiles next to a spec with what the spec asks for; requests no index.
 
     Args:
         path: the spec.
         resolver: as in ``LockOptions``.
+        variant: as in ``LockOptions``.
 
     Raises:
         SpecError: the spec.
+        UsageError: there is no such variant.
     """
+    return tuple(_check(spec, path, resolver) for spec in _chosen(_load(path), path, variant))
+
+
+def _check(spec: Spec, path: Path, resolver: str) -> LockCheck:
     from envbuild.image.dockerfile import render
 
-    spec, target = _load(path)
+    target = path.parent / spec.lock_name
     try:
         found = locks.load(target)
     except LockError as error:
         first, *rest = (line.strip() for line in error.message.splitlines())
-        return LockCheck(spec_path=path, path=target, reasons=tuple(rest or [first]), error=error)
+        return LockCheck(spec_path=path, path=target, variant=spec.variant, reasons=tuple(rest or [first]), error=error)
     stale = stale_inputs(found.resolution, resolution_inputs(spec, path, resolver))
-    dockerfile = dockerfile_of(path, target)
+    dockerfile = _dockerfile(path, spec)
     if not stale and (not dockerfile.is_file() or dockerfile.read_bytes() != render(found).dockerfile):
         stale = [f"{dockerfile.name} is not the one of this lock"]
-    return LockCheck(spec_path=path, path=target, reasons=tuple(stale))
+    return LockCheck(spec_path=path, path=target, variant=spec.variant, reasons=tuple(stale))
 
 
-def update_inputs(path: Path, events: Events) -> InputsUpdate:
-    """Digest declared data again and write that into the lock, which changes in nothing else; requests no index.
+def update_inputs(path: Path, events: Events, variant: str = "") -> tuple[InputsUpdate, ...]:
+    """Digest declared data again and write that into the locks, which change in nothing else; requests no index.
 
     Args:
         path: the spec. Its ``inputs`` may name other paths than before; nothing else in it may have changed.
         events: receives progress.
+        variant: as in ``LockOptions``.
 
     Raises:
         LockError: there is no lock, or it is stale in something else than inputs.
         SpecError: the spec, or an input.
+        UsageError: there is no such variant.
     """
-    from envbuild.image.dockerfile import render
     from envbuild.inputs.digest import digest_inputs
 
-    spec, target = _load(path)
-    old = locks.load(target)
-    _refuse_other_changes(spec, path, old)
-    found = digest_inputs(path.parent, spec.inputs, source=path.name, progress=events)
-    made = msgspec.structs.replace(old, resolution=old.resolution | resolution_inputs(spec, path), inputs=found)
-    atomic_write(dockerfile_of(path, target), render(made).dockerfile)
-    atomic_write(target, locks.dumps(made))
-    changed = inputs.input_changes(path.parent, old.inputs, made.inputs)
-    return InputsUpdate(path=target, lock=made, old=old, input_changes=changed)
+    chosen = _chosen(_load(path), path, variant)
+    olds = [locks.load(path.parent / spec.lock_name) for spec in chosen]
+    for spec, old in zip(chosen, olds, strict=True):
+        _refuse_other_changes(spec, path, old)
+    found = digest_inputs(path.parent, chosen[0].inputs, source=path.name, progress=events)  # all variants have these
+    made = [
+        msgspec.structs.replace(old, resolution=old.resolution | resolution_inputs(spec, path), inputs=found)
+        for spec, old in zip(chosen, olds, strict=True)
+    ]
+    _write(path, [(_dockerfile(path, spec), lock) for spec, lock in zip(chosen, made, strict=True)])
+    return tuple(
+        InputsUpdate(
+            path=path.parent / lock.file_name,
+            lock=lock,
+            old=old,
+            input_changes=inputs.input_changes(path.parent, old.inputs, lock.inputs),
+        )
+        for lock, old in zip(made, olds, strict=True)
+    )
 
 
 def resolve(
-    spec: Spec, path: Path, old: locks.Lock | None, options: LockOptions, events: Events
+    spec: Spec,
+    path: Path,
+    old: locks.Lock | None,
+    options: LockOptions,
+    events: Events,
+    others: Siblings | None = None,
 ) -> tuple[locks.Lock, tuple[str, ...]]:
-    """Resolve a spec to a lock and write nothing; returns it with sentences that a person should read."""
+    """Resolve a spec to a lock and write nothing; returns it with sentences that a person should read.
+
+    Args:
+        spec: the spec, or one variant of it.
+        path: its file.
+        old: the lock that is replaced.
+        options: what else decides what is locked.
+        events: receives progress.
+        others: locks of the spec's other variants, with which it shares pins.
+    """
     from envbuild.determinism import policy
     from envbuild.inputs.digest import digest_inputs
     from envbuild.resolve.debian import releases
 
     host = lock_hardware.Host.of(spec, path, options.host, old)
     host.lock(None)  # what cannot be locked is refused before anything is resolved
-    os_moved, python_moved = _split_upgrades(options.upgrade_packages, spec, old)
-    held = () if options.upgrade else operating_system.held_packages(spec, old, os_moved)
+    layout_version = old.layout if old and not options.upgrade else layout.VERSION
+    others = others or Siblings()
+    own = _own_versions(old, others, options)
+    pins, options = _shared_pins(old, others, options)
+    os_moved, python_moved = _split_upgrades(options.upgrade_packages, spec, pins)
+    held = () if options.upgrade else operating_system.held_packages(spec, pins, os_moved)
     resolver = _Resolver(spec=spec, folder=path.parent, options=options, events=events, store=Store(), held=held)
     base = operating_system.lock_base(spec, resolver.store, events) if spec.os.image else None
-    interpreter, python_notes = (base.python, ()) if base else _lock_python(resolver, old)
+    interpreter, python_notes = (base.python, ()) if base else _lock_python(resolver, pins)
     plans = lock_hardware.cuda_plans(spec, path, interpreter.version)
-    request = _python_request(spec, path, old, options, interpreter)
+    request = _python_request(spec, path, pins, options, interpreter)
+    request = replace(request, existing=(*own, *request.existing))
     moved = (name for name in python_moved if name != _PYTHON or not interpreter.build)
     request = replace(request, upgrade_packages=tuple(moved))
-    builder = resolver.builder(request, interpreter, base, old)
+    builder = resolver.builder(request, interpreter, base, pins)
     with temporary_folder("envbuild-projects-") as folder:
-        request, built = _with_projects(resolver, path, request, builder, old, folder)
+        request, built = _with_projects(resolver, path, request, builder, pins, folder)
         plan, parts = _first_that_resolves(plans, lambda plan: resolver.parts(_with_cuda(request, plan), base, builder))
         wheels, system, added, os_notes = parts
         made_here = builder.made if builder else {}
@@ -254,7 +321,7 @@ def resolve(
         system = old.os  # suites are signed anew every day; that alone changes nothing
     operating_system.check_pins(spec, system)
     emulators, emulator_notes = emulation.lock_emulators(
-        spec, old, resolver.store, events, refresh=options.refresh, upgrade=options.upgrade
+        spec, pins, resolver.store, events, refresh=options.refresh, upgrade=options.upgrade
     )
     _remember_locations(resolver.store, wheels.locations)
     frameworks = policy.frameworks_of(wheels.packages)
@@ -267,7 +334,7 @@ def resolve(
         added = {**releases.common_packages(spec.os.release, spec.os.without), **added}
     made = locks.Lock(
         name=spec.name,
-        layout=old.layout if old and not options.upgrade else layout.VERSION,
+        layout=layout_version,
         resolution=resolution_inputs(spec, path, options.resolver),
         os=system,
         python=interpreter,
@@ -285,6 +352,7 @@ def resolve(
         sources=builder.sources(wheels.packages) if builder else (),
         build_packages=builder.system().packages if builder and builder.whole and builder.made else (),
         emulators=emulators,
+        variant=spec.variant,
     )
     notes = (
         *python_notes,
@@ -297,16 +365,146 @@ def resolve(
         *plan.notes,
         *cuda_notes,
         *fit_notes,
+        *_other_versions(made, others.earlier),
     )
     return made, (*notes, *host.notes(made))
 
 
-def _load(path: Path) -> tuple[Spec, Path]:
-    """Read a spec; returns it with its lock's file. Raises ``SpecError``."""
+def _load(path: Path) -> Spec:
+    """Read a spec; raises ``SpecError``."""
     from envbuild.determinism import policy
 
-    spec = load_spec(path, check_env=policy.forbidden)
-    return spec, path.parent / f"pylock.{spec.name}.toml"
+    return load_spec(path, check_env=policy.forbidden)
+
+
+def _chosen(spec: Spec, path: Path, variant: str) -> tuple[Spec, ...]:
+    """Return what to lock: the variant that was named, or all there is; raises ``UsageError`` if it is not there."""
+    if not variant:
+        return spec.locked
+    if variant in spec.variants:
+        return (spec.variants[variant],)
+    has = f"it has {', '.join(spec.variants)}" if spec.variants else "it has no variants"
+    raise UsageError(
+        f"{path.name} has no variant {quote(variant)}: {has}{perhaps(variant, spec.variants)}",
+        f"leave out --variant, or write it into {path.name}: variants: {{…}}",
+    )
+
+
+def _dockerfile(path: Path, spec: Spec) -> Path:
+    return dockerfile_of(path, path.parent / spec.lock_name, variant=bool(spec.variant))
+
+
+def _write(path: Path, made: Sequence[tuple[Path, locks.Lock]]) -> None:
+    """Write locks next to a spec, each after its Dockerfile; all are rendered before the first is written."""
+    from envbuild.image.dockerfile import render
+
+    files = [
+        (place, data)
+        for dockerfile, lock in made
+        for place, data in ((dockerfile, render(lock).dockerfile), (path.parent / lock.file_name, locks.dumps(lock)))
+    ]
+    for place, data in files:
+        atomic_write(place, data)
+
+
+def _resolve_variant(
+    spec: Spec, path: Path, known: Mapping[str, locks.Lock | None], options: LockOptions, events: Events
+) -> tuple[locks.Lock, tuple[str, ...]]:
+    """Resolve a spec or a variant of it; a package to upgrade that only other variants have is left out.
+
+    Args:
+        known: the locks of the spec's variants as they are now, in the written order, by name.
+    """
+    old = known[spec.name]
+    if not spec.variant:
+        return resolve(spec, path, old, options, events)
+    names = [*known]
+    place = names.index(spec.name)
+    before, after = ([lock for name in some if (lock := known[name])] for some in (names[:place], names[place + 1 :]))
+    elsewhere = {name for lock in (*before, *after) for name in _package_names(lock)} - _package_names(old)
+    moved = tuple(name for name in options.upgrade_packages if not _is_there(name, elsewhere))
+    others = Siblings(earlier=tuple(before), later=tuple(after))
+    try:
+        return resolve(spec, path, old, replace(options, upgrade_packages=moved), events, others)
+    except EnvbuildError as error:
+        error.message = f"variant {spec.variant}: {error.message}"
+        raise
+
+
+def _package_names(lock: locks.Lock | None) -> set[str]:
+    """Return the names of a lock's packages, of Python and of the system."""
+    return {p.name for p in lock.packages} | {p.name for p in lock.os.packages} if lock else set()
+
+
+def _shared_pins(
+    old: locks.Lock | None, others: Siblings, options: LockOptions
+) -> tuple[locks.Lock | None, LockOptions]:
+    """Return what stays as it is pinned, and what else decides.
+
+    Pins of earlier variants hold, whatever moved them; then those of the lock that is replaced, then of later variants.
+    """
+    order = [*others.earlier, *(() if options.upgrade else (*([old] if old else []), *others.later))]
+    if not order or order == [old]:
+        return old, options
+    system = order[0].os
+    alike = [lock for lock in order if lock.os.release == system.release and lock.os.snapshot == system.snapshot]
+    owners = {package.name: lock for lock in reversed(order) for package in lock.packages}
+    debs = {package.name: package for lock in reversed(alike) for package in lock.os.packages}
+    pins = msgspec.structs.replace(
+        order[0],
+        packages=tuple(p for lock in order for p in lock.packages if owners[p.name] is lock),
+        sources=tuple(source for lock in order for source in lock.sources if owners[source.name] is lock),
+        os=msgspec.structs.replace(system, packages=tuple(debs[name] for name in sorted(debs))),
+    )
+    if not others.earlier:
+        return pins, options
+    held = {_PYTHON, *(name for lock in others.earlier for name in _package_names(lock))}
+    moved = tuple(name for name in options.upgrade_packages if not _is_there(name, held))
+    return pins, replace(options, upgrade=False, upgrade_packages=moved)
+
+
+def _own_versions(old: locks.Lock | None, others: Siblings, options: LockOptions) -> tuple[locks.PythonPackage, ...]:
+    """Return the pins of a lock that earlier variants have in another version: they stay where that one does not fit.
+
+    The resolver takes the newer one of two pins that both fit.
+    """
+    if old is None or options.upgrade:
+        return ()
+    versions = {(package.name, package.version) for lock in others.earlier for package in lock.packages}
+    elsewhere = {name for name, _ in versions}
+    return tuple(
+        package
+        for package in old.packages
+        if package.name in elsewhere
+        and (package.name, package.version) not in versions
+        and not any(_is_there(typed, (package.name,)) for typed in options.upgrade_packages)
+    )
+
+
+def _is_there(typed: str, names: Collection[str]) -> bool:
+    """Whether a package is among others, however its name was typed."""
+    from packaging.utils import canonicalize_name
+
+    return typed in names or canonicalize_name(typed) in names
+
+
+def _other_versions(made: locks.Lock, earlier: Sequence[locks.Lock]) -> list[str]:
+    """Return a sentence for the variants of which a lock has the same packages in other versions."""
+    versions = {package.name: package.version for package in made.packages}
+    found: dict[tuple[str, ...], list[str]] = {}
+    for other in earlier:
+        differ = tuple(
+            f"{package.name} {versions[package.name]} ({package.version})"
+            for package in other.packages
+            if versions.get(package.name, package.version) != package.version
+        )
+        if differ:
+            found.setdefault(differ, []).append(other.variant)
+    return [
+        f"not as in variant{'s' if len(names) > 1 else ''} {', '.join(names)}: {', '.join(differ[:_SHOWN])}"
+        + (f" and {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else "")
+        for differ, names in found.items()
+    ]
 
 
 def _refuse_other_changes(spec: Spec, path: Path, old: locks.Lock) -> None:
@@ -330,14 +528,15 @@ def _python_request(
     """Return the request for the Python resolver, without the lines that ``cuda`` adds."""
     from envbuild.resolve.python.pins import PythonRequest
     from envbuild.resolve.python.wheels import Target
-    from envbuild.spec.requirement_files import flattened, python_conflicts, required_digests
+    from envbuild.spec.requirement_files import PROJECT, flattened, project_lines, python_conflicts, required_digests
 
-    if problems := python_conflicts(path.parent, spec.requirement_files, interpreter.version):
+    files = [*spec.requirement_files, *((PROJECT,) if spec.extras or spec.groups else ())]
+    if problems := python_conflicts(path.parent, dict.fromkeys(files), interpreter.version):
         raise SpecError(path.name, problems, "choose a system whose Python it admits, or correct it")
     lines, limits = flattened(path.parent, spec.requirement_files, path.name)
     return PythonRequest(
         target=Target(python=interpreter.release, platform=interpreter.platform),
-        requirements=(*lines, *spec.requirements),
+        requirements=(*lines, *project_lines(path.parent, spec.extras, spec.groups, path.name), *spec.requirements),
         constraints=limits,
         wheels=tuple(map(Path, spec.wheels)),
         digests=required_digests(path.parent, spec.requirement_files, path.name),
@@ -466,7 +665,8 @@ class _Resolver:
         spec, options = self.spec, self.options
         # What wheels may assume of every system is known beforehand, so both resolvers can run at once. Nothing is
         # added to a base image: what it lacks is reported when it is built.
-        adds = bool(spec.requirements or spec.requirement_files or spec.projects) and not base
+        asked = (spec.requirements, spec.requirement_files, spec.projects, spec.extras, spec.groups)
+        adds = any(asked) and not base
         assumed = set(closure.added_os_packages((), spec.os.release)) if adds else set()
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self._system, base, assumed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ def existing_lock(path: Path, spec: Spec, *, upgrade: bool) -> locks.Lock | None
         LockError: it cannot be read: to resolve without it would move every pin unnoticed.
         UsageError: it is the lock of another spec of that name.
     """
-    target = path.parent / f"pylock.{spec.name}.toml"
+    target = path.parent / spec.lock_name
     if not target.exists():
         return None
     try:
@@ -65,34 +65,43 @@ def existing_lock(path: Path, spec: Spec, *, upgrade: bool) -> locks.Lock | None
     return old
 
 
-def earlier_locks(path: Path, target: Path) -> list[str]:
-    """Return the names of further locks that were made from this spec, under names that it had before."""
+def earlier_locks(path: Path, targets: Collection[str]) -> list[str]:
+    """Return the names of further locks that were made from this spec, under names that it had before.
+
+    Args:
+        path: the spec.
+        targets: the names of its locks.
+    """
     found = []
     for place in locks_in(path.parent).values():
         try:
-            if place.name != target.name and path.name in locks.load(place).resolution:
+            if place.name not in targets and path.name in locks.load(place).resolution:
                 found.append(place.name)
         except LockError:
             continue
     return sorted(found)
 
 
-def dockerfile_of(path: Path, target: Path) -> Path:
-    """Return a lock's Dockerfile: ``Dockerfile``, unless that is another lock's or a person's.
+def dockerfile_of(path: Path, target: Path, *, variant: bool = False) -> Path:
+    """Return a lock's Dockerfile: ``Dockerfile``, unless that is another lock's or a person's, or it is of a variant.
 
     Then it is ``Dockerfile.NAME``, and stays there. The first line of each names its lock.
 
     Raises:
-        UsageError: both files are there and neither was written by ``envbuild lock``.
+        UsageError: no such file may be replaced, since none was written by ``envbuild lock``.
     """
     shared = path.parent / "Dockerfile"
     own = path.parent / f"Dockerfile.{target.name.removeprefix('pylock.').removesuffix('.toml')}"
     owner = _owner(shared)
     if _owner(own) == target.name:
         return own
+    if variant:
+        if own.exists() and not _owner(own):
+            raise UsageError(f"{own} is not of envbuild: it is not replaced", "move it")
+        return own
     if not shared.exists() or owner == target.name:
         return shared
-    if owner and (not (path.parent / owner).exists() or owner in earlier_locks(path, target)):
+    if owner and (not (path.parent / owner).exists() or owner in earlier_locks(path, (target.name,))):
         return shared
     if own.exists() and not _owner(own):
         raise UsageError(f"{shared} and {own.name} are not of envbuild: neither is replaced", "move one of them")
@@ -108,11 +117,14 @@ def resolution_inputs(spec: Spec, path: Path, resolver: str = "uv") -> dict[str,
         resolver: what resolves the Python part.
     """
     from envbuild.spec.model import spec_digest
-    from envbuild.spec.requirement_files import included
+    from envbuild.spec.requirement_files import PROJECT, included, project_lines
 
     inputs = {path.name: spec_digest(spec)}
     for name in included(path.parent, spec.requirement_files, path.name):
         inputs[name] = sha256_file(path.parent / name)
+    if spec.extras or spec.groups:
+        project_lines(path.parent, spec.extras, spec.groups, path.name)  # refused before a resolver reads it
+        inputs[PROJECT] = sha256_file(path.parent / PROJECT)
     for archive in spec.os.archives:
         inputs[archive.key] = sha256_file(path.parent / archive.key)
     for name in spec.wheels:
@@ -180,7 +192,8 @@ def _is_named(path: Path, other: str, spec: Spec) -> bool:
     from envbuild.spec.model import load_spec
 
     try:
-        return (path.parent / other).is_file() and load_spec(path.parent / other).name == spec.name
+        found = path.parent / other
+        return found.is_file() and spec.name in {each.name for each in load_spec(found).locked}
     except SpecError:
         return True
 

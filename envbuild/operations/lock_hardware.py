@@ -18,7 +18,7 @@ from envbuild.resolve.cuda import plan as cuda_plan
 from envbuild.resolve.hardware import lock_hardware
 from envbuild.spec.hardware import HardwareRequirements, Requirement
 from envbuild.spec.model import Spec
-from envbuild.spec.requirement_files import requirement_lines
+from envbuild.spec.requirement_files import project_lines, requirement_lines
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +93,11 @@ def cuda_plans(spec: Spec, path: Path, python: str) -> tuple[cuda_plan.CudaReque
     Raises:
         ResolveError: the spec's frameworks have no wheels for the CUDA it asks for.
     """
-    lines = (*spec.requirements, *requirement_lines(path.parent, spec.requirement_files, path.name))
+    lines = (
+        *spec.requirements,
+        *requirement_lines(path.parent, spec.requirement_files, path.name),
+        *project_lines(path.parent, spec.extras, spec.groups, path.name),
+    )
     gpu = required_gpu(spec.hardware)
     newest = cuda_plan.plan_cuda(spec.cuda, spec.cudnn, lines, python, gpu)
     plans = [newest]

@@ -239,6 +239,7 @@ class Table:
     Attributes:
         fields: the keys.
         elsewhere: words that people write here and the key that they mean.
+        refused: keys of other places that are refused here, each with the rest of the sentence.
         alone: the key that a plain text represents, if any.
         words: texts that may be given instead of the mapping, with what each means; they are the value then.
         check: reports what no single key shows; given the valid values and the field path.
@@ -247,6 +248,7 @@ class Table:
     fields: Mapping[str, Field]
     expected: str
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     alone: str = ""
     words: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[dict[str, Any], str, Report], None] = lambda values, path, report: None
@@ -267,6 +269,8 @@ class Table:
             seen.add(key)
             if key in self.fields:
                 values[key] = self.fields[key].kind.read(child, here, report)
+            elif key in self.refused:
+                report.add(here, self.refused[key], report.lines[here])
             else:
                 hint = self.elsewhere.get(key.lower(), "")
                 hint = f" — perhaps you meant {hint}" if hint else perhaps(key, self.fields)

@@ -8,6 +8,7 @@ from envbuild.spec.fields import Choice, Field, Flag, ListOf, MapOf, Table, Text
 from envbuild.spec.hardware_keys import hardware_table
 from envbuild.spec.package_fields import FilePath, Folder, Requirement
 from envbuild.spec.system_keys import os_table
+from envbuild.spec.variants import variants_field
 
 STANDALONE = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """Feature releases that a spec may ask for where the operating system has another one."""
@@ -125,6 +126,18 @@ def _python_fields() -> dict[str, Field]:
             default=[],
             examples=(["tensorflow-cpu==2.21.*", "scikit-learn"], "requirements.txt"),
         ),
+        "extras": Field(
+            kind=ListOf(item=Text(expected="a name", check=validators.group), expected="a list of extras"),
+            doc="Extras of the `pyproject.toml` next to the spec whose packages are installed too.",
+            default=[],
+            examples=(["cuda"],),
+        ),
+        "groups": Field(
+            kind=ListOf(item=Text(expected="a name", check=validators.group), expected="a list of groups"),
+            doc="Dependency groups (PEP 735) of the `pyproject.toml` next to the spec that are installed too.",
+            default=[],
+            examples=(["dev"],),
+        ),
         "exclude-newer": Field(
             kind=Text(expected="a time in UTC", check=validators.snapshot),
             doc="Take Python packages as the indexes had them at this time (UTC): files uploaded later are left out.",
@@ -230,6 +243,7 @@ def _run_fields() -> dict[str, Field]:
 
 def _root() -> Table:
     fields = {**_system_fields(), **_python_fields(), **_run_fields()}
+    fields["variants"] = variants_field(fields)
     elsewhere = {
         leaf: f"{key}.{leaf}"
         for key, spec in fields.items()

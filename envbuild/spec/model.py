@@ -14,7 +14,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import quote
-from envbuild.core.types import LockName, Value
+from envbuild.core.types import LockName, Value, matches
 from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.discovery import near_spec
 from envbuild.lockfile.model import Determinism, RunOptions
@@ -23,6 +23,7 @@ from envbuild.spec.keys import ROOT, STANDALONE
 from envbuild.spec.package_fields import File
 from envbuild.spec.places import Place
 from envbuild.spec.system_keys import PYTHONS
+from envbuild.spec.variants import joined
 from envbuild.spec.yaml import MAX_LENGTH, Report, read_yaml
 
 DETERMINISM = Determinism(seed=42, threads=2, level="ops", strict=True)
@@ -91,6 +92,7 @@ class Spec(Value, frozen=True, kw_only=True):
         requirements: PEP 508 lines, normalised.
         projects: folders and git repositories whose projects are built.
         requirement_files: requirements files, relative to the spec's folder.
+        extras, groups: of the ``pyproject.toml`` in the spec's folder, normalised.
         wheels: folders of wheels, relative to the spec's folder or absolute.
         inputs: data paths, relative to the spec's folder.
         env: environment variables of the image.
@@ -101,6 +103,8 @@ class Spec(Value, frozen=True, kw_only=True):
         missing_libraries: shared libraries that may be missing from the image, as patterns.
         cuda: ``none``, ``auto``, or a version of one or two parts.
         cudnn: version of one to four parts; empty: the framework's own.
+        variant: which variant of a spec this is; its name is then ``NAME-VARIANT``.
+        variants: a spec for each variant, in the written order. With any, only they are locked.
     """
 
     name: LockName
@@ -110,6 +114,8 @@ class Spec(Value, frozen=True, kw_only=True):
     requirements: tuple[str, ...] = ()
     projects: tuple[Place, ...] = ()
     requirement_files: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
     exclude_newer: str = ""
     wheels: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -122,6 +128,18 @@ class Spec(Value, frozen=True, kw_only=True):
     inputs: tuple[str, ...] = ()
     env: dict[str, str] = msgspec.field(default_factory=dict)
     run: RunOptions = RunOptions()
+    variant: str = ""
+    variants: dict[str, Spec] = msgspec.field(default_factory=dict)
+
+    @property
+    def locked(self) -> tuple[Spec, ...]:
+        """What is locked, each by itself: every variant, or the spec if it has none."""
+        return tuple(self.variants.values()) or (self,)
+
+    @property
+    def lock_name(self) -> str:
+        """The name of the lock's file, as PEP 751 wants it."""
+        return f"pylock.{self.name}.toml"
 
 
 def load_spec(path: Path, *, check_env: CheckEnv | None = None) -> Spec:
@@ -196,13 +214,48 @@ def _parse(text: str, source: str, report: Report, check_env: CheckEnv | None) -
     node = read_yaml(text, report)
     values: Any = {} if node is None else ROOT.read(node, "", report)
     if isinstance(values, dict):
-        values = _complete(values, report)
-        env = {name: value for name, value in values.get("env", {}).items() if isinstance(value, str)}
-        for problem in check_env(env, "env") if check_env is not None else ():
-            report.add(problem.path, problem.message)
+        named = values.get("variants", {}).items()
+        variants = {f"variants.{name}": own for name, own in named if matches(LockName, name)}
+        wholes = _complete_variants(values, report)
+        values = wholes.pop("", values)
+        for path, own in (("", values), *variants.items()):
+            env = {name: value for name, value in _mapping(own).get("env", {}).items() if isinstance(value, str)}
+            for problem in check_env(env, f"{path}.env".lstrip(".")) if check_env is not None else ():
+                report.add(problem.path, problem.message)
     if report.problems:
         raise SpecError(source, sorted(report.problems, key=lambda problem: problem.line), _HINT)
-    return _build(values)
+    return _build(values, wholes)
+
+
+def _complete_variants(values: dict[str, Any], report: Report) -> dict[str, dict[str, Any]]:
+    """Check a spec, or each of its variants, as a whole; returns the values of each, and under "" those of all."""
+    common = {key: value for key, value in values.items() if key != "variants"}
+    if "variants" not in values:
+        return {"": _complete(common, report)}
+    found = {"": _complete(common, Report())}  # only variants are locked: what all have need not be enough
+    common_problems: set[tuple[str, str]] = set()
+    for name, own in values["variants"].items():
+        here = f"variants.{name}"
+        known = any(problem.path == here or problem.path.startswith(f"{here}.") for problem in report.problems)
+        if known or not matches(LockName, name) or not isinstance(own, dict):
+            continue
+        full = f"{common.get('name', '')}-{name}"
+        if not matches(LockName, full) and "name" in common:
+            report.add(here, f"{full} is the name of its lock, which has at most 64 characters — write a shorter one")
+        part, before = Report(problems=[*report.problems]), len(report.problems)
+        found[name] = {**_complete(joined(common, own), part), "name": full, "variant": name}
+        for problem in part.problems[before:]:
+            if problem.path.split(".")[0] in own:
+                report.add(f"{here}.{problem.path}", problem.message)
+            elif (problem.path, problem.message) not in common_problems:
+                common_problems.add((problem.path, problem.message))
+                report.add(problem.path, f"{problem.message} (variant {name})")
+    return found
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a value if it is a mapping, else an empty one: what is wrong with it was reported."""
+    return value if isinstance(value, dict) else {}
 
 
 def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
@@ -259,11 +312,12 @@ def _python_over_image(values: dict[str, Any], report: Report) -> str:
     return str(values.get("python", ""))
 
 
-def _build(values: dict[str, Any]) -> Spec:
-    """Turn checked values into the frozen spec."""
+def _build(values: dict[str, Any], variants: dict[str, dict[str, Any]] | None = None) -> Spec:
+    """Turn checked values into the frozen spec, and those of each variant."""
+    values = dict(values)
     entries = values.pop("requirements", ())
     packages = [entry.partition("=") for entry in values.pop("packages", ())]
-    system = values.pop("os", {})
+    system = dict(values.pop("os", {}))
     archives = tuple(_archive(table) for table in system.pop("archives", ()))
     return Spec(
         os=Os(**system, archives=archives),
@@ -278,6 +332,7 @@ def _build(values: dict[str, Any]) -> Spec:
         hardware=hardware_requirements(values.pop("hardware", {})),
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
         run=RunOptions(**values.pop("run", {})),
+        variants={name: _build(each) for name, each in (variants or {}).items()},
         **values,
     )
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from envbuild.core.fs import read_regular
-from envbuild.core.text import quote
+from envbuild.core.text import perhaps, quote
 from envbuild.core.toml import parse_toml
 from envbuild.errors import Problem, SpecError
 from envbuild.spec import foreign
@@ -28,6 +28,9 @@ _DIGEST = re.compile(r"(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f
 _LARGEST, _LINES = 4 << 20, 1 << 20
 """Bytes of any file, as of a lock; characters of one that is read line by line, as of a spec."""
 _ALL_HASHED = "--require-hashes"
+_NO_PROJECT = "no [project] table"
+PROJECT = "pyproject.toml"
+"""The file next to a spec whose extras and groups the spec may name."""
 _VARIABLE = re.compile(r"\$\{[A-Z0-9_]+\}")
 """What pip and uv replace by a variable of the environment."""
 _SPLIT_COMMENT = re.compile(r"\S.*\s#.*\\")
@@ -258,7 +261,91 @@ def pylock_pins(text: str) -> list[str]:
     return pins
 
 
-def python_conflicts(base: Path, files: Sequence[str], version: str) -> list[Problem]:
+def project_lines(
+    base: Path, extras: Sequence[str], groups: Sequence[str], source: str = "spec.yaml"
+) -> tuple[str, ...]:
+    """Return the lines of extras and of dependency groups (PEP 735) of the ``pyproject.toml`` next to a spec.
+
+    Args:
+        base: the spec's folder.
+        extras, groups: normalised names.
+        source: what messages call the spec.
+
+    Raises:
+        SpecError: the file cannot be read, has no such extra or group, or a line is what no list may hold.
+    """
+    if not extras and not groups:
+        return ()
+    from packaging.errors import ExceptionGroup
+
+    found: list[str] = []
+    problems: list[Problem] = []
+    try:
+        text = _text(base / PROJECT)
+        refused = [why for why in _metadata_refusals(text) if extras or not why.startswith(_NO_PROJECT)]
+        document = {} if refused else parse_toml(text)
+    except (OSError, ValueError) as error:
+        refused = [f"cannot be read: {error.strerror if isinstance(error, OSError) else 'not UTF-8 text'}"]
+    problems += [Problem(path="extras" if extras else "groups", message=f"{PROJECT}: {why}") for why in refused]
+    for key, names, lines_of in (("extras", extras, _extra), ("groups", groups, _group)):
+        for index, name in enumerate(() if refused else names):
+            try:
+                found += [requirement(line) for line in lines_of(document, name)]
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ExceptionGroup) as error:
+                problems.append(Problem(path=f"{key}[{index}]", message=f"{PROJECT}: {quote(name)}: {_reason(error)}"))
+    if problems:
+        raise SpecError(source, problems, f"correct {PROJECT}, or leave the name out")
+    return tuple(dict.fromkeys(found))
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong with a group in one line; of several errors at once the first."""
+    while inner := getattr(error, "exceptions", ()):
+        error = inner[0]
+    return (str(error).splitlines() or ["is not as PEP 735 has it"])[0]
+
+
+def _extra(document: dict[str, Any], name: str, within: tuple[str, ...] = ()) -> Iterator[str]:
+    """Yield the lines of an extra; an extra of the project itself among them stands for its lines.
+
+    Raises:
+        ValueError: there is no such extra, or it is part of itself.
+    """
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    table = document["project"].get("optional-dependencies", {})
+    extras: dict[str, Any] = {canonicalize_name(str(key)): lines for key, lines in table.items()}
+    if name not in extras:
+        raise ValueError(f"no such extra: it has {', '.join(extras) or 'none'}{perhaps(name, extras)}")
+    if name in within:
+        raise ValueError("is part of itself")
+    if not isinstance(extras[name], list):
+        raise ValueError("is no list")
+    for line in map(str, extras[name]):
+        parsed = Requirement(line)
+        if canonicalize_name(parsed.name) != canonicalize_name(str(document["project"].get("name", ""))):
+            yield line
+            continue
+        if not parsed.extras or parsed.marker:
+            raise ValueError(f"{quote(line)} is the project itself; write the packages of its extras")
+        for inner in sorted(map(canonicalize_name, parsed.extras)):
+            yield from _extra(document, inner, (*within, name))
+
+
+def _group(document: dict[str, Any], name: str) -> Sequence[str]:
+    """Return the lines of a dependency group with all that it includes; raises ``ValueError`` if there is none."""
+    from packaging.dependency_groups import resolve_dependency_groups
+    from packaging.utils import canonicalize_name
+
+    table = document.get("dependency-groups", {})
+    known = [canonicalize_name(str(key)) for key in table]
+    if name not in known:
+        raise ValueError(f"no such group: it has {', '.join(known) or 'none'}{perhaps(name, known)}")
+    return resolve_dependency_groups(table, name)
+
+
+def python_conflicts(base: Path, files: Iterable[str], version: str) -> list[Problem]:
     """Return what is wrong with a feature release of Python by ``requires-python`` of metadata and locks among files.
 
     Args:
@@ -325,7 +412,7 @@ def _metadata_refusals(text: str) -> Iterator[str]:
         return
     project = document.get("project")
     if not isinstance(project, dict):
-        yield "no [project] table; its build backend would have to run on this host to return the requirements"
+        yield f"{_NO_PROJECT}; its build backend would have to run on this host to return the requirements"
         return
     dynamic = project.get("dynamic")
     for name in ("dependencies", "optional-dependencies"):

@@ -64,6 +64,16 @@ def package(text: str) -> str:
     return f"{found}={version}" if version else found
 
 
+def group(text: str) -> str:
+    """Return the normalised name of an extra or of a dependency group (PEP 685, PEP 735)."""
+    from packaging.utils import InvalidName, canonicalize_name
+
+    try:
+        return canonicalize_name(text, validate=True)
+    except InvalidName:
+        raise ValueError(f"{quote(text)} is not the name of an extra or a group{_eg('dev')}") from None
+
+
 def project(text: str) -> str:
     """Return the normalised name of a Python package."""
     from packaging.utils import InvalidName, canonicalize_name

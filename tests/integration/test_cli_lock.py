@@ -453,3 +453,155 @@ def test_the_store_decides_nothing(project: Project, server: FileServer, held: t
     }
     project.must("lock", "--upgrade")
     assert list(_lock(project).added) == ["libodbc2", "libstdc++6"]
+
+
+VARIANTS = """\
+variants:
+  plain: {}
+  more:
+    requirements: [gamma]
+    packages: [git]
+    env: {FLAVOUR: more}
+"""
+
+
+@pytest.fixture(name="variants")
+def _variants(project: Project) -> Project:
+    """The project with two variants; ``gamma`` is in one of them."""
+    make_wheel(project.folder / "wheels", "gamma", requires=["beta"])
+    project.write("spec.yaml", (project.folder / "spec.yaml").read_text() + VARIANTS)
+    return project
+
+
+def _locked(project: Project, variant: str) -> dict[str, str]:
+    lock = locks.load(project.folder / f"pylock.t-{variant}.toml")
+    assert (lock.name, lock.variant) == (f"t-{variant}", variant)
+    return {package.name: package.version for package in lock.packages}
+
+
+def test_variants_have_a_lock_each_and_share_pins(variants: Project) -> None:
+    """Each has what it adds; a new variant takes the versions that others have; -P moves one in all that have it."""
+    done = variants.must("lock")
+    assert [line for line in done.out.splitlines() if line.startswith("variant")] == [
+        "variant   plain",
+        "variant   more",
+    ]
+    made = ["Dockerfile.t-more", "Dockerfile.t-plain", "pylock.t-more.toml", "pylock.t-plain.toml", "spec.yaml"]
+    assert sorted(_files(variants)) == made
+    assert _locked(variants, "plain") == {"alpha": "2.0", "beta": "2.0"}
+    assert _locked(variants, "more") == {"alpha": "2.0", "beta": "2.0", "gamma": "1.0"}
+    plain, more = (locks.load(variants.folder / f"pylock.t-{name}.toml") for name in ("plain", "more"))
+    assert {p.name for p in more.os.packages} - {p.name for p in plain.os.packages} == {"git"}
+    assert (plain.environment.get("FLAVOUR"), more.environment["FLAVOUR"]) == (None, "more")
+    make_wheel(variants.folder / "wheels", "beta", "3.0")
+    _edit(variants, "  more:\n", "  third: {requirements: [gamma]}\n  more:\n")
+    variants.must("lock")
+    assert [_locked(variants, name)["beta"] for name in ("plain", "third", "more")] == ["2.0"] * 3
+    variants.must("lock", "-P", "beta")
+    assert [_locked(variants, name)["beta"] for name in ("plain", "third", "more")] == ["3.0"] * 3
+    make_wheel(variants.folder / "wheels", "gamma", "2.0")
+    done = variants.must("lock", "-P", "gamma")  # the first variant has none
+    assert [_locked(variants, name).get("gamma") for name in ("plain", "third", "more")] == [None, "2.0", "2.0"]
+    assert variants("lock", "-P", "delta").code == 12
+    before = _files(variants)
+    variants.must("lock")
+    variants.must("lock", "--upgrade")
+    assert _files(variants) == before
+
+
+def test_a_variant_that_needs_another_version_says_so(variants: Project) -> None:
+    """What is not shared is one line; the earlier variant's version is in parentheses."""
+    _edit(variants, "[gamma]", "[gamma, beta<2]")
+    done = variants.must("lock")
+    assert "note      not as in variant plain: beta 1.0 (2.0)\n" in done.out
+    assert [_locked(variants, name)["beta"] for name in ("plain", "more")] == ["2.0", "1.0"]
+    make_wheel(variants.folder / "wheels", "beta", "1.5")
+    done = variants.must("lock", "--variant", "more", "--json")
+    assert done.json["variants"][0]["notes"] == ["not as in variant plain: beta 1.0 (2.0)"]  # its own pin stays
+    before = _files(variants)
+    variants.must("lock")
+    assert _locked(variants, "more")["beta"] == "1.0"
+    assert {name for name, data in _files(variants).items() if data != before[name]} <= {
+        "pylock.t-plain.toml",
+        "Dockerfile.t-plain",  # the folder of wheels is an input of all
+    }
+    variants.must("lock", "-P", "Beta")
+    assert [_locked(variants, name)["beta"] for name in ("plain", "more")] == ["2.0", "1.5"]
+    _edit(variants, "[gamma, beta<2]", "[gamma]")
+    variants.must("lock")
+    assert [_locked(variants, name)["beta"] for name in ("plain", "more")] == ["2.0", "2.0"]
+
+
+def test_variants_are_written_all_or_none(variants: Project) -> None:
+    """One that cannot be resolved leaves the locks of all as they were; it is named."""
+    variants.must("lock")
+    _edit(variants, "requirements: [alpha]", "requirements: [alpha<2]")
+    _edit(variants, "[gamma]", "[gamma, beta>9]")
+    done = _refused(variants, 12)
+    assert done.err.startswith("envbuild: variant more: ")
+
+
+def test_a_stale_variant_is_named_and_others_stay_fresh(variants: Project) -> None:
+    """An edit of one variant makes its lock stale alone; what all have makes all of them stale."""
+    variants.must("lock")
+    again = "  → lock again: envbuild lock spec.yaml\n"
+    _edit(variants, "FLAVOUR: more", "FLAVOUR: less")
+    done = variants("lock", "--check")
+    assert (done.code, done.err) == (11, f"envbuild: pylock.t-more.toml is stale\n  spec.yaml changed\n{again}")
+    assert done.out == "fresh     pylock.t-plain.toml is what spec.yaml asks for\n"
+    assert variants("lock", "--check", "--variant", "plain").code == 0
+    done = variants("lock", "--check", "--json")
+    assert done.code == 11
+    assert (done.json["fresh"], [each["fresh"] for each in done.json["variants"]]) == (False, [True, False])
+    variants.must("check", "--variant", "plain")
+    assert variants("check", "--variant", "more").code == 11
+    _edit(variants, "requirements: [alpha]", "requirements: [alpha<2]")
+    err = variants("lock", "--check").err
+    assert (err.count("is stale"), err.count(again)) == (2, 1)
+
+
+def test_a_lock_is_chosen_by_its_variant(variants: Project) -> None:
+    """Without a variant all are listed; one that is not there is named with those that are."""
+    variants.must("lock")
+    done = variants("check")
+    assert (done.code, done.err) == (
+        2,
+        f"envbuild: {variants.folder} holds 2 locks: pylock.t-more.toml, pylock.t-plain.toml\n"
+        "  → choose one, by its variant: --variant more\n",
+    )
+    done = variants("check", "--variant", "mor")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        f'envbuild: {variants.folder} has no lock of variant "mor": it has more, plain — perhaps you meant more',
+    )
+    done = variants("check", "--variant", "more", "pylock.t-plain.toml")
+    assert (done.code, done.err.splitlines()[0]) == (2, "envbuild: pylock.t-plain.toml names the lock already")
+    done = variants("lock", "--variant", "cpu")
+    assert (done.code, done.err.splitlines()[0]) == (
+        2,
+        'envbuild: spec.yaml has no variant "cpu": it has plain, more',
+    )
+    done = variants("check", "spec.yaml")
+    assert done.code == 2
+    assert "its locks are pylock.t-plain.toml, pylock.t-more.toml" in done.err
+
+
+def test_variants_come_and_go(project: Project) -> None:
+    """The locks of what a spec was before are stale and named until they are removed."""
+    project.must("lock")
+    plain = (project.folder / "spec.yaml").read_text()
+    project.write("spec.yaml", plain + VARIANTS.replace("gamma", "beta"))
+    done = project("check", "pylock.t.toml")
+    assert (done.code, done.err) == (
+        11,
+        "envbuild: pylock.t.toml is stale\n  spec.yaml has the variants plain, more, nothing without a variant\n"
+        "  → lock again: envbuild lock spec.yaml; then remove pylock.t.toml\n",
+    )
+    done = project.must("lock")
+    assert done.out.count("pylock.t.toml is of spec.yaml too, under its earlier name: remove it") == 1
+    assert (project.folder / "Dockerfile").is_file()
+    (project.folder / "pylock.t.toml").unlink()
+    project.write("spec.yaml", plain)
+    assert project("check", "--variant", "more").code == 11
+    project.must("lock")
+    assert project("check", "pylock.t.toml").code == 0

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import FromFolders, Json, LockArgument, Offline, Quiet, Verbose, app
+from envbuild.cli.options import FromFolders, Json, LockArgument, Offline, Quiet, Variant, Verbose, app
 
 
 @app.command()
 def build(
     lock: LockArgument = None,
+    variant: Variant = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -37,9 +38,11 @@ def build(
     The image is the same, bit for bit, on every host and engine; its digest is written next to the lock and
     checked by the next build."""
     from envbuild.operations import build as operation
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.build(lock, console, output=output, offline=offline, sources=sources or (), verify=verify)
+    path = lock_of_variant(lock, variant)
+    result = operation.build(path, console, output=output, offline=offline, sources=sources or (), verify=verify)
     console.result(result.record.as_dict())
 
 
@@ -47,6 +50,7 @@ def build(
 def context(
     folder: Annotated[Path, typer.Argument(help="An empty or new folder.")],
     lock: LockArgument = None,
+    variant: Variant = None,
     offline: Offline = False,
     sources: FromFolders = None,
     quiet: Quiet = False,
@@ -57,19 +61,21 @@ def context(
     `docker build --network=none DIR` then works offline, without envbuild."""
     from envbuild.cli.render.image import context_lines
     from envbuild.operations.build import build_context
+    from envbuild.operations.load_lock import lock_of_variant
 
-    console = Console(quiet=quiet, verbose=verbose)
-    console.print_lines(context_lines(build_context(folder, lock, console, offline=offline, sources=sources or ())))
+    console, path = Console(quiet=quiet, verbose=verbose), lock_of_variant(lock, variant)
+    console.print_lines(context_lines(build_context(folder, path, console, offline=offline, sources=sources or ())))
 
 
 @app.command()
-def image(lock: LockArgument = None, as_json: Json = False) -> None:
+def image(lock: LockArgument = None, variant: Variant = None, as_json: Json = False) -> None:
     """Show what each layer of the locked image weighs.
 
     From bottom to top: bytes, files, digest, and which other locks share it. Needs no engine, but a build before."""
     from envbuild.cli.render.image import weight_json, weight_lines
     from envbuild.operations.image import weigh_image
+    from envbuild.operations.load_lock import lock_of_variant
 
-    console, result = Console(as_json=as_json), weigh_image(lock)
+    console, result = Console(as_json=as_json), weigh_image(lock_of_variant(lock, variant))
     console.print_lines(weight_lines(result))
     console.result(weight_json(result))

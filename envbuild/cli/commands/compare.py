@@ -31,6 +31,7 @@ from envbuild.cli.options import (
     Quiet,
     Tasks,
     TimeLimit,
+    Variant,
     Verbose,
     app,
 )
@@ -110,6 +111,7 @@ def verify(
         str, typer.Option("--part", hidden=True, metavar="ID", help="Do one run of those that --on spreads.")
     ] = "",
     lock: LockOption = None,
+    variant: Variant = None,
     environment: Environment = None,
     mount: Mounts = None,
     network: NetworkName = None,
@@ -131,11 +133,13 @@ def verify(
 
     Each run works in a copy of the project. What is proved stays next to the lock as pylock.NAME.verified.json; runs
     that differ are exit 16."""
+    from envbuild.operations.load_lock import lock_of_variant
+
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
     if check:
         if cost or sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
-        return _check_attestation(tuple(command or ()), lock, signers, strict, console)
+        return _check_attestation(tuple(command or ()), lock_of_variant(lock, variant), signers, strict, console)
     if self_test and (command or cost or sign):
         raise UsageError(
             "--self-test has a program of its own and proves nothing about yours", "envbuild verify --self-test"
@@ -159,8 +163,8 @@ def verify(
     if self_test:
         command = ["python"]
     shared = run_options(
-        "verify", command, lock=lock, environment=environment, mounts=mount, network=network, memory=memory,
-        controls=controls, gpus=gpus, allow=allow, offline=offline, outputs=output, timeout=timeout,
+        "verify", command, lock=lock, variant=variant, environment=environment, mounts=mount, network=network,
+        memory=memory, controls=controls, gpus=gpus, allow=allow, offline=offline, outputs=output, timeout=timeout,
     )  # fmt: skip
     if self_test:
         return _self_test(shared, console)

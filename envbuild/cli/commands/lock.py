@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import FromFolders, Json, LockArgument, Quiet, Verbose, app
+from envbuild.cli.options import FromFolders, Json, LockArgument, Quiet, Variant, Verbose, app
 from envbuild.errors import UsageError
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def lock(
     update_inputs: Annotated[
         bool, typer.Option("--update-inputs", help="Accept the declared data as it is now; move nothing else.")
     ] = False,
+    variant: Annotated[str, typer.Option("--variant", metavar="NAME", help="Lock this variant of the spec only.")] = "",
     summary: Annotated[
         Summary | None,
         typer.Option("--summary", help="Print what moved, with CVE numbers; all else to stderr."),
@@ -94,23 +95,23 @@ def lock(
 ) -> None:
     """Resolve a spec into a lock and a pinned Dockerfile.
 
-    Writes pylock.<name>.toml and Dockerfile next to the spec. Pins of an earlier lock stay unless the spec or
-    --upgrade moves them."""
+    Writes pylock.<name>.toml and Dockerfile next to the spec, for a spec with variants those of each. Pins of an
+    earlier lock stay unless the spec or --upgrade moves them."""
     from envbuild.cli.render import lock as render
     from envbuild.operations import lock as operation
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json, stderr_only=summary is not None)
     _refuse_contradictions(check=check, update_inputs=update_inputs, host=host, summary=summary, as_json=as_json)
     if update_inputs:
-        updated = operation.update_inputs(spec, console)
-        console.print_lines(render.update_lines(updated))
-        console.result(render.update_json(updated))
+        updated = operation.update_inputs(spec, console, variant)
+        console.print_lines(line for each in updated for line in render.update_lines(each))
+        console.result(render.of_variants(map(render.update_json, updated)))
         return
     if check:
-        checked = operation.check(spec, resolver.value)
-        console.print_lines(render.check_lines(checked))
-        console.result(render.check_json(checked))
-        checked.require_fresh()
+        checked = operation.check(spec, resolver.value, variant)
+        console.print_lines(line for each in checked for line in render.check_lines(each))
+        console.result(render.of_variants(map(render.check_json, checked)))
+        operation.require_fresh(checked)
         return
     options = operation.LockOptions(
         resolver=resolver.value,
@@ -119,17 +120,20 @@ def lock(
         upgrade_packages=tuple(upgrade_package or ()),
         refresh=refresh,
         host=host,
+        variant=variant,
     )
-    result = operation.lock(spec, options, console)
-    console.print_lines(render.lock_lines(result))
-    if summary:
-        print(_summary(result, console), end="")
-    console.result(render.lock_json(result))
+    results = operation.lock(spec, options, console)
+    for result in results:
+        console.print_lines(render.lock_lines(result, last=result is results[-1]))
+        if summary:
+            print(_summary(result, console), end="")
+    console.result(render.of_variants(map(render.lock_json, results)))
 
 
 @app.command()
 def fetch(
     lock: LockArgument = None,
+    variant: Variant = None,
     vendor: Annotated[
         Path | None, typer.Option("--vendor", metavar="DIR", help="Also write all files and the lock to a folder.")
     ] = None,
@@ -143,9 +147,10 @@ def fetch(
     Afterwards nothing needs the network."""
     from envbuild.cli.render.lock import fetched_json, fetched_lines
     from envbuild.operations import fetch as operation
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.fetch(lock, console, vendor=vendor, sources=sources or ())
+    result = operation.fetch(lock_of_variant(lock, variant), console, vendor=vendor, sources=sources or ())
     console.print_lines(fetched_lines(result))
     console.result(fetched_json(result))
 

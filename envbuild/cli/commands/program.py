@@ -27,6 +27,7 @@ def run_options(
     *,
     shell: bool = False,
     lock: Path | None,
+    variant: str | None = None,
     environment: Sequence[str] | None = None,
     mounts: Sequence[str] | None = None,
     network: str | None = None,
@@ -42,9 +43,11 @@ def run_options(
 
     Args:
         shell: open a shell instead of a program.
+        lock, variant: which lock, if either was named.
         others: members of ``RunOptions`` that are taken as typed.
     """
     from envbuild.operations import run_options as parse
+    from envbuild.operations.load_lock import lock_of_variant
     from envbuild.operations.run import RunOptions
 
     if shell and command:
@@ -61,7 +64,9 @@ def run_options(
         "allow": parse.parse_allow(tuple(allow or ())),
         **({} if gpus is None else {"gpus": parse.parse_gpus(gpus)}),
     }
-    return RunOptions(command=program, lock=lock, search_from=search_start(program, verb), **values, **others)
+    start = search_start(program, verb)
+    path = lock_of_variant(lock, variant, start)
+    return RunOptions(command=program, lock=path, search_from=start, **values, **others)
 
 
 def check_program(command: tuple[str, ...], verb: Verb) -> tuple[str, ...]:

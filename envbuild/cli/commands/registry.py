@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, LockArgument, Offline, Quiet, RequireSignature, Verbose, app
+from envbuild.cli.options import Json, LockArgument, Offline, Quiet, RequireSignature, Variant, Verbose, app
 
 
 @app.command()
 def push(
     reference: Annotated[str, typer.Argument(help="REGISTRY/REPOSITORY[:TAG]; the lock's digest is the default tag.")],
     lock: LockArgument = None,
+    variant: Variant = None,
     write: Annotated[
         bool, typer.Option("--write", help="Keep the reference by digest next to the lock: pylock.NAME.published.json.")
     ] = False,
@@ -29,9 +30,10 @@ def push(
     layers are in the store. Credentials are those of `docker login`. Prints the image's reference by digest."""
     from envbuild.cli.render.image import pushed_json, pushed_lines
     from envbuild.operations import push as operation
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.push(reference, lock, console, write=write, offline=offline)
+    result = operation.push(reference, lock_of_variant(lock, variant), console, write=write, offline=offline)
     console.print_lines(pushed_lines(result))
     console.result(pushed_json(result))
 
@@ -43,6 +45,7 @@ def pull(
         typer.Argument(help="REGISTRY/REPOSITORY[:TAG][@sha256:…]; by default the one that `push --write` recorded."),
     ] = None,
     lock: LockArgument = None,
+    variant: Variant = None,
     require_signature: RequireSignature = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -54,9 +57,10 @@ def pull(
     code 16, bytes altered on the way with 13."""
     from envbuild.cli.render.image import pulled_line
     from envbuild.operations import pull as operation
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.pull(reference, lock, console, require_signature=require_signature)
+    result = operation.pull(reference, lock_of_variant(lock, variant), console, require_signature=require_signature)
     console.print_lines([pulled_line(result)])
     console.result(result.record.as_dict())
 

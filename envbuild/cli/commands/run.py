@@ -31,6 +31,7 @@ from envbuild.cli.options import (
     Program,
     Quiet,
     RequireSignature,
+    Variant,
     Verbose,
     app,
 )
@@ -41,6 +42,7 @@ from envbuild.errors import HostMismatchError
 def run(
     command: Program = None,
     lock: LockOption = None,
+    variant: Variant = None,
     environment: Environment = None,
     mount: Mounts = None,
     network: NetworkName = None,
@@ -81,8 +83,9 @@ def run(
     from envbuild.operations import run as operation
 
     options = run_options(
-        "run", command, shell=shell, lock=lock, environment=environment, mounts=mount, network=network, cpus=cpus,
-        memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors, trace=trace, guard=guard,
+        "run", command, shell=shell, lock=lock, variant=variant, environment=environment, mounts=mount,
+        network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors,
+        trace=trace, guard=guard,
         timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
@@ -97,15 +100,16 @@ def run(
 
 
 @app.command()
-def check(lock: LockArgument = None, as_json: Json = False, quiet: Quiet = False) -> int:
+def check(lock: LockArgument = None, variant: Variant = None, as_json: Json = False, quiet: Quiet = False) -> int:
     """Compare this host with the lock; start nothing."""
     from envbuild.cli.render import host as render
     from envbuild.cli.render.host import locked_inputs_lines
     from envbuild.operations.check import check as compare
     from envbuild.operations.inputs import accept_hint, indented
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, as_json=as_json)
-    found = compare(lock, console)
+    found = compare(lock_of_variant(lock, variant), console)
     console.result(render.check_json(found))
     if not (as_json or quiet):
         text = render.check_text(found.verdict, data_differs=bool(found.inputs.differences))

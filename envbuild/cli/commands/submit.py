@@ -22,6 +22,7 @@ from envbuild.cli.options import (
     Quiet,
     Tasks,
     TimeLimit,
+    Variant,
     app,
 )
 
@@ -37,6 +38,7 @@ class Runtime(str, Enum):
 def submit(
     command: Program = None,
     lock: LockOption = None,
+    variant: Variant = None,
     nodes: Nodes = 1,
     tasks: Tasks = 1,
     time: TimeLimit = "",
@@ -58,6 +60,7 @@ def submit(
     """Submit a job to Slurm that runs a script in the locked image.
 
     CPUs and GPUs of each task come from the lock. --dry-run prints the script for sbatch."""
+    from envbuild.operations.load_lock import lock_of_variant
     from envbuild.operations.submit import Job
     from envbuild.operations.submit import submit as operation
 
@@ -66,7 +69,7 @@ def submit(
         gpu_type=gpu_type, array=array, requeue=requeue, tcp=tcp,
         container=container.value if container else "", image=image,
     )  # fmt: skip
-    found = operation(command or (), job, lock, dry_run=dry_run)
+    found = operation(command or (), job, lock_of_variant(lock, variant), dry_run=dry_run)
     if dry_run:
         print(found.script, end="")
         return
@@ -117,6 +120,7 @@ def manifest(
     image: Annotated[str, typer.Option("--image", metavar="REF@sha256:…", help="The pushed image, by its digest.")],
     command: Program = None,
     lock: LockOption = None,
+    variant: Variant = None,
     kind: Annotated[JobKind, typer.Option("--kind", help="A Job, a JobSet, or Kubeflow's TrainJob.")] = JobKind.JOB,
     name: Annotated[str, typer.Option("--name", help="Name of the job; the lock's by default.")] = "",
     ranks: Annotated[int, typer.Option("--ranks", help="How many pods that work together.")] = 1,
@@ -135,10 +139,12 @@ def manifest(
     come from the lock; a pod that the guard refuses ends the job.
 
     envbuild manifest --image REF@sha256:… kubernetes train.py"""
+    from envbuild.operations.load_lock import lock_of_variant
     from envbuild.operations.manifest import Pods, kubernetes_manifest
 
     pods = Pods(
         name=name, image=image, ranks=ranks, claim=claim, namespace=namespace, memory=memory,
         shared_memory=shared_memory, kind=kind.value, claims=dra,
     )  # fmt: skip
-    print(kubernetes_manifest(command or (), pods, lock, config_map=config_map), end="")
+    path = lock_of_variant(lock, variant)
+    print(kubernetes_manifest(command or (), pods, path, config_map=config_map), end="")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, LockArgument, Quiet, app
+from envbuild.cli.options import Json, LockArgument, Quiet, Variant, app
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
 
@@ -25,6 +25,7 @@ class Format(str, Enum):
 @app.command()
 def sbom(
     lock: LockArgument = None,
+    variant: Variant = None,
     kind: Annotated[
         Format, typer.Option("--format", "-f", help="CycloneDX 1.6 or SPDX 2.3, both as JSON.")
     ] = Format.CYCLONEDX,
@@ -38,9 +39,10 @@ def sbom(
     Every OS package and wheel with version, digest, layer, and, for files in the store, licence and dependencies."""
     from envbuild.cli.render.image import bill_line
     from envbuild.operations import sbom as operation
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet)
-    result = operation.sbom(lock, console, kind=kind.value)
+    result = operation.sbom(lock_of_variant(lock, variant), console, kind=kind.value)
     if output is None:
         sys.stdout.buffer.write(result.document.data)
         sys.stdout.flush()
@@ -61,6 +63,7 @@ def sign(
         ),
     ] = None,
     lock: LockArgument = None,
+    variant: Variant = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="cosign's private key, a file or address; COSIGN_PASSWORD opens it."),
@@ -88,12 +91,13 @@ def sign(
     Signs the very digest that push recorded, after a look at what the registry holds."""
     from envbuild.cli.render.image import attested_line, signed_json
     from envbuild.operations import sign as operation
+    from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, as_json=as_json)
     request = operation.SignRequest(
         key=key, keyless=keyless, signature_only=signature_only, builder=builder, invocation=invocation
     )
-    result = operation.sign(reference, lock, request, console)
+    result = operation.sign(reference, lock_of_variant(lock, variant), request, console)
     if result.statements:
         console.print_lines([attested_line(result)])
     console.result(signed_json(result))

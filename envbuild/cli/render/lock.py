@@ -36,9 +36,20 @@ def starter_lines(result: StarterSpec) -> Iterator[Line]:
     yield Line("next", ("read it, then: envbuild lock spec.yaml",))
 
 
-def lock_lines(result: LockResult) -> Iterator[Line]:
-    """Yield the lines of ``lock``: what was locked, where it was written, and what changed."""
+def of_variants(values: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON values of one lock; those of several variants as the list ``variants``."""
+    found = [*values]
+    if "variant" not in found[0]:
+        return found[0]
+    fresh = {"fresh": all(each["fresh"] for each in found)} if "fresh" in found[0] else {}
+    return {**fresh, "variants": found}
+
+
+def lock_lines(result: LockResult, *, last: bool = True) -> Iterator[Line]:
+    """Yield the lines of ``lock``: what was locked, where it was written, and what changed; the time with the last."""
     lock = result.lock
+    if lock.variant:
+        yield Line("variant", (lock.variant,))
     yield _system(lock.os)
     if build := lock.python.build:
         size = human_bytes(build.size)
@@ -57,13 +68,14 @@ def lock_lines(result: LockResult) -> Iterator[Line]:
     yield from hardware_lines(lock)
     yield from map(_input, lock.inputs)
     yield from (Line("note", (note,)) for note in result.notes)
-    yield Line("wrote", (f"{result.path.name}, {result.dockerfile.name}",), elapsed=True)
+    yield Line("wrote", (f"{result.path.name}, {result.dockerfile.name}",), elapsed=last)
     yield from (Line("moved", (line,)) for line in _moved(result))
 
 
 def lock_json(result: LockResult) -> dict[str, Any]:
     """Return the result of ``lock`` as JSON values."""
     return {
+        **_variant(result.lock.variant),
         "lock": str(result.path),
         "sha256": lock_digest(result.lock),
         "moved": _moved(result),
@@ -79,7 +91,8 @@ def check_lines(result: LockCheck) -> Iterator[Line]:
 
 def check_json(result: LockCheck) -> dict[str, Any]:
     """Return the result of ``lock --check`` as JSON values."""
-    return {"lock": str(result.path), "fresh": not result.reasons, "reasons": list(result.reasons)}
+    found = {"lock": str(result.path), "fresh": not result.reasons, "reasons": list(result.reasons)}
+    return {**_variant(result.variant), **found}
 
 
 def update_lines(result: InputsUpdate) -> Iterator[Line]:
@@ -91,7 +104,12 @@ def update_lines(result: InputsUpdate) -> Iterator[Line]:
 
 def update_json(result: InputsUpdate) -> dict[str, Any]:
     """Return the result of ``lock --update-inputs`` as JSON values."""
-    return {"lock": str(result.path), "sha256": lock_digest(result.lock), "moved": list(result.input_changes)}
+    found = {"lock": str(result.path), "sha256": lock_digest(result.lock), "moved": list(result.input_changes)}
+    return {**_variant(result.lock.variant), **found}
+
+
+def _variant(name: str) -> dict[str, str]:
+    return {"variant": name} if name else {}
 
 
 def fetched_lines(result: FetchedLock) -> Iterator[Line]:

@@ -86,7 +86,7 @@ def test_the_spec_may_declare_other_inputs(project: Path) -> None:
     (project / "spec.yaml").write_text(SPEC.replace("[data]", "[words]"))
     with pytest.raises(LockError, match=r"spec\.yaml changed"):
         load_lock(None)
-    result = update_inputs(Path("spec.yaml"), Silent())
+    (result,) = update_inputs(Path("spec.yaml"), Silent())
     assert load_lock(None).lock == result.lock
     assert [entry.path for entry in result.lock.inputs] == ["words"]
     assert result.input_changes == ("data: no input any more", "words: a new input")

@@ -178,6 +178,19 @@ def test_determinism_of_two_locks() -> None:
     ]
 
 
+def test_variants_of_one_spec() -> None:
+    """That the locks are of two variants comes before all that follows from it."""
+    a = msgspec.structs.replace(small_lock({"a-1.0-py3-none-any.whl": b"a"}, name="t-cpu"), variant="cpu")
+    b = msgspec.structs.replace(small_lock({"a-2.0-py3-none-any.whl": b"b"}, name="t-cuda12"), variant="cuda12")
+    b = msgspec.structs.replace(b, determinism=msgspec.structs.replace(b.determinism, seed=1))
+    other = other_results(lock=LockFacts(file="pylock.t-cuda12.toml", sha256=sha("e")), image=sha("f"))
+    assert sentences(record(), other, lock_a=a, lock_b=b) == [
+        "variant: cpu → cuda12 (another variant of the spec)",
+        "determinism.seed: 0 → 1 (the root of all seeds)",
+        "a: 1.0 → 2.0",
+    ]
+
+
 def test_fingerprints() -> None:
     """A part that both machines computed, with other numbers, is a cause; a part of one machine alone is none."""
     known = {"fingerprint_a": {"libm": "a", "x": "b"}, "fingerprint_b": {"libm": "c", "y": "d"}}

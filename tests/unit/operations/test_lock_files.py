@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_made_is_reported_by_its_own_name(
 def test_a_lock_is_a_value_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a console: what was written, what it replaced and what changed are members of the result; no output."""
     _write()
-    first = operation.lock(Path("spec.yaml"), LockOptions(), Silent())
+    (first,) = operation.lock(Path("spec.yaml"), LockOptions(), Silent())
     assert (first.old, first.changes, first.path.name, first.dockerfile.name) == (
         None,
         (),
@@ -222,13 +222,13 @@ def test_a_lock_is_a_value_for_programs(folder: Path, capsys: pytest.CaptureFixt
         "Dockerfile",
     )
     assert locks.load(first.path) == first.lock
-    second = operation.lock(Path("spec.yaml"), LockOptions(), Silent())
+    (second,) = operation.lock(Path("spec.yaml"), LockOptions(), Silent())
     assert (second.old, second.changes) == (first.lock, ())
-    assert operation.check(Path("spec.yaml")).reasons == ()
+    assert operation.check(Path("spec.yaml"))[0].reasons == ()
     first.path.unlink()
-    missing = operation.check(Path("spec.yaml"))
+    (missing,) = operation.check(Path("spec.yaml"))
     with pytest.raises(LockError) as caught:
-        missing.require_fresh()
+        operation.require_fresh([missing])
     assert missing.reasons == (caught.value.message,)
     assert capsys.readouterr() == ("", "")
 

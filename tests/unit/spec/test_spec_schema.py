@@ -47,6 +47,7 @@ hardware:
 determinism: {seed: 0, threads: 8, level: seeds, strict: false}
 env: {A: 1, B: "", C: true}
 run: {network: bridge, workspace: ro}
+variants: {cpu: {cuda: none}, cuda13: {cuda: 13, requirements: [triton], env: {A: 2}, hardware: {cpu: v3}}}
 """
 
 
@@ -63,6 +64,9 @@ def test_the_schema_accepts_what_is_valid(text: str) -> None:
     "text",
     [
         "name: X",
+        "name: x\nvariants: {}",
+        "name: x\nvariants: {a: {os: debian-13}}",
+        "name: x\nvariants: {A: {}}",
         "nam: x",
         "name: x\nos: {arch: amd64}",
         "name: x\ncuda: cu126",
