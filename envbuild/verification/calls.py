@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
+TIMEOUT = "timeout="
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
 )
@@ -34,7 +35,8 @@ class Call:
 
     Attributes:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
-            name for what the file does not import; ``SET`` where the elements of a set are taken one by one.
+            name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
+            ``TIMEOUT`` where a call is given a limit of time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
@@ -94,6 +96,8 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
         if name:
             in_order = ordered or _maintains_order(node)
             yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=in_order, use=uses.of(node))
+        if any(word.arg == "timeout" and not _is_none(word.value) for word in node.keywords):
+            yield Call(name=TIMEOUT, line=node.lineno)
         ordered = ordered or name == "sorted"
         yield from _given(node, names)
     for child in ast.iter_child_nodes(node):
@@ -218,4 +222,8 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
 
 def _bare(node: ast.Call) -> bool:
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return all(isinstance(value, ast.Constant) and value.value is None for value in given)
+    return all(map(_is_none, given))
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None

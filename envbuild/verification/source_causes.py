@@ -26,7 +26,7 @@ _RELIABLE = frozenset(("entropy", "clock"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
-_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
+_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},

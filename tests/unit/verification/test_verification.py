@@ -21,7 +21,7 @@ from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
-from envbuild.verification.calls import Call, calls
+from envbuild.verification.calls import TIMEOUT, Call, calls
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.judge import Channel, Ran, Verdict, judge
@@ -261,6 +261,7 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("f().g()", Call(name=".g", line=1, bare=True)),
         ("id(x)", Call(name="id", line=1)),
         ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
+        ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1)),
     ],
 )
 def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
@@ -378,6 +379,23 @@ def test_calls_that_no_seed_reaches_are_named_with_their_lines() -> None:
         where="lib/a.py:3, lib/a.py:4",
         attempt="draw from a seeded generator: random.Random(seed).randbytes(n)",
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("child.wait(timeout=3)\nchild.kill()", ["kill() of a process", "a limit of time"]),
+        ("child.wait(timeout=None)", []),
+        ("import signal\nsignal.alarm(3)", ["signal.alarm()"]),
+        ("import os, signal\nos.urandom(4)\nsignal.alarm(3)", ["os.urandom()", "signal.alarm()"]),
+    ],
+)
+def test_what_ends_by_a_limit_of_time_is_a_possible_cause(source: str, named: list[str]) -> None:
+    """After everything that is likelier."""
+    causes = rank_causes(evidence(sources={"train.py": source}))
+    assert len(causes) == len(named)
+    assert all(cause.what.startswith(name) for cause, name in zip(causes, named, strict=True))
+    assert all(cause.weight < 40 or "urandom" in cause.what for cause in causes)
 
 
 @pytest.mark.parametrize(
