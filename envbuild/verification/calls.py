@@ -93,7 +93,7 @@ def _bound(tree: ast.Module) -> set[str]:
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
-        if name:
+        if name and not (name == ".bind" and _has_port(node)):
             in_order = ordered or _maintains_order(node)
             yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=in_order, use=uses.of(node))
         if any(word.arg == "timeout" and not _is_none(word.value) for word in node.keywords):
@@ -218,6 +218,13 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
     if isinstance(node, ast.Name) and (node.id in names or not parts):
         return ".".join([names.get(node.id) or node.id, *reversed(parts)])
     return f".{parts[0]}" if parts else ""
+
+
+def _has_port(node: ast.Call) -> bool:
+    """Whether an address is given with a port that is not 0, so that the system chooses none."""
+    address = node.args[0] if node.args else None
+    port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
+    return isinstance(port, ast.Constant) and port.value != 0
 
 
 def _bare(node: ast.Call) -> bool:

@@ -269,6 +269,13 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
     assert found in calls(source)
 
 
+def test_a_port_that_the_system_chooses_is_named_where_it_is_chosen() -> None:
+    """A port of the program's own is none."""
+    source = 's.bind(("127.0.0.1", {}))\np = s.getsockname()[1]\nsave(p)\n'
+    assert [cause.where for cause in rank_causes(evidence(sources={"a.py": source.format(0)}))] == ["a.py:1", "a.py:2"]
+    assert [cause.where for cause in rank_causes(evidence(sources={"a.py": source.format(80)}))] == ["a.py:2"]
+
+
 def test_calls_inside_sorted_are_ordered() -> None:
     """``sorted`` around a listing makes its order harmless."""
     assert [(call.name, call.ordered) for call in calls("import os\nsorted(os.listdir('.'))\nos.listdir('.')")] == [
