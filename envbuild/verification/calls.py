@@ -22,6 +22,14 @@ _PATHS = re.compile(
     r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
 )
 """Files that have another content in each run."""
+SQL_TIME = "SQL now"
+_SQL = re.compile(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
+_SQL_TIME = re.compile(
+    r"'now'|\bcurrent_(?:timestamp|date|time)\b|\blocaltime(?:stamp)?\b|\b(?:now|getdate|unixepoch|clock_timestamp)\(\)"
+    r"|\bsysdate\b",
+    re.IGNORECASE,
+)
+"""What gives the time in SQL: of SQLite, and of other databases."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
@@ -36,7 +44,7 @@ class Call:
     Attributes:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
             name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
-            ``TIMEOUT`` where a call is given a limit of time.
+            ``TIMEOUT`` where a call is given a limit of time; ``SQL_TIME`` where a text in SQL asks for the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
         ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
@@ -122,6 +130,9 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
             for path in _PATHS.findall(node.value):
                 yield Call(name=re.sub(r"/proc/\d+/", "/proc/self/", path), line=node.lineno, use=uses.of(node))
+            time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
+            if time is not None:
+                yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in _STARTING:

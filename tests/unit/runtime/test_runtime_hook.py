@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from envbuild.lockfile.model import Determinism
+from tests.support.cli import ROOT
 from tests.support.runtime import Tree, make_lock, make_tree
 
 pytestmark = pytest.mark.subprocess
@@ -745,6 +748,30 @@ def test_what_moves_objects_in_memory_is_not_seen(tree: Tree) -> None:
     path = script(tree, "import os, subprocess, sys\nprint(sorted(os.environ), os.getenvb(b'ENVBUILD_SHIFT'))\n")
     moved = tree.execute(path, variables={"ENVBUILD_SHIFT": "x" * 300}).stdout
     assert moved == tree.execute(path).stdout
+
+
+MOVED = """
+import sys
+from envbuild.runtime.hook import vary
+if sys.argv[1:]:
+    vary.move_objects()
+class Item:
+    def __init__(self, n): self.n = n
+print([item.n for item in sorted([Item(n) for n in range(500)], key=id)])
+"""
+
+
+def test_objects_moved_in_memory_have_another_order() -> None:
+    """The same one in each such run: so a result that depends on addresses is told from one that does not."""
+    fixed = ["setarch", "-R", sys.executable, "-c", MOVED]
+    if subprocess.run([*fixed[:2], "true"], check=False, capture_output=True).returncode:
+        pytest.skip("addresses are drawn for each process here")
+    plain, again, moved, repeated = (
+        subprocess.run([*fixed, *more], check=True, capture_output=True, cwd=ROOT).stdout
+        for more in ([], [], ["moved"], ["moved"])
+    )
+    assert plain == again
+    assert moved == repeated != plain
 
 
 def test_a_suspect_is_fixed(tree: Tree) -> None:

@@ -21,7 +21,7 @@ from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
-from envbuild.verification.calls import TIMEOUT, Call, calls
+from envbuild.verification.calls import SQL_TIME, TIMEOUT, Call, calls
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.judge import Channel, Ran, Verdict, judge
@@ -262,6 +262,8 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("id(x)", Call(name="id", line=1)),
         ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
         ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1)),
+        ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
+        ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
     ],
 )
 def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
@@ -281,6 +283,12 @@ def test_calls_inside_sorted_are_ordered() -> None:
     assert [(call.name, call.ordered) for call in calls("import os\nsorted(os.listdir('.'))\nos.listdir('.')")] == [
         ("sorted", False), ("os.listdir", True), ("os.listdir", False),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["now() or never", "select the current date", "insert the key now"])
+def test_texts_that_are_no_sql_ask_for_no_time(text: str) -> None:
+    """Help texts have such words too."""
+    assert SQL_TIME not in [call.name for call in calls(f"parser.add_argument('--x', help={text!r})")]
 
 
 @pytest.mark.parametrize("source", ["def", "\0", "(" * 500])
