@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envbuild.verification.uses import Use, Uses
@@ -22,6 +22,10 @@ _PATHS = re.compile(
     r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
 )
 """Files that have another content in each run."""
+_LIMITS = {
+    "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
+}  # fmt: skip
+"""Which argument is a limit of time, in seconds."""
 SQL_TIME = "SQL now"
 _SQL = re.compile(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
 _SQL_TIME = re.compile(
@@ -50,6 +54,7 @@ class Call:
         ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
         use: what becomes of its value.
         made: the line that made the set which is gone through; 0 if that is the same one.
+        seconds: the limit of time that it is given, if that is a constant.
     """
 
     name: str
@@ -58,6 +63,7 @@ class Call:
     ordered: bool = False
     use: Use = ""
     made: int = 0
+    seconds: float | None = None
 
 
 def calls(source: str) -> tuple[Call, ...]:
@@ -103,9 +109,16 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
         name = _name(node.func, names)
         if name and not (name == ".bind" and _has_port(node)):
             in_order = ordered or _maintains_order(node)
-            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=in_order, use=uses.of(node))
-        if any(word.arg == "timeout" and not _is_none(word.value) for word in node.keywords):
-            yield Call(name=TIMEOUT, line=node.lineno)
+            yield Call(
+                name=name,
+                line=node.lineno,
+                bare=_bare(node),
+                ordered=in_order,
+                use=uses.of(node),
+                seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
+            )
+        for limit in (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value)):
+            yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
         ordered = ordered or name == "sorted"
         yield from _given(node, names)
     for child in ast.iter_child_nodes(node):
@@ -241,6 +254,12 @@ def _has_port(node: ast.Call) -> bool:
 def _bare(node: ast.Call) -> bool:
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
     return all(map(_is_none, given))
+
+
+def _seconds(given: Sequence[ast.expr]) -> float | None:
+    """Return the first argument if it is a constant number."""
+    value = given[0].value if given and isinstance(given[0], ast.Constant) else None
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _is_none(value: ast.expr) -> bool:
