@@ -38,6 +38,8 @@ _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
+_HARMLESS = frozenset(("sorted", "len"))
+"""Around a listing they make its order harmless."""
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
@@ -51,7 +53,7 @@ class Call:
             ``TIMEOUT`` where a call is given a limit of time; ``SQL_TIME`` where a text in SQL asks for the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
-        ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
+        ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
         use: what becomes of its value.
         made: the line that made the set which is gone through; 0 if that is the same one.
         seconds: the limit of time that it is given, if that is a constant.
@@ -119,7 +121,7 @@ def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -
             )
         for limit in (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value)):
             yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
-        ordered = ordered or name == "sorted"
+        ordered = ordered or name in _HARMLESS
         yield from _given(node, names)
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, names, uses, ordered=ordered)

@@ -750,6 +750,30 @@ def test_what_moves_objects_in_memory_is_not_seen(tree: Tree) -> None:
     assert moved == tree.execute(path).stdout
 
 
+ENTRIES = """
+import os, shutil, tempfile
+top = tempfile.mkdtemp(dir=os.getcwd())
+os.mkdir(f"{top}/below")
+for name in ("a", "below/b"):
+    open(f"{top}/{name}", "w").close()
+with os.scandir(top) as entries:
+    found = sorted((e.name, e.is_dir(), e.inode(), e.stat().st_mtime, os.path.relpath(e, top)) for e in entries)
+same = all(os.path.samestat(e.stat(), os.stat(e)) for e in os.scandir(top))
+walked = [(len(folders), files) for _, folders, files in os.walk(top)]
+shutil.rmtree(top)
+print(found, same, walked, os.path.exists(top))
+"""
+
+
+def test_figures_of_entries_of_folders_are_fixed(tree: Tree) -> None:
+    """Inode numbers and times; what goes through folders by them still works."""
+    path = script(tree, ENTRIES)
+    fixed = [tree.execute(path, variables={"ENVBUILD_FIX": "figures"}).stdout for _ in range(2)]
+    assert fixed[0] == fixed[1]
+    assert "True [(1, ['a']), (0, ['b'])] False" in fixed[0]
+    assert tree.execute(path).stdout != tree.execute(path).stdout
+
+
 MOVED = """
 import sys
 from envbuild.runtime.hook import vary
