@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
 
-from envbuild.core.text import plain
+from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Area, Finding, Section, changed
 from envbuild.difference.text import digest, flat, pairs, shown
 from envbuild.record.model import Record
-from envbuild.record.processes import ProcessRecord
+from envbuild.record.processes import ForeignPackage, ProcessRecord
 
 Table = Mapping[str, Any]
 
@@ -76,7 +77,7 @@ def _process(before: ProcessRecord, after: ProcessRecord, path: str, seeded: boo
     """Compare two processes of one place; once a seed differs, other seeds follow from it."""
     mine, theirs = dict(_facts(before)), dict(_facts(after))
     where = "" if not path else f" in {_place(path)}"
-    for name, one, other in pairs(mine, theirs):
+    for name, one, other in chain(pairs(mine, theirs), _packages(before.packages, after.packages)):
         if name.startswith("parallel."):
             if not name.endswith(_REBUILT) or None not in (one, other):
                 yield _parallel(name, one, other, where, mine, theirs)
@@ -108,14 +109,12 @@ def _facts(process: ProcessRecord) -> Iterator[tuple[str, Any]]:
     """Yield what to compare by name; switches and libraries by theirs, and what was read back of a switch."""
     yield "seed", process.seed
     for key, part in msgspec.to_builtins(process).items():
-        if key in _IGNORED or key == "seed":
+        if key in _IGNORED or key in ("seed", "packages"):
             continue
         if key == "switches":
             yield from _switches(part)
         elif key == "libraries":
             yield from _libraries(part)
-        elif key == "packages":
-            yield from _packages(part)
         elif key == "parallel":
             yield from _settings(part)
         elif isinstance(part, Mapping):
@@ -142,11 +141,29 @@ def _libraries(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
         yield f"libraries.{library['name']} (problem)", library["problem"] or None
 
 
-def _packages(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:
-    """Yield packages from outside the image; of one version those with other files differ too."""
-    for package in found:
-        files = digest(package["sha256"]) if package["sha256"] else package["path"]
-        yield f"packages.{package['name']} (not in the image)", f"{package['version'] or 'no version'} ({files})"
+def _packages(
+    before: Iterable[ForeignPackage], after: Iterable[ForeignPackage]
+) -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield packages from outside the image that differ in version, or in a file that both processes imported."""
+    mine, theirs = ({each.name: each for each in found} for found in (before, after))
+    for name in {**mine, **theirs}:
+        one, other = mine.get(name), theirs.get(name)
+        files: list[str] = []
+        if one and other:
+            both = [file for file in one.files if one.files[file] and other.files.get(file)]
+            files = [file for file in both if one.files[file] != other.files[file]]
+            if one.version == other.version and not files and (both or one.path == other.path):
+                continue
+        yield f"packages.{name} (not in the image)", _package(one, files), _package(other, files)
+
+
+def _package(package: ForeignPackage | None, files: list[str]) -> str | None:
+    """Describe a package by its version and the first of the files that differ, or by its folder."""
+    if package is None:
+        return None
+    more = f" and {plural(len(files) - 1, 'other')}" if len(files) > 1 else ""
+    place = f"{files[0]} {digest(package.files[files[0]])}{more}" if files else package.path
+    return f"{package.version or 'no version'} ({place})"
 
 
 def _settings(found: Iterable[Table]) -> Iterator[tuple[str, Any]]:

@@ -111,17 +111,21 @@ def _of_variations(
 ) -> tuple[Evidence, str | None]:
     """Vary one thing at a time; with nothing varied, runs were equal so far. Returns a note where nothing is proven.
 
-    What is varied moves objects in memory too, so that is tried first where the sources suggest it.
+    What is varied moves objects in memory too, another order of the environment above all. So that is tried before, and
+    first of all where the sources suggest it.
     """
     from envbuild.verification.source_causes import suspects
 
     listed = any(each.listings for run in laboratory.runs_before for each in run.record.processes)
-    things: list[tuple[str, Callable[[str], list[Ran]]]] = []
-    if "addresses" in suspects(evidence):
-        things.append(("layout", laboratory.moved))
-    for variation in _VARIATIONS:
-        if variation in varied and (variation != "listings" or listed):
-            things.append((variation, partial(laboratory.pair, (), variation)))
+    things: list[tuple[str, Callable[[str], list[Ran]]]] = [
+        (variation, partial(laboratory.pair, (), variation))
+        for variation in _VARIATIONS
+        if variation in varied and (variation != "listings" or listed)
+    ]
+    names = [name for name, _ in things]
+    at = 0 if "addresses" in suspects(evidence) else names.index("environment") if "environment" in names else None
+    if at is not None:
+        things.insert(at, ("layout", laboratory.moved))
     for name, make in things:
         if _makes_the_difference(laboratory, plain, make):
             return replace(evidence, proven=(name,)), None

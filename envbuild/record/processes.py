@@ -97,13 +97,13 @@ class ForeignPackage(_Value, frozen=True, kw_only=True):
     Attributes:
         version: as the package has it; empty if it has none.
         path: its folder in the container.
-        sha256: of the imported files, with their names; None if they were too large or gone.
+        files: SHA-256 of each imported file by its name below that folder; None if it was too large or gone.
     """
 
     name: str
     version: str = ""
     path: str
-    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None = None
+    files: dict[str, Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")] | None] = {}
 
 
 class Parallel(_Value, frozen=True, kw_only=True):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from envbuild.verification.uses import Use, Uses
 
 SET = "set.__iter__"
+TIMEOUT = "timeout="
 _COMMANDS = frozenset(
     ["date", "mktemp", "uuidgen", "shuf", "hostname", "uptime", "ps", "free", "nproc", "openssl rand", "sort -R"]
 )
@@ -21,10 +22,24 @@ _PATHS = re.compile(
     r"|/proc/(?:uptime|stat|loadavg|meminfo|interrupts|diskstats)\b|/etc/hostname"
 )
 """Files that have another content in each run."""
+_LIMITS = {
+    "signal.alarm": 0, "signal.setitimer": 1, "threading.Timer": 0, "asyncio.wait_for": 1, "asyncio.timeout": 0
+}  # fmt: skip
+"""Which argument is a limit of time, in seconds."""
+SQL_TIME = "SQL now"
+_SQL = re.compile(r"\b(?:select|insert|update|delete|create\s+table|create\s+view)\b", re.IGNORECASE)
+_SQL_TIME = re.compile(
+    r"'now'|\bcurrent_(?:timestamp|date|time)\b|\blocaltime(?:stamp)?\b|\b(?:now|getdate|unixepoch|clock_timestamp)\(\)"
+    r"|\bsysdate\b",
+    re.IGNORECASE,
+)
+"""What gives the time in SQL: of SQLite, and of other databases."""
 _IN_ORDER = frozenset(("list", "tuple", "enumerate", "iter", "zip", "map"))
 """What takes the elements of its arguments in their order and keeps it."""
 _BY_ADDRESS = frozenset(("id", "hash", "repr", "str"))
 """Built-in functions whose results hold addresses of objects."""
+_HARMLESS = frozenset(("sorted", "len"))
+"""Around a listing they make its order harmless."""
 _ORDERLESS = frozenset(("sorted", "set", "frozenset", "any", "all", "min", "max", "len"))
 
 
@@ -34,12 +49,14 @@ class Call:
 
     Attributes:
         name: as imported (``numpy.random.seed`` for ``np.random.seed``); ``.seed`` for a method of a value; a plain
-            name for what the file does not import; ``SET`` where the elements of a set are taken one by one.
+            name for what the file does not import; ``SET`` where the elements of a set are taken one by one;
+            ``TIMEOUT`` where a call is given a limit of time; ``SQL_TIME`` where a text in SQL asks for the time.
         line: 1-based.
         bare: it has no arguments, or ``None`` alone.
-        ordered: it is inside ``sorted(…)``, or called with ``maintain_order=True``.
+        ordered: it is inside ``sorted(…)`` or ``len(…)``, or called with ``maintain_order=True``.
         use: what becomes of its value.
         made: the line that made the set which is gone through; 0 if that is the same one.
+        seconds: the limit of time that it is given, if that is a constant.
     """
 
     name: str
@@ -48,6 +65,7 @@ class Call:
     ordered: bool = False
     use: Use = ""
     made: int = 0
+    seconds: float | None = None
 
 
 def calls(source: str) -> tuple[Call, ...]:
@@ -91,10 +109,19 @@ def _bound(tree: ast.Module) -> set[str]:
 def _calls(node: ast.AST, names: dict[str, str], uses: Uses, *, ordered: bool) -> Iterator[Call]:
     if isinstance(node, ast.Call):
         name = _name(node.func, names)
-        if name:
+        if name and not (name == ".bind" and _has_port(node)):
             in_order = ordered or _maintains_order(node)
-            yield Call(name=name, line=node.lineno, bare=_bare(node), ordered=in_order, use=uses.of(node))
-        ordered = ordered or name == "sorted"
+            yield Call(
+                name=name,
+                line=node.lineno,
+                bare=_bare(node),
+                ordered=in_order,
+                use=uses.of(node),
+                seconds=_seconds(node.args[_LIMITS[name] :]) if name in _LIMITS else None,
+            )
+        for limit in (word.value for word in node.keywords if word.arg == "timeout" and not _is_none(word.value)):
+            yield Call(name=TIMEOUT, line=node.lineno, seconds=_seconds([limit]))
+        ordered = ordered or name in _HARMLESS
         yield from _given(node, names)
     for child in ast.iter_child_nodes(node):
         yield from _calls(child, names, uses, ordered=ordered)
@@ -118,6 +145,9 @@ def _beside(tree: ast.Module, uses: Uses) -> Iterator[Call]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documented:
             for path in _PATHS.findall(node.value):
                 yield Call(name=re.sub(r"/proc/\d+/", "/proc/self/", path), line=node.lineno, use=uses.of(node))
+            time = _SQL_TIME.search(node.value) if _SQL.search(node.value) is not None else None
+            if time is not None:
+                yield Call(name=SQL_TIME, line=node.lineno + node.value.count("\n", 0, time.start()))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute) and node.args:
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
             if name in _STARTING:
@@ -216,6 +246,23 @@ def _name(node: ast.expr, names: dict[str, str]) -> str:
     return f".{parts[0]}" if parts else ""
 
 
+def _has_port(node: ast.Call) -> bool:
+    """Whether an address is given with a port that is not 0, so that the system chooses none."""
+    address = node.args[0] if node.args else None
+    port = address.elts[1] if isinstance(address, ast.Tuple) and len(address.elts) > 1 else None
+    return isinstance(port, ast.Constant) and port.value != 0
+
+
 def _bare(node: ast.Call) -> bool:
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
-    return all(isinstance(value, ast.Constant) and value.value is None for value in given)
+    return all(map(_is_none, given))
+
+
+def _seconds(given: Sequence[ast.expr]) -> float | None:
+    """Return the first argument if it is a constant number."""
+    value = given[0].value if given and isinstance(given[0], ast.Constant) else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _is_none(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value is None

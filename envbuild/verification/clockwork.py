@@ -18,7 +18,7 @@ Sums are of ``Fraction``, so that nothing is rounded here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -217,14 +217,14 @@ def _is_duration(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose:
     def ticks(when: Setting, value: Fraction) -> Fraction:
         return value * _SECOND / when.tick
 
-    return _simple(fixed, ticks, trials * 4, loose=loose, units=(10**9, 10**6, 10**3, 1), most=_MANY)
+    return _simple(fixed, ticks, trials, loose=loose, units={10**9: 4, 10**6: 4, 10**3: 4, 1: 4}, most=_MANY)
 
 
 def _is_rate(fixed: Sequence[tuple[Setting, Number]], trials: int, *, loose: bool) -> bool:
     def per_tick(when: Setting, value: Fraction) -> Fraction:
         return value * when.tick / _SECOND
 
-    return _simple(fixed, per_tick, trials, loose=loose, units=(1,), most=0)
+    return _simple(fixed, per_tick, trials, loose=loose, units={1: 1, 1000: 50}, most=0)
 
 
 def _simple(
@@ -233,10 +233,14 @@ def _simple(
     trials: int,
     *,
     loose: bool,
-    units: Sequence[int],
+    units: Mapping[int, int],
     most: int,
 ) -> bool:
-    """Whether all values are the same simple fraction once the tick is taken out of them."""
+    """Whether all values are the same simple fraction once the tick is taken out of them.
+
+    ``units``: what the fraction may be one of (50,000 in a second is simpler as 50 thousands), and how many trials each
+    counts as, so that the chance that an unrelated number fits any of them stays small.
+    """
     low, high = Fraction(0), None
     for when, number in fixed:
         wrong = _ROUNDED + (_DOUBLE * _SECOND / when.tick if loose else 0)
@@ -246,10 +250,10 @@ def _simple(
         high = upper if high is None else min(high, upper)
     if high is None or low > high or low <= 0:
         return False
-    for unit in units:
+    for unit, ways in units.items():
         found = simplest(low / unit, high / unit)
         chance = (high - low) / unit * found.denominator * (found.denominator + 1) / 2
-        if chance * trials <= RISK and (not most or found.denominator <= most):
+        if chance * trials * ways <= RISK and (not most or found.denominator <= most):
             return True
     return False
 

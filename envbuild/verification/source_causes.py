@@ -26,7 +26,7 @@ _RELIABLE = frozenset(("entropy", "clock"))
 """Suspects that an experiment reaches wherever Python asks for them: what it refutes is no cause alone."""
 _TIMES_OF_FILES = frozenset(("times", "order of times"))
 _OPERATIONS = {"order": 60, "numbers": 45}
-_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "time": 25}
+_WEIGHTS = {"numbers": 65, "order": 40, "identity": 35, "limit": 30, "time": 25}
 _SHARPER: dict[str, dict[str, int]] = {
     "rounding": {"numbers": -25, "order": 20, "identity": -20, "time": -20},
     "other numbers": {"numbers": 15, "order": -5},
@@ -88,7 +88,7 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         # What is printed and nothing else makes no parameter another one; a name may be read by another module.
         idle = call.use == "waited" or (call.use == "unused" and alone)
         shown = _shown_to_be(evidence, call, row, f"{WORKSPACE}/{path}:{call.line}")
-        if row.get("weak") and shown not in ("culprit", "proven"):
+        if (row.get("weak") and shown not in ("culprit", "proven")) or _out_of_reach(evidence, call):
             continue
         if shown == "culprit" or (
             not idle and not (call.use == "printed" and evidence.divergence is not None and shown != "proven")
@@ -116,6 +116,12 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
     yield from _merged(_best_proven(causes, ranks), names)
+
+
+def _out_of_reach(evidence: Evidence, call: Call) -> bool:
+    """Whether a call is given a limit of time that is none, or longer than the runs took."""
+    longest = max((each.duration for each in (evidence.a, evidence.b) if each.duration is not None), default=None)
+    return call.seconds is not None and (call.seconds <= 0 or (longest is not None and call.seconds > longest))
 
 
 def _best_proven(causes: Sequence[Finding], ranks: Sequence[int]) -> list[Finding]:

@@ -1,8 +1,8 @@
 """Figures of files and of the kernel that are the same in each run of an experiment (fix.py).
 
-Files' times, inode and device numbers as ``os.stat`` and its like return them; what files below ``/proc`` hold, with
-every number a 1; load, memory and times of ``os.getloadavg`` and ``resource.getrusage``; numbers of processes and
-threads. What C or C++ asks for is not reached.
+Files' times, inode and device numbers as ``os.stat``, its like and entries of ``os.scandir`` return them; what files
+below ``/proc`` hold, with every number a 1; load, memory and times of ``os.getloadavg`` and ``resource.getrusage``;
+numbers of processes and threads. What C or C++ asks for is not reached.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Figures:
         """Put them there; there is no way back."""
         for name in ("stat", "lstat", "fstat"):
             self._stat(name)
+        self._entries()
         self._open()
         system: Any = os
         self._constant(system, "getloadavg", (1.0, 1.0, 1.0))
@@ -68,21 +69,35 @@ class Figures:
         original = getattr(os, name)
 
         def replacement(*arguments: Any, **options: Any) -> Any:
-            found = original(*arguments, **options)
-            number = self.files.setdefault((found.st_dev, found.st_ino), len(self.files) + 1)
-            if self.callers.real("figures", f"os.{name}", sys._getframe(1)):
-                return found
-            table = {key: getattr(found, key) for key in dir(found) if key.startswith("st_")}
-            table |= dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), float(_TIME))
-            table |= dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), _TIME * 10**9)
-            fields = (found.st_mode, number, 1, found.st_nlink, found.st_uid, found.st_gid, found.st_size)
-            return os.stat_result((*fields, _TIME, _TIME, _TIME), table)
+            return self.of_file(original(*arguments, **options), f"os.{name}", sys._getframe(1))
 
+        self._replace(name, original, replacement)
+
+    def _replace(self, name: str, original: Any, replacement: Any) -> None:
         replacement.__name__ = name
         for supported in (os.supports_fd, os.supports_dir_fd, os.supports_follow_symlinks):
             if original in supported:
                 supported.add(replacement)
         setattr(os, name, replacement)
+
+    def of_file(self, found: os.stat_result, call: str, frame: Any) -> os.stat_result:
+        """Return what is the same in each run in the place of what was found of a file, for a call from a frame."""
+        number = self.files.setdefault((found.st_dev, found.st_ino), len(self.files) + 1)
+        if self.callers.real("figures", call, frame):
+            return found
+        table = {key: getattr(found, key) for key in dir(found) if key.startswith("st_")}
+        table |= dict.fromkeys(("st_atime", "st_mtime", "st_ctime"), float(_TIME))
+        table |= dict.fromkeys(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), _TIME * 10**9)
+        fields = (found.st_mode, number, 1, found.st_nlink, found.st_uid, found.st_gid, found.st_size)
+        return os.stat_result((*fields, _TIME, _TIME, _TIME), table)
+
+    def _entries(self) -> None:
+        original = os.scandir
+
+        def replacement(*arguments: Any, **options: Any) -> Any:
+            return _Entries(original(*arguments, **options), self)
+
+        self._replace("scandir", original, replacement)
 
     def _open(self) -> None:
         import builtins
@@ -102,6 +117,50 @@ class Figures:
 
         files: Any = builtins
         files.open = io.open = opened
+
+
+class _Entries:
+    """What ``os.scandir`` returns, with entries of ours."""
+
+    def __init__(self, found: Any, figures: Figures) -> None:
+        self.found, self.figures = found, figures
+        self.close = found.close
+
+    def __iter__(self) -> _Entries:
+        return self
+
+    def __next__(self) -> _Entry:
+        return _Entry(next(self.found), self.figures)
+
+    def __enter__(self) -> _Entries:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Entry:
+    """An ``os.DirEntry`` whose figures are the same in each run."""
+
+    def __init__(self, entry: os.DirEntry[Any], figures: Figures) -> None:
+        self._entry, self._figures = entry, figures
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def __fspath__(self) -> Any:
+        return self._entry.path
+
+    def __repr__(self) -> str:
+        return repr(self._entry)
+
+    def inode(self) -> int:
+        found = self._entry.stat(follow_symlinks=False)
+        return self._figures.of_file(found, "os.DirEntry.inode", sys._getframe(1)).st_ino
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        found = self._entry.stat(follow_symlinks=follow_symlinks)
+        return self._figures.of_file(found, "os.DirEntry.stat", sys._getframe(1))
 
 
 def _ones(data: bytes) -> bytes:

@@ -1,7 +1,8 @@
-"""Python packages that were imported from outside the image's locked folders: version, place and one digest of each.
+"""Python packages that were imported from outside the image's locked folders: version, place, digests of files.
 
 The lock says what is in the image. A folder mounted for the run, or ``site-packages`` in the project, may hold another
 version of a library on each machine, under one name and at one path: then the record is the only place that shows it.
+A digest for each file, since two runs may import different parts of one package: what both imported can be compared.
 Sources of the project itself are recorded file by file (``observer``), shared objects by ``objects``. What is in
 folders for temporary files the program has made itself, under names that are often drawn: it is left out.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 import os
 import sys
 
-from ..digest import sha256
 from ..guard import gate
 from .objects import SYSTEM
 from .observer import digest_file, source_of
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 COUNT = 100
+FILES = 5000
+"""Files that are listed of all packages together."""
 SIZE = 1 << 26
 """Bytes that are digested of all packages together; what comes after has no digest."""
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 -- nothing is made there
@@ -29,7 +31,10 @@ _LONGEST = 200
 
 
 def packages(own: Callable[[str], bool], modules: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the packages that were imported from elsewhere, by name: ``name``, ``version``, ``path``, ``sha256``.
+    """Return the packages that were imported from elsewhere, by name: ``name``, ``version``, ``path``, ``files``.
+
+    ``files`` holds the SHA-256 of each imported file by its name below the package's folder, None if it is too large or
+    gone. No name depends on what else was imported.
 
     Args:
         own: whether a file is the project's own source.
@@ -47,12 +52,14 @@ def packages(own: Callable[[str], bool], modules: Mapping[str, Any] | None = Non
     from .installed import digests
 
     known = digests(path for each in files.values() for path in each)
-    found, left = [], SIZE
+    found, left, count = [], SIZE, FILES
     for name in sorted(files)[:COUNT]:
         paths = sorted({path if path in known else _existing(path) for path in files[name]} - {""})
         if paths:
-            entry, left = _described(name, loaded.get(name), paths, known, left)
-            found.append(entry)
+            places = _places(loaded.get(name)) or [_common(paths)]
+            listed, left = _digests(paths[: max(0, count)], places, known, left)
+            count -= len(listed)
+            found.append({"name": name, "version": _version(loaded.get(name)), "path": places[0], "files": listed})
     return found
 
 
@@ -68,23 +75,31 @@ def _passed() -> tuple[str, ...]:
     return (*SYSTEM, *(f"{path.rstrip('/')}/" for path in folders if path.strip("/")))
 
 
-def _described(
-    name: str, module: Any, paths: list[str], known: Mapping[str, str], left: int
-) -> tuple[dict[str, Any], int]:
-    """Describe one package; returns how many bytes may still be digested."""
-    place = _common(paths)
-    start = len(place.rstrip("/")) + 1
-    lines, whole = [], True
+def _places(module: Any) -> list[str]:
+    """Return the folders of a package: its own, then those where parts of it are looked for."""
+    file = _existing(_file_of(module))
+    places = [os.path.dirname(file)] if file else []
+    try:
+        more = [os.path.abspath(path) for path in object.__getattribute__(module, "__dict__").get("__path__") or ()]
+    except Exception:
+        more = []
+    return places + [path for path in more if path not in places and os.path.isdir(path)]
+
+
+def _digests(
+    paths: list[str], places: list[str], known: Mapping[str, str], left: int
+) -> tuple[dict[str, str | None], int]:
+    """Digest files by their names below the first folder that holds them; returns how many bytes may still be read."""
+    found: dict[str, str | None] = {}
     for path in paths:
         content = known.get(path)
         if content is None:
             read = digest_file(path, left)
             content = read["sha256"]
             left -= (read["size"] or 0) if content else 0
-        whole = whole and content is not None
-        lines.append(f"{path[start:]}\0{content}\n")
-    digest = sha256("".join(lines).encode("utf-8", "surrogateescape")) if whole else None
-    return {"name": name, "version": _version(module), "path": place, "sha256": digest}, left
+        starts = (len(place.rstrip("/")) + 1 for place in places if path.startswith(f"{place.rstrip('/')}/"))
+        found.setdefault(path[next(starts, 0) :], content)
+    return found, left
 
 
 def _common(paths: Iterable[str]) -> str:

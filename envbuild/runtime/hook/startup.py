@@ -35,7 +35,10 @@ def start() -> None:
         from . import vary
 
         vary.skip_numbers(os.environ)
-    os.environ.pop("ENVBUILD_SHIFT", None)  # it has made the environment larger, and is no part of it
+    if os.environ.pop("ENVBUILD_SHIFT", None):  # it has made the environment larger, and is no part of it
+        from . import vary
+
+        vary.move_objects()
     process = Process(config)
     if process.recorded:
         process.observer.install()

@@ -32,6 +32,10 @@ PLACES = 200
 """Lines that are recorded."""
 SKIPPED_PIDS = 3
 """Numbers of processes that are skipped, times the number of the variation."""
+_ALIGNED, _SMALL, _HEAD = 16, 512, 33
+"""Bytes: what sizes of small objects are multiples of, the largest, and what ``bytes`` have before and after."""
+_MOVED = 1000
+_held: list[list[bytes]] = []
 _FIXED = ("/proc/", "/sys/", "/dev/")
 _MULTIPLIER, _INCREMENT, _MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1
 
@@ -40,6 +44,21 @@ def wanted(environ: Any) -> tuple[int, list[str]]:
     """Return the number of the variation, 0 for none, and what is varied."""
     text, _, what = str(environ.get(VARIABLE, "")).partition(":")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0, what.split(",")
+
+
+def move_objects() -> None:
+    """Have objects that are made from now on get other addresses, in another order.
+
+    CPython gives an object of up to 512 bytes the place of its size that became free last: so some are made, of each
+    size, and half of them freed in an order of ours. The others stay.
+    """
+    for size in range(_ALIGNED, _SMALL + 1, _ALIGNED):
+        made = [bytes(max(0, size - _HEAD)) for _ in range(_MOVED)]
+        freed = list(range(0, _MOVED, 2))
+        _shuffle(freed, size)
+        for at in freed:
+            made[at] = b""
+        _held.append(made)
 
 
 def skip_numbers(environ: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from envbuild.record.measurements import kind_of
 from envbuild.verification.content import values
+from envbuild.verification.content.boosting import TIME_LEFT, is_time_of_iteration
 from envbuild.verification.content.canonical import NESTED, Canonical, TooMuchError, UnreadableError, below
 from envbuild.verification.content.markup import read_xml
 from envbuild.verification.content.telemetry import OF_TRACE, OWNERS, SPENT, is_trace, read_metrics
@@ -158,6 +159,8 @@ def _value(
     elif isinstance(value, Number) and key == _SHARED and value.text.isdigit():
         out.add(path, f"⟨object {out.number_of(value.text)}⟩")
         out.leave_out(path, value.text, "identity")
+    elif isinstance(value, Number) and value >= 0 and is_time_of_iteration(key, siblings):
+        out.leave_out(path, value.text, "time")
     elif isinstance(value, Number):
         values.number(out, path, key, value, value.text, siblings)
     elif isinstance(value, str):
@@ -205,7 +208,7 @@ def _table(out: Canonical, path: str, text: str) -> bool:
     names = [name.strip() for name in first.split(mark)]
     if len(names) != len({*names}) or any(_is_number(name) for name in names):
         return False
-    if all(name != "t" and kind_of(name) is None for name in names):
+    if all(name != "t" and kind_of(name) is None for name in names) and tuple(names) != TIME_LEFT:
         return False
     lines = start.splitlines()
     cells = [line.split(mark) for line in lines[1:] if line.strip()]
@@ -237,6 +240,8 @@ def _is_column(name: str, names: list[str], cells: list[list[str]], at: int) -> 
     """Whether a column is a measurement: a bare ``time`` only if it never goes back, as that of data may."""
     if name == "t":
         return {*names} >= values.MONITOR
+    if tuple(names) == TIME_LEFT:
+        return at > 0
     kind = kind_of(name)
     if kind is None or kind == "identity":
         return False

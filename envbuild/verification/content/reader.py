@@ -8,6 +8,7 @@ from pathlib import Path
 from envbuild.core.fs import read_foreign
 from envbuild.verification.content.archives import read_tar, read_zip, unpack
 from envbuild.verification.content.berkeley import is_hash_file, read_hash_file
+from envbuild.verification.content.boosting import MODEL, read_model
 from envbuild.verification.content.canonical import (
     DEPTH,
     FILE,
@@ -116,6 +117,8 @@ def _kind(data: bytes) -> str:
         return "parquet"
     if data.startswith(ARROW + b"\0\0") and data.endswith(ARROW):
         return "arrow"
+    if data.startswith(MODEL):
+        return "boosted model"
     if is_hash_file(data):
         return "hash file"
     if is_profile(data):
@@ -145,6 +148,8 @@ def _opened(out: Canonical, path: str, data: bytes, depth: int) -> None:
         read_arrow(out, path, data, nested)
     elif kind == "hash file":
         read_hash_file(out, path, data, nested)
+    elif kind == "boosted model":
+        read_model(out, path, data)
     elif kind == "profile":
         read_profile(out, path, data)
     elif kind == "pickle":

@@ -596,3 +596,45 @@ def test_permissions_and_empty_folders_are_results() -> None:
     other = record(B, outputs=(msgspec.structs.replace(first, mode="755"),))
     found = {each.what: (each.before, each.after) for each in results(one, other)}
     assert found == {"fold": ("an empty folder", NOWHERE), f"permissions of {first.path}": ("644", "755")}
+
+
+def mounted(files: dict[str, str | None], **facts: str) -> Record:
+    """A run that imported files of a package from outside the image."""
+    package = {"name": "library", "version": "1.0", "path": "/extra/library", "files": files, **facts}
+    return record(processes=(process(packages=[package]),))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ({"a.py": sha("0"), "b.py": sha("1")}, {"a.py": sha("0"), "c.py": sha("2")}, []),
+        ({"a.py": sha("0"), "b.py": None}, {"a.py": sha("0"), "b.py": sha("2")}, []),
+        ({"b.py": sha("1")}, {"c.py": sha("2")}, []),
+        (
+            {"a.py": sha("0"), "b.py": sha("1"), "c.py": sha("2")},
+            {"b.py": sha("2"), "c.py": sha("2")},
+            [f"library (not in the image): 1.0 (b.py {'1' * 12}…) → 1.0 (b.py {'2' * 12}…)"],
+        ),
+        (
+            {"a.py": sha("0"), "b.py": sha("1")},
+            {"a.py": sha("1"), "b.py": sha("2")},
+            [f"library (not in the image): 1.0 (a.py {'0' * 12}… and 1 other) → 1.0 (a.py {'1' * 12}… and 1 other)"],
+        ),
+    ],
+)
+def test_packages_are_compared_by_what_both_runs_imported(
+    one: dict[str, str | None], other: dict[str, str | None], expected: list[str]
+) -> None:
+    """Which parts of a package a run imports is no other package; a file of it that differs is."""
+    assert sentences(mounted(one), mounted(other)) == expected
+
+
+def test_a_package_of_another_version_or_place_is_named() -> None:
+    """The version counts whatever was imported; the folder where nothing else can be compared."""
+    assert sentences(mounted({"a.py": sha("0")}), mounted({"b.py": sha("0")}, version="2.0")) == [
+        "library (not in the image): 1.0 (/extra/library) → 2.0 (/extra/library)"
+    ]
+    assert sentences(mounted({"a.py": None}), mounted({"a.py": None}, path="/other")) == [
+        "library (not in the image): 1.0 (/extra/library) → 1.0 (/other)"
+    ]
+    assert sentences(mounted({"a.py": sha("0")}), mounted({"a.py": sha("0")}, path="/other")) == []

@@ -41,8 +41,8 @@ def test_equal_jobs_have_no_cause() -> None:
     assert "seeds" in found.same
 
 
-LIBRARY = {"name": "library", "version": "1.0", "path": "/extra", "sha256": sha("0")}
-OTHER_LIBRARY = {**LIBRARY, "version": "2.0", "sha256": sha("f")}
+LIBRARY = {"name": "library", "version": "1.0", "path": "/extra", "files": {"a.py": sha("0")}}
+OTHER_LIBRARY = {**LIBRARY, "version": "2.0", "files": {"a.py": sha("f")}}
 
 
 PLANTS: dict[str, tuple[dict[str, Any], str]] = {
@@ -58,7 +58,7 @@ PLANTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "package from elsewhere": (
         {"processes": (process(path="rank 2", seed=44, generators={"torch": 44}, packages=[OTHER_LIBRARY]),)},
-        f"rank 2: library (not in the image): 1.0 ({'0' * 12}…) → 2.0 ({'f' * 12}…)",
+        f"rank 2: library (not in the image): 1.0 (a.py {'0' * 12}…) → 2.0 (a.py {'f' * 12}…)",
     ),
     "module": (
         {"modules": (record().modules[0], ReadFile(path="lib/model.py", size=9, sha256=sha("f")))},

@@ -41,6 +41,7 @@ class World:
         self.fixed = frozenset(filter(None, text.partition("@")[0].split(",")))
         self.fixed |= {"memory"} & ({"memory"} if "MALLOC_PERTURB_" in variables else set())
         self.varied, self.time, self.chance = varied, time, chance
+        self.moved = "ENVBUILD_SHIFT" in variables
 
     def drawn(self, suspect: str, line: int = 0) -> float:
         """Return what a suspect gives to a line."""
@@ -157,6 +158,17 @@ def test_what_was_varied_is_proven(variation: str) -> None:
 
     for seed in range(5):
         assert concluded(program, seed, CALLS).proven == (variation,)
+
+
+@pytest.mark.parametrize("sources", ["", CALLS])
+def test_another_order_of_the_environment_is_no_cause_where_it_only_moves_objects(sources: str) -> None:
+    """A result that is another one wherever objects are elsewhere depends on their addresses."""
+
+    def program(world: World) -> int:
+        return world.moved + 2 * bool(world.varied - {"host", "times"})
+
+    for seed in range(10):
+        assert concluded(program, seed, sources).proven == ("layout",)
 
 
 def test_two_causes_are_both_named_and_no_third() -> None:

@@ -41,7 +41,7 @@ def listed(*modules: ModuleType, project: str = "/nowhere/") -> list[dict[str, A
     return foreign.packages(lambda path: path.startswith(project), {each.__name__: each for each in modules})
 
 
-def test_a_package_from_elsewhere_has_version_place_and_digest(tmp_path: Path) -> None:
+def test_a_package_from_elsewhere_has_version_place_and_digests(tmp_path: Path) -> None:
     """One entry for each, however many modules of it were imported; another file is another digest."""
     package = module("library", tmp_path / "library/__init__.py", __version__="1.0")
     below = module("library.part", tmp_path / "library/deep/part.py")
@@ -51,17 +51,40 @@ def test_a_package_from_elsewhere_has_version_place_and_digest(tmp_path: Path) -
         "version": "1.0",
         "path": str(tmp_path / "library"),
     }
-    assert len(one["sha256"]) == 64
-    assert listed(package, below) == [one]
+    assert one["files"] == {
+        "__init__.py": hashlib.sha256(b"# library\n").hexdigest(),
+        "deep/part.py": hashlib.sha256(b"# library.part\n").hexdigest(),
+    }
     (tmp_path / "library/deep/part.py").write_text("changed = 1\n")
     (other,) = listed(package, below)
-    assert other == {**one, "sha256": other["sha256"]} != one
+    assert other == {**one, "files": {**one["files"], "deep/part.py": hashlib.sha256(b"changed = 1\n").hexdigest()}}
 
 
-def test_a_package_has_its_digest_wherever_it_is(tmp_path: Path) -> None:
-    """Names are those below its folder, so that a node that mounts it elsewhere has the same one."""
+@pytest.mark.parametrize("kind", ["package", "namespace"])
+def test_a_file_has_its_name_and_digest_whatever_else_was_imported(tmp_path: Path, kind: str) -> None:
+    """A package without ``__init__`` has a folder too, though what was imported of it may be in one below."""
+    top = ModuleType("library")
+    if kind == "package":
+        top = module("library", tmp_path / "library/__init__.py")
+    top.__path__ = [str(tmp_path / "library")]
+    one, other = (module(f"library.deep.{name}", tmp_path / f"library/deep/{name}.py") for name in "ab")
+    both, alone = listed(top, one, other)[0], listed(top, other)[0]
+    assert alone == {**both, "files": {name: both["files"][name] for name in alone["files"]}}
+    assert "deep/b.py" in alone["files"]
+    assert "deep/a.py" not in alone["files"]
+
+
+def test_files_are_listed_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record holds no more than so many names."""
+    monkeypatch.setattr(foreign, "FILES", 3)
+    found = listed(*(module(f"{name}.part{n}", tmp_path / f"{name}/part{n}.py") for name in "ab" for n in range(2)))
+    assert [len(each["files"]) for each in found] == [2, 1]
+
+
+def test_a_package_has_its_digests_wherever_it_is(tmp_path: Path) -> None:
+    """Names are those below its folder, so that a node that mounts it elsewhere has the same ones."""
     found = [listed(module("library", tmp_path / name / "library/__init__.py"))[0] for name in ("a", "b")]
-    assert found[0]["sha256"] == found[1]["sha256"]
+    assert found[0]["files"] == found[1]["files"]
     assert found[0]["path"] != found[1]["path"]
 
 
@@ -88,7 +111,8 @@ def test_an_archive_is_digested_as_one(tmp_path: Path) -> None:
     packed = ModuleType("library")
     packed.__file__ = f"{archive}/library/__init__.py"
     (found,) = listed(packed)
-    assert (found["path"], len(found["sha256"])) == (str(tmp_path), 64)
+    digest = hashlib.sha256(b"content").hexdigest()
+    assert (found["path"], found["files"]) == (str(tmp_path), {"library.zip": digest})
 
 
 def test_large_packages_have_no_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +120,7 @@ def test_large_packages_have_no_digest(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(foreign, "SIZE", 20)
     one, two = module("a", tmp_path / "a/__init__.py"), module("b", tmp_path / "b/__init__.py", __version__="2")
     (tmp_path / "b/__init__.py").write_text("x" * 100)
-    assert [(each["name"], each["version"], each["sha256"] is None) for each in listed(one, two)] == [
+    assert [(each["name"], each["version"], each["files"]["__init__.py"] is None) for each in listed(one, two)] == [
         ("a", "", False),
         ("b", "2", True),
     ]
@@ -125,7 +149,7 @@ def test_an_installed_package_need_not_be_read(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     monkeypatch.setattr(foreign, "SIZE", -1)
     assert listed(*modules) == read
-    assert read[0]["sha256"]
+    assert all(read[0]["files"].values())
 
 
 @pytest.mark.parametrize("change", ["longer", "of one length", "a folder", "gone", "no digest"])
@@ -255,7 +279,7 @@ def test_the_hook_waits_for_the_module_that_has_the_wrapper() -> None:
     """By PyTorch's name for it; what a process reports is a record."""
     assert finder.PARALLEL == {"torch.nn.parallel.distributed": "for_buckets.set_up"}
     found = process(
-        packages=[{"name": "library", "version": "1.0", "path": "/extra", "sha256": "0" * 64}],
+        packages=[{"name": "library", "version": "1.0", "path": "/extra", "files": {"a.py": "0" * 64}}],
         parallel=[{"kind": "DistributedDataParallel", "settings": {"bucket_cap_bytes": 1, "static_graph": False}}],
     )
     assert isinstance(found, ProcessRecord)

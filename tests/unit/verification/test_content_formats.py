@@ -116,6 +116,26 @@ def database(path: Path, value: bytes, column: str = "value") -> bytes:
     return path.read_bytes()
 
 
+DATE = b"2026-11-21T08:00:00Z"
+
+
+def boosted(spent: float = 0.25, loss: float = 0.5, **more: float) -> bytes:
+    """As CatBoost's ``catboost_training.json``."""
+    each = {"learn": [loss], "iteration": 0, "passed_time": spent, "remaining_time": 2 * spent, **more}
+    return json.dumps({"meta": {"launch_mode": "Train", "iteration_count": 1}, "iterations": [each]}).encode()
+
+
+def flat(text: bytes) -> bytes:
+    """A text as FlatBuffers store it: its length, itself, zeros up to a multiple of four."""
+    return len(text).to_bytes(4, "little") + text + bytes(4 - len(text) % 4)
+
+
+def model(identity: bytes = b"ceac2205-ecc0c300-a115db99-3980ed05", date: bytes = DATE, leaf: float = 0.5) -> bytes:
+    """As CatBoost's models end."""
+    named = flat(identity) + flat(b"model_guid") + bytes(8) + flat(date) + flat(b"train_finish_time")
+    return b"CBM1" + struct.pack("<d", leaf) + flat(b"params") + named
+
+
 SAME = {
     "parquet, a time": (PARQUET, altered(PARQUET, MOMENT, MOMENT + 5_000_000), "[0].created_at differs"),
     "parquet, a duration": (PARQUET, altered(altered(PARQUET, 0.25, 0.125), 0.125, 0.375), "[0].fit_seconds differs"),
@@ -150,6 +170,21 @@ SAME = {
     ),
     "berkeley db": (HASH_FILE, numbered(with_pickled(HASH_FILE, 0.25, 0.75)), "[b'fold'].elapsed differs"),
     "berkeley db, the file's number": (HASH_FILE, numbered(HASH_FILE), "only the container's bytes differ"),
+    "catboost": (
+        boosted(),
+        boosted(0.75),
+        "iterations[0].passed_time, iterations[0].remaining_time differ",
+    ),
+    "catboost, its table": (
+        b"iter\tPassed\tRemaining\n0\t45\t410\n1\t90\t360\n",
+        b"iter\tPassed\tRemaining\n0\t46\t411\n1\t91\t361\n",
+        "Passed, Remaining differ",
+    ),
+    "catboost, a model": (
+        model(),
+        model(b"7cea23e9-ed4f219e-67f9462-974ca17c", b"2026-11-21T09:10:11Z"),
+        "model_guid, train_finish_time differ",
+    ),
     "a process": (b'{"writer_pid": 7}', b'{"writer_pid": 8}', "writer_pid differs"),
 }
 
@@ -206,6 +241,17 @@ OTHER = {
     "berkeley db, a value": (HASH_FILE, with_pickled(HASH_FILE, 0.5, 0.75)),
     "berkeley db, a long value": (HASH_FILE, altered(HASH_FILE, b"abababab", b"abababac")),
     "berkeley db, a key": (HASH_FILE, altered(HASH_FILE, b"\x01fold", b"\x01folk")),
+    "catboost, a loss": (boosted(), boosted(loss=0.25)),
+    "catboost, a leaf": (model(), model(leaf=0.5000000000000001)),
+    "catboost, a date in data": (model(date=b"2019-03-01T08:00:00Z"), model(date=b"2019-03-02T08:00:00Z")),
+    "catboost, no identity": (model(b"ceac2205"), model(b"ceac2206")),
+    "catboost, a value next to the times": (boosted(horizon=1), boosted(0.75, horizon=1)),
+    "a time that is predicted": (b'{"remaining_time": 1.5}', b'{"remaining_time": 2.5}'),
+    "a time that is predicted, by iteration": (
+        b'{"iteration": 0, "passed_time": 1, "remaining_time": 1.5}',
+        b'{"iteration": 0, "passed_time": 1, "remaining_time": 2.5}',
+    ),
+    "a table of what remains": (b"iter\tRemaining\n0\t45\n", b"iter\tRemaining\n0\t46\n"),
     "a number of no process": (b'{"grouppid": 7}', b'{"grouppid": 8}'),
 }
 

@@ -21,7 +21,7 @@ from envbuild.trace.compare import Divergence
 from envbuild.trace.divergence import Differing
 from envbuild.trace.values import ValueDifference
 from envbuild.verification import attestation
-from envbuild.verification.calls import Call, calls
+from envbuild.verification.calls import SQL_TIME, TIMEOUT, Call, calls
 from envbuild.verification.causes import rank_causes
 from envbuild.verification.evidence import Evidence, Operation
 from envbuild.verification.judge import Channel, Ran, Verdict, judge
@@ -261,6 +261,11 @@ def test_rounding_is_distinguished_from_other_numbers(
         ("f().g()", Call(name=".g", line=1, bare=True)),
         ("id(x)", Call(name="id", line=1)),
         ("from . import os\nos.urandom(3)", Call(name=".urandom", line=2)),
+        ("queue.get(timeout=3)", Call(name=TIMEOUT, line=1, seconds=3)),
+        ("queue.get(timeout=x)", Call(name=TIMEOUT, line=1)),
+        ("import signal as s\ns.setitimer(0, .5)", Call(name="signal.setitimer", line=2, seconds=0.5)),
+        ('db.execute("""select a,\n julianday(\'now\') from b""")', Call(name=SQL_TIME, line=2)),
+        ('q = "SELECT max(day) FROM b WHERE day < CURRENT_DATE"', Call(name=SQL_TIME, line=1)),
     ],
 )
 def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
@@ -268,11 +273,24 @@ def test_calls_are_known_by_their_full_names(source: str, found: Call) -> None:
     assert found in calls(source)
 
 
+def test_a_port_that_the_system_chooses_is_named_where_it_is_chosen() -> None:
+    """A port of the program's own is none."""
+    source = 's.bind(("127.0.0.1", {}))\np = s.getsockname()[1]\nsave(p)\n'
+    assert [cause.where for cause in rank_causes(evidence(sources={"a.py": source.format(0)}))] == ["a.py:1", "a.py:2"]
+    assert [cause.where for cause in rank_causes(evidence(sources={"a.py": source.format(80)}))] == ["a.py:2"]
+
+
 def test_calls_inside_sorted_are_ordered() -> None:
     """``sorted`` around a listing makes its order harmless."""
     assert [(call.name, call.ordered) for call in calls("import os\nsorted(os.listdir('.'))\nos.listdir('.')")] == [
         ("sorted", False), ("os.listdir", True), ("os.listdir", False),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["now() or never", "select the current date", "insert the key now"])
+def test_texts_that_are_no_sql_ask_for_no_time(text: str) -> None:
+    """Help texts have such words too."""
+    assert SQL_TIME not in [call.name for call in calls(f"parser.add_argument('--x', help={text!r})")]
 
 
 @pytest.mark.parametrize("source", ["def", "\0", "(" * 500])
@@ -378,6 +396,25 @@ def test_calls_that_no_seed_reaches_are_named_with_their_lines() -> None:
         where="lib/a.py:3, lib/a.py:4",
         attempt="draw from a seeded generator: random.Random(seed).randbytes(n)",
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "named"),
+    [
+        ("child.wait(timeout=3)\nchild.kill()", ["kill() of a process", "a limit of time"]),
+        ("child.wait(timeout=None)", []),
+        ("child.wait(timeout=600)", []),
+        ("import signal\nsignal.setitimer(0, 0)", []),
+        ("import signal\nsignal.alarm(3)", ["signal.alarm()"]),
+        ("import os, signal\nos.urandom(4)\nsignal.alarm(3)", ["os.urandom()", "signal.alarm()"]),
+    ],
+)
+def test_what_ends_by_a_limit_of_time_is_a_possible_cause(source: str, named: list[str]) -> None:
+    """After everything that is likelier."""
+    causes = rank_causes(evidence(sources={"train.py": source}))
+    assert len(causes) == len(named)
+    assert all(cause.what.startswith(name) for cause, name in zip(causes, named, strict=True))
+    assert all(cause.weight < 40 or "urandom" in cause.what for cause in causes)
 
 
 @pytest.mark.parametrize(
