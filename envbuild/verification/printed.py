@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 
 import msgspec
 
@@ -519,6 +519,9 @@ def first_difference(
 ) -> TextDifference | None:
     """Return the first line at which two streams differ but for what is masked; None if they are equal.
 
+    A line that has other blanks alone, as a table's head has whose columns follow the numbers, is returned only where
+    no other line differs.
+
     Args:
         name: of the stream.
         before, after: what was printed.
@@ -531,14 +534,19 @@ def first_difference(
     )
     if not ordered:
         one, other = _only(one, other), _only(other, one)
-    for at in range(max(len(one), len(other))):
-        mine, theirs = (found[at] if at < len(found) else None for found in (one, other))
-        if mine is None or theirs is None or mine.masked.text != theirs.masked.text:
-            number = mine.number if mine else theirs.number if theirs else 0
-            return TextDifference(
-                path=name, line=number, before=mine.text if mine else "", after=theirs.text if theirs else ""
-            )
-    return None
+    blanks: TextDifference | None = None
+    for mine, theirs in zip_longest(one, other):
+        before_text, after_text = (row.masked.text if row else None for row in (mine, theirs))
+        if before_text == after_text:
+            continue
+        number = mine.number if mine else theirs.number if theirs else 0
+        found = TextDifference(
+            path=name, line=number, before=mine.text if mine else "", after=theirs.text if theirs else ""
+        )
+        if before_text is None or after_text is None or before_text.split() != after_text.split():
+            return found
+        blanks = blanks or found
+    return blanks
 
 
 def _only(these: Sequence[Row], those: Sequence[Row]) -> list[Row]:

@@ -15,6 +15,7 @@ from envbuild.lockfile.layout import WORKSPACE
 from envbuild.verification.calls import Call, calls
 from envbuild.verification.evidence import SHOWN, SUSPECTS, UNWRITTEN, Culprit, Evidence
 from envbuild.verification.proofs import BESIDE_PROVEN, PROVEN, tried
+from envbuild.verification.routes import of_project
 from envbuild.verification.uses import Use
 
 if sys.version_info >= (3, 11):
@@ -98,6 +99,10 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
             found.setdefault(key, []).append(
                 f"{path}:{call.made}, {path}:{call.line}" if call.made else f"{path}:{call.line}"
             )
+    for name, place, row in _given_nothing(evidence):
+        if not any(shown == "culprit" for _, _, shown in rows):
+            rows[name, "", "culprit"] = row
+            found[name, "", "culprit"] = [place]
     facts, causes, names, ranks = list(_facts(evidence)), list[Finding](), list[str](), list[int]()
     for (name, use, shown), row in rows.items():
         places = list(dict.fromkeys(found[name, use, shown]))
@@ -116,6 +121,15 @@ def of_sources(evidence: Evidence) -> Iterator[Finding]:
         names.append(called)
         ranks.append(0 if shown == "culprit" else weight_alone)
     yield from _merged(_best_proven(causes, ranks), names)
+
+
+def _given_nothing(evidence: Evidence) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield name, place and row of lines that experiments found and whose source has an argument: ``seed(None)``."""
+    bare = {row["call"]: row for row in _rows() if row.get("bare")}
+    for culprit in evidence.culprits:
+        row = bare.get(culprit.call)
+        if row is not None and row.get("fixed") == culprit.suspect and of_project(culprit.file):
+            yield culprit.call, culprit.place.removeprefix(f"{WORKSPACE}/"), row
 
 
 def _out_of_reach(evidence: Evidence, call: Call) -> bool:

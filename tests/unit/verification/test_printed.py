@@ -218,6 +218,15 @@ def test_the_first_line_that_differs_is_found() -> None:
     assert more == TextDifference(path="stdout", line=2, before="", after="done")
 
 
+def test_a_line_with_other_blanks_is_found_where_no_other_line_differs() -> None:
+    """Columns as wide as the numbers below them: the numbers differ, and the head only because they do."""
+    head, wide = b"gen\tavg \tmax\n", b"gen\tavg  \tmax\n"
+    found = first_difference("stdout", head + b"0\t24.1\t29\n", wide + b"0\t23.95\t29\n", (MASKS, MASKS), ordered=True)
+    assert found == TextDifference(path="stdout", line=2, before="0\t24.1\t29", after="0\t23.95\t29")
+    found = first_difference("stdout", head, wide, (MASKS, MASKS), ordered=True)
+    assert found == TextDifference(path="stdout", line=1, before="gen\tavg \tmax", after="gen\tavg  \tmax")
+
+
 def test_without_order_a_line_differs_that_the_other_stream_lacks() -> None:
     """Lines of several processes are paired by their text."""
     one, other = b"rank 0 ready\nrank 1 ready\nloss 0.5\n", b"rank 1 ready\nloss 0.6\nrank 0 ready\n"

@@ -265,6 +265,19 @@ def test_a_proven_line_that_the_table_does_not_know() -> None:
     assert not without.where
 
 
+def test_a_seed_that_is_none_when_the_program_runs() -> None:
+    """The source has an argument, the experiment shows that the call drew from the system's entropy: it had no seed."""
+    known = evidence(
+        sources={"t.py": "import random\nseed = None\nrandom.seed(seed)\n"},
+        proven=("entropy",),
+        culprits=(culprit("/workspace/t.py:3", "random.seed", suspect="entropy"),),
+    )
+    (cause,) = rank_causes(known)
+    assert (cause.where, cause.weight) == ("t.py:3", PROVEN)
+    assert cause.what.startswith("random.seed() without a seed seeds the generator from the system's entropy; proven")
+    assert cause.attempt.startswith("give it a seed")
+
+
 def test_what_was_varied_and_made_a_difference() -> None:
     """The name of the host with the line that asks for it; addresses where anything that moves objects did it."""
     (cause,) = rank_causes(
