@@ -22,6 +22,8 @@ Text = Annotated[str, Meta(max_length=4000)]
 Name = Annotated[str, Meta(max_length=255)]
 Number = Annotated[int, Meta(ge=0, lt=LARGEST_WORLD)]
 
+RECORD = "record.json"
+"""Name of a run's record among the files that a rank delivers."""
 ROWS = 20
 """Most lines of a table."""
 _WIDTH = 60
@@ -86,6 +88,41 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     nonce: Nonce
     rank: Number
     code: Annotated[int, Meta(ge=0, le=255)]
+
+
+class SentFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a run: its name in the run's folder (``RECORD``, or a step trace), size in bytes and digest."""
+
+    name: Annotated[str, Meta(pattern=r"^(?:record\.json|trace-[0-9A-Za-z._-]{1,200}\.bin)\Z")]
+    size: Annotated[int, Meta(ge=0)]
+    sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
+
+
+class Delivery(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank has to deliver once its run is recorded.
+
+    Attributes:
+        run: identity of its record, a ULID.
+        files: of the run; those that rank 0 wants follow in this order.
+    """
+
+    start: Nonce
+    nonce: Nonce
+    rank: Number
+    run: Annotated[str, Meta(pattern=r"^[0-9A-HJKMNP-TV-Z]{26}\Z")]
+    files: Annotated[tuple[SentFile, ...], Meta(max_length=1024)]
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """The names of the files that rank 0's machine does not have."""
+
+    names: Annotated[tuple[Name, ...], Meta(max_length=1024)]
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """That a rank's files are stored on rank 0's machine; ``problem``: why not."""
+
+    problem: Text = ""
 
 
 class Codes(msgspec.Struct, frozen=True, kw_only=True):

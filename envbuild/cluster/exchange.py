@@ -113,6 +113,9 @@ class Exchange:
                     break
         return dict(sorted(found.items()))
 
+    def close(self) -> None:
+        """End the meeting: files alone are left, which a later job removes."""
+
     def _codes(self, folder: Path, known: Collection[int]) -> dict[int, int]:
         found = {}
         for rank in range(self._rank.world):

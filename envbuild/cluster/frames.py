@@ -4,7 +4,8 @@
     tag     HMAC-SHA256 of kind, start and content, with a key derived from the secret and the job
 
 ``start`` are the random bits that rank 0 draws for each start and sends first, so a message of another start, or the
-same message sent again in another one, has a wrong tag. Nothing is encrypted: the content is facts about machines.
+same message sent again in another one, has a wrong tag. Nothing is encrypted: the content is facts about machines, and
+the record that a rank delivers in the end. Its files follow the message that has their sizes and digests, as they are.
 A refusal alone has no valid tag, since it goes to those who have no key; it is a number of a fixed list.
 """
 
@@ -17,11 +18,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-CALL, ANSWER, VERDICT, ENDED, CODES, REFUSED = b"CAVEDR"
-"""Kinds: what rank 0 begins with; a rank's facts; rank 0's verdict; a program's end; exit codes so far; a refusal."""
+CALL, ANSWER, VERDICT, ENDED, CODES, REFUSED, DELIVERY, WANTED, KEPT = _KINDS = b"CAVEDRLWK"
+"""Kinds: what rank 0 begins with; a rank's facts; rank 0's verdict; a program's end; exit codes so far; a refusal; the
+files that a rank has of its run; those that rank 0 wants; that they are stored."""
 LARGEST = 1 << 20
 """Bytes of a message of a rank."""
 LARGEST_OF_RANK_0 = 64 << 20
+LARGEST_DELIVERY = 256 << 20
+"""Bytes of all files that a rank delivers."""
 HEAD = struct.Struct(">BI32s")
 """Kind, length and tag."""
 
@@ -31,9 +35,11 @@ REASONS = (
     "another process has claimed that rank",
     "there is no such rank in this job",
     "the ranks have been compared already",
+    f"its files have more than {LARGEST_DELIVERY >> 20} MiB",
+    "a file is not what was announced",
 )
 """Why rank 0 refuses a connection; their numbers are what is sent."""
-GARBAGE, SECRET, CLAIMED, NO_RANK, OVER = range(len(REASONS))
+GARBAGE, SECRET, CLAIMED, NO_RANK, OVER, TOO_LARGE, DAMAGED = range(len(REASONS))
 
 _Kind = TypeVar("_Kind")
 
@@ -65,7 +71,7 @@ def pack_refusal(reason: int) -> bytes:
 def unpack_head(head: bytes, limit: int) -> tuple[int, int, bytes]:
     """Return kind, length and tag; raises ``RefusedError`` if it is no head of a message, or of too long a one."""
     kind, length, tag = HEAD.unpack(head)
-    if kind not in (CALL, ANSWER, VERDICT, ENDED, CODES, REFUSED) or length > limit:
+    if kind not in _KINDS or length > limit:
         raise RefusedError(GARBAGE)
     return kind, length, tag
 

@@ -3,7 +3,9 @@
 Same messages, same comparison and same verdict as through a folder (``exchange``). Each connection begins with rank
 0's call; a rank sends its answer and waits for the verdict, and when its program has ended it connects once more.
 Who has not the job's secret is refused and takes no rank; a message is bounded, and so is the time for it; a rank is
-claimed by one connection at a time.
+claimed by one connection at a time. Once its run is recorded a rank connects a last time and delivers the record, which
+no folder brings to rank 0's machine: sizes and digests first, under the job's secret; then those files that rank 0 does
+not have.
 """
 
 from __future__ import annotations
@@ -11,17 +13,19 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from envbuild.cluster import frames
-from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict
+from envbuild.cluster.agreement import Answer, Call, Codes, Delivery, Ended, Kept, SentFile, Verdict, Wanted
 from envbuild.cluster.frames import RefusedError
 from envbuild.cluster.rank import Rank
-from envbuild.cluster.tcp_server import Server
+from envbuild.cluster.tcp_server import Keeper, Server
+from envbuild.core.fs import open_regular
 from envbuild.core.text import plain
 from envbuild.errors import JobError
 
@@ -48,6 +52,7 @@ class TcpExchange:
         key: of the job's messages (``frames.derive_key``).
         rank: this process.
         patience: seconds to wait for the others.
+        keeper: stores what other ranks deliver, if this is rank 0.
         clock: seconds, and ``sleep`` waits for some; for tests.
     """
 
@@ -57,11 +62,12 @@ class TcpExchange:
         key: bytes,
         rank: Rank,
         patience: float,
+        keeper: Keeper,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._address, self._key, self._rank, self._patience = address, key, rank, patience
-        self._clock, self._sleep = clock, sleep
+        self._keeper, self._clock, self._sleep = keeper, clock, sleep
         self._nonce = secrets.token_hex(16)
         self._server: Server | None = None
         self.start = ""
@@ -82,7 +88,7 @@ class TcpExchange:
 
         Args:
             code: its exit code.
-            patience: seconds to wait for the others; rank 0 ends the meeting then.
+            patience: seconds to wait for the others; rank 0 sends the last codes then.
         """
         own = Ended(start=self.start, nonce=self._nonce, rank=self._rank.rank, code=code & 0xFF)
         if self._rank.rank == 0:
@@ -93,6 +99,56 @@ class TcpExchange:
                 stream.sendall(frames.pack(self._key, frames.ENDED, self.start, own))
                 found |= self._codes(stream, patience)
         return dict(sorted(found.items()))
+
+    def collect(self, patience: float) -> dict[int, str]:
+        """On rank 0: wait for the files of the other ranks, and end the meeting.
+
+        Returns:
+            Which ranks have not delivered theirs, and why.
+        """
+        if self._server is None:
+            return {}
+        try:
+            return self._server.collect(patience)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the meeting: rank 0 listens no more."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def deliver(self, run: str, files: Mapping[SentFile, Path], patience: float) -> str:
+        """On another rank: send the files of this run to rank 0's machine; those that it has are not sent.
+
+        Args:
+            run: identity of the record.
+            files: what to deliver, and where it is here.
+            patience: seconds for all.
+
+        Returns:
+            Why they are not there; empty if they are.
+        """
+        end = self._clock() + patience
+        value = Delivery(start=self.start, nonce=self._nonce, rank=self._rank.rank, run=run, files=tuple(files))
+        try:
+            with socket.create_connection(self._address, timeout=min(_CONNECT, patience)) as stream:
+                if self._greeted(stream) != self.start:
+                    return "rank 0 has started again"
+                stream.sendall(frames.pack(self._key, frames.DELIVERY, self.start, value))
+                wanted = self._receive(stream, frames.WANTED, self.start, Wanted, max(end - self._clock(), 0.1)).names
+                stream.settimeout(max(end - self._clock(), 0.1))
+                for file, path in files.items():
+                    if file.name in wanted and file.size:
+                        with open_regular(path, follow=False) as content:
+                            stream.sendfile(content, count=file.size)
+                stream.shutdown(socket.SHUT_WR)  # a file that has become shorter holds nobody up
+                return self._receive(stream, frames.KEPT, self.start, Kept, max(end - self._clock(), 0.1)).problem
+        except RefusedError as refusal:
+            return f"this rank was refused: {refusal}"
+        except OSError as error:
+            return f"{error.strerror or error}"
 
     def _codes(self, stream: socket.socket, patience: float) -> dict[int, int]:
         """Return the newest exit codes that rank 0 sends until all are known or the time is over."""
@@ -107,7 +163,7 @@ class TcpExchange:
         """Listen, collect answers, and send the verdict."""
         host, port = (plain(str(part)) for part in self._address)
         start = secrets.token_hex(16)
-        server = Server(self._key, start, self._rank.world)
+        server = Server(self._key, start, self._rank.world, self._keeper)
         try:
             server.listen(self._address)
         except OSError as error:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import hashlib
 import resource
+import tempfile
 import threading
 from collections import Counter
-from collections.abc import Collection, Coroutine, Iterator
+from collections.abc import Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import msgspec
 
 from envbuild.cluster import frames
-from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict, compare
+from envbuild.cluster.agreement import Answer, Call, Codes, Delivery, Ended, Kept, Verdict, Wanted, compare
 from envbuild.cluster.frames import RefusedError
 from envbuild.core.text import plain, plural
 
@@ -27,11 +29,33 @@ _OWN_FILES = 512
 """Open files besides a connection for each rank: this process's own, and those of strangers."""
 _PAUSE = 0.5
 """Seconds between two messages of exit codes to one rank."""
+_RECEIVED_AT_ONCE = 4
+"""Ranks whose files are received at once: each may fill a temporary file of ``frames.LARGEST_DELIVERY``."""
+_SLOWEST = 1 << 20
+"""Bytes a second at which a rank must deliver its files, besides a moment to begin."""
+_PART = 1 << 18
+"""Bytes of a delivery in memory."""
 _COUNTED = 1000
 _NAMED = 5
 """Addresses of refused connections that are named."""
 
 _Result = TypeVar("_Result")
+
+
+class Keeper(Protocol):
+    """Stores what other ranks deliver; called by threads of the server, for one rank at a time."""
+
+    def wanted(self, delivery: Delivery) -> tuple[str, ...]:
+        """Return the names of the files that are not there."""
+
+    def keep(self, delivery: Delivery, files: Mapping[str, int], stream: IO[bytes]) -> str:
+        """Store a rank's files; returns why that cannot be, empty if it could.
+
+        Args:
+            delivery: what was announced; sizes and digests are those of the stream's content.
+            files: where each wanted file begins in the stream.
+            stream: their content.
+        """
 
 
 class Server:
@@ -41,12 +65,14 @@ class Server:
         key: of the job's messages.
         start: the random bits of this start.
         world: number of ranks.
+        keeper: stores what the ranks deliver in the end.
     """
 
-    def __init__(self, key: bytes, start: str, world: int) -> None:
-        self._key, self._start, self._world = key, start, world
+    def __init__(self, key: bytes, start: str, world: int, keeper: Keeper) -> None:
+        self._key, self._start, self._world, self._keeper = key, start, world, keeper
         self._answers: dict[int, Answer] = {}
         self._codes: dict[int, int] = {}
+        self._delivered: dict[int, str] = {}
         self._refused: Counter[tuple[str, int]] = Counter()
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(lambda loop, context: None)  # what a peer does is no news to this user
@@ -79,12 +105,14 @@ class Server:
             return self._run(self._decide(own, patience, allow))
 
     def ended(self, code: int, patience: float) -> dict[int, int]:
-        """Wait for the exit codes of all ranks for some seconds, send what is known to those that wait, and end."""
-        try:
-            with allow_open_files(self._world):
-                return self._run(self._end(code, patience))
-        finally:
-            self.close()
+        """Wait for the exit codes of all ranks for some seconds, and send what is known to those that wait."""
+        with allow_open_files(self._world):
+            return self._run(self._end(code, patience))
+
+    def collect(self, patience: float) -> dict[int, str]:
+        """Wait for the files of all ranks for some seconds; returns which have not delivered theirs, and why."""
+        with allow_open_files(self._world):
+            return self._run(self._collect(patience))
 
     def close(self) -> None:
         """End the thread and all connections."""
@@ -102,7 +130,8 @@ class Server:
     async def _listen(self, address: tuple[str, int]) -> None:
         self._complete, self._changed, self._closing = asyncio.Event(), asyncio.Condition(), asyncio.Event()
         self._verdict: asyncio.Future[Verdict] = self._loop.create_future()
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots, self._receiving = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_RECEIVED_AT_ONCE)
+        self._keeping = asyncio.Lock()
         try:
             self._server = await asyncio.start_server(self._connected, *address, backlog=_BACKLOG)
         except OSError as error:
@@ -137,6 +166,22 @@ class Server:
         if self._ranks:
             await asyncio.wait(self._ranks, timeout=_MOMENT)
         return dict(sorted(self._codes.items()))
+
+    async def _collect(self, patience: float) -> dict[int, str]:
+        end = self._loop.time() + patience
+        async with self._changed:
+            while len(self._delivered) < self._world - 1 and (left := end - self._loop.time()) > 0:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), left)
+        if self._ranks:
+            await asyncio.wait(self._ranks, timeout=_PAUSE)
+        found = {}
+        for rank in range(1, self._world):
+            late = f"it did not come within {patience:g} s"
+            absent = late if rank in self._codes else f"rank {rank} has not reported its end"
+            if problem := self._delivered.get(rank, absent):
+                found[rank] = problem
+        return found
 
     async def _close(self) -> None:
         if self._server is not None:
@@ -178,6 +223,9 @@ class Server:
         elif kind == frames.ENDED:
             ended = frames.unpack(self._key, kind, tag, self._start, content, Ended)
             await self._heard_end(ended, writer)
+        elif kind == frames.DELIVERY:
+            delivery = frames.unpack(self._key, kind, tag, self._start, content, Delivery)
+            await self._received(delivery, reader, writer)
         else:
             raise RefusedError(frames.GARBAGE)
 
@@ -207,10 +255,7 @@ class Server:
 
     async def _heard_end(self, ended: Ended, writer: asyncio.StreamWriter) -> None:
         """Note a rank's exit code, and send it all that are known until all are."""
-        answer = self._answers.get(ended.rank)
-        if answer is None or answer.nonce != ended.nonce or not self._verdict.done():
-            raise RefusedError(frames.NO_RANK)
-        self._served_now()
+        self._require_rank(ended)
         await self._note(ended.rank, ended.code)
         sent: dict[int, int] = {}
         while True:
@@ -225,6 +270,49 @@ class Server:
                     await self._changed.wait()
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), _PAUSE)
+
+    async def _received(self, delivery: Delivery, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Store the files of a rank's run. Its secret is proved before the first byte of them is read."""
+        self._require_rank(delivery)
+        problem = "the connection ended before all was there"
+        try:
+            if (size := sum(file.size for file in delivery.files)) > frames.LARGEST_DELIVERY:
+                raise RefusedError(frames.TOO_LARGE)
+            async with self._receiving:
+                problem = await asyncio.wait_for(self._stored(delivery, reader, writer), _MOMENT + size / _SLOWEST)
+        except RefusedError as refusal:
+            problem = str(refusal)
+            raise
+        finally:
+            self._delivered[delivery.rank] = problem
+            async with self._changed:
+                self._changed.notify_all()
+        await self._send(writer, frames.KEPT, self._start, Kept(problem=problem))
+
+    async def _stored(self, delivery: Delivery, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+        wanted = await self._loop.run_in_executor(None, self._keeper.wanted, delivery)
+        await self._send(writer, frames.WANTED, self._start, Wanted(names=wanted))
+        places = {}
+        with tempfile.TemporaryFile() as stream:
+            for file in (file for file in delivery.files if file.name in wanted):
+                places[file.name] = stream.tell()
+                digest, left = hashlib.sha256(), file.size
+                while left:
+                    part = await reader.readexactly(min(left, _PART))
+                    digest.update(part)
+                    stream.write(part)
+                    left -= len(part)
+                if digest.hexdigest() != file.sha256:
+                    raise RefusedError(frames.DAMAGED)
+            async with self._keeping:
+                return await self._loop.run_in_executor(None, self._keeper.keep, delivery, places, stream)
+
+    def _require_rank(self, message: Ended | Delivery) -> None:
+        """Refuse a message that is not of the process that answered for its rank; rank 0 waits for one that is."""
+        answer = self._answers.get(message.rank)
+        if answer is None or answer.nonce != message.nonce or not message.rank or not self._verdict.done():
+            raise RefusedError(frames.NO_RANK)
+        self._served_now()
 
     def _served_now(self) -> None:
         """Count the connection of this task as a rank's: rank 0 waits for it before it ends."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from envbuild.host.facts import HostFacts
     from envbuild.lockfile.model import Lock
     from envbuild.operations.events import Events
+    from envbuild.record.model import Record
     from envbuild.runs.request import RunRequest
 
 FOLDER = "ENVBUILD_RANKS_FOLDER"
@@ -39,6 +40,9 @@ TIMEOUT = "ENVBUILD_RANKS_TIMEOUT"
 _PATIENCE = 600.0
 _AT_THE_END = 30.0
 """Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
+_TO_DELIVER, _AFTER_A_FAILURE = 60.0, 5.0
+"""Seconds for the records of all ranks to reach rank 0's machine; fewer where a rank failed or has not ended, since the
+launcher ends the others once this one has ended."""
 _TO_REFUSE = 10.0
 """Seconds that ranks wait for each other before they end without having started a program."""
 _FIRST_PORT, _FIRST_OWN_PORT, _PORTS = 20_000, 10_000, 10_000
@@ -134,6 +138,7 @@ def enter(job: Job, request: RunRequest, events: Events, *, compared: bool) -> R
         request,
         rank=rank,
         finished=_finished(job.exchange),
+        recorded=_recorded(job, rank, request.project, events),
         own_variables={**variables, **request.own_variables},
         placement=_placement(rank, job.environment),
     )
@@ -187,8 +192,10 @@ def _meeting(lock_path: Path, rank: Rank, variables: Mapping[str, str], patience
         )
     from envbuild.cluster.frames import derive_key
     from envbuild.cluster.tcp import TcpExchange
+    from envbuild.operations.rank_records import RankRecords
 
-    return TcpExchange(rank_0_address(rank, variables), derive_key(secret, job_key(rank)), rank, patience)
+    key, records = derive_key(secret, job_key(rank)), RankRecords(lock_path.resolve().parent, rank.world)
+    return TcpExchange(rank_0_address(rank, variables), key, rank, patience, records)
 
 
 def rank_0_address(rank: Rank, variables: Mapping[str, str]) -> tuple[str, int]:
@@ -295,6 +302,7 @@ def _settle(
         return
     events.report(JobRefused())
     exchange.ended(error.exit_code, _TO_REFUSE if len(verdict.nonces) == world else 0.0)
+    exchange.close()
 
 
 def _addresses(rank: Rank, verdict: Verdict | None, environment: Mapping[str, str], network: str) -> dict[str, str]:
@@ -323,6 +331,42 @@ def _finished(exchange: Exchange | TcpExchange | None) -> Callable[[int], Mappin
     if exchange is None:
         return None
     return lambda code: exchange.ended(code, _AT_THE_END if code == 0 else 0.0)
+
+
+def _recorded(job: Job, rank: Rank, project: Path, events: Events) -> Callable[[Record], None] | None:
+    """Return a function that brings a completed record to rank 0's machine; None if ranks meet in a folder."""
+    if not job.environment.get(ADDRESS):
+        return None
+    from envbuild.cluster.tcp import TcpExchange
+    from envbuild.operations.events import Note
+    from envbuild.operations.rank_records import files_of
+
+    exchange = job.exchange
+    if not isinstance(exchange, TcpExchange):
+        return None
+
+    def collect(record: Record) -> None:
+        ended = record.rank is not None and record.rank.waited and not any(record.rank.codes.values())
+        for number, why in exchange.collect(_TO_DELIVER if ended else _AFTER_A_FAILURE).items():
+            host = plain(rank.hosts[number]) if number < len(rank.hosts) else "its machine"
+            events.report(
+                Note(text=f"no record of rank {number} ({host}), where it stays if it was written: {plain(why)}")
+            )
+
+    def deliver(record: Record) -> None:
+        try:
+            files, whole = files_of(project, record)
+            why = exchange.deliver(record.id, files, _TO_DELIVER)
+        except OSError as error:
+            why, whole = str(error.strerror or error), True
+        if why:
+            events.report(Note(text=f"the record of rank {rank.rank} stays on this machine: {plain(why)}"))
+        elif not whole:
+            events.report(
+                Note(text=f"the step traces of rank {rank.rank} are too large to be sent: they stay on this machine")
+            )
+
+    return collect if rank.rank == 0 else deliver
 
 
 def _placement(rank: Rank, environment: Mapping[str, str]) -> tuple[int, str] | None:

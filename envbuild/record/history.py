@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from envbuild.cluster.agreement import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.record.compare_outputs import compare, same_tensors
@@ -20,7 +21,7 @@ from envbuild.record.model import Record, RecordError, dumps, loads
 
 PROCESS = "process"
 """Folder of a run that is mounted at ``/run/envbuild``."""
-_NAME = "record.json"
+_NAME = RECORD
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _LENGTH = 26
 _DIGITS = 7

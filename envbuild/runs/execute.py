@@ -113,6 +113,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
             record = msgspec.structs.replace(record, **history.compared(request.project, record))
         history.save(request.project, record)
         sources.keep_sources(request.project, record, request.workspace)
+        if request.recorded is not None and record.rank is not None and record.rank.codes:
+            with suppress(KeyboardInterrupt):  # from a launcher that ends all ranks once one has failed
+                request.recorded(record)
     return record
 
 

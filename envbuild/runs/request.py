@@ -12,6 +12,7 @@ from envbuild.cluster.rank import Rank
 from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
 from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
+from envbuild.record.model import Record
 from envbuild.runs.time_limit import TimeLimit
 
 AS_LOCKED: Final = "as locked"
@@ -58,6 +59,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
             (empty: all); None if it is the only one.
         finished: called with the exit code before outputs are read; returns the exit codes of the ranks that have
             ended.
+        recorded: called with the completed record once it is saved.
     """
 
     lock_path: Path
@@ -92,6 +94,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     rank: Rank | None = None
     placement: tuple[int, str] | None = None
     finished: Callable[[int], Mapping[int, int]] | None = None
+    recorded: Callable[[Record], None] | None = None
 
     @property
     def project(self) -> Path:

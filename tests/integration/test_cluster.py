@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import Done, Project, finish
+from tests.support.cli import Done, Project, finish, until
+from tests.support.environments import environment
 
 pytestmark = [pytest.mark.engine, pytest.mark.network, pytest.mark.both_engines]
 
@@ -199,7 +200,7 @@ def test_a_rank_that_cannot_start_ends_all(project: Project, tcp: dict[str, str]
 
 
 def test_nodes_that_share_no_folder(project: Project, tcp: dict[str, str]) -> None:
-    """Each rank in a copy of the project: they start together, learn how all ended, and the secret stays outside."""
+    """Each rank in a copy of the project: they start together, learn how all ended, and rank 0 has all records."""
     secret = tcp["ENVBUILD_RANKS_SECRET"]
     text = "import os, sys\nopen('env', 'w').write(repr(os.environ))\nsys.exit(3 if os.environ['RANK'] == '1' else 0)\n"
     project.write("t.py", text)
@@ -213,14 +214,80 @@ def test_nodes_that_share_no_folder(project: Project, tcp: dict[str, str]) -> No
         ended = [finish(process) for process in started]
         assert [each.code for each in ended] == [0, 3], ended
         assert "rank 1 on node2 ended with exit 3" in ended[0].err
-    found = [record for each in (project, other) for record in records(each, 1)]
+    found = records(project, 2)
+    assert found[1] == records(other, 1)[0]
     assert found[0]["rank"]["start"] == found[1]["rank"]["start"] != ""
     assert found[0]["rank"]["hosts"] == found[1]["rank"]["hosts"] == ["node1", "node2"]
     assert found[0]["rank"]["codes"] == {"0": 0, "1": 3}
-    assert "no record of rank 1" in project.must("runs").out
+    assert project.must("runs").out.count("rank 1 exit 3, of 2 ranks") == 2
+    shown = project.must("show", "--json", found[0]["id"]).json
+    assert (shown["world"], shown["missing"], len(shown["ranks"])) == (2, [], 2)
+    assert "no record of rank 0" in other.must("runs").out
     for each in (project, other):
         assert secret not in (each.folder / "env").read_text()
         assert secret not in json.dumps(records(each, 2))
+
+
+def test_a_rank_that_dies_is_named_and_holds_nobody_up(project: Project, tcp: dict[str, str]) -> None:
+    """Rank 1 and its envbuild are killed: rank 0 ends by itself, and names the record that it does not have."""
+    project.write("t.py", DYING)
+    other = project.copy(project.folder.parent / "other")
+    job = str(uuid.uuid4().int % 10**9)
+    lead, follow = (
+        each.start("run", "t.py", **tcp, **slurm(rank, 2, job, per_node=1))
+        for rank, each in enumerate((project, other))
+    )
+    until((other.folder / "started").exists)
+    follow.kill()
+    finish(follow)
+    (project.folder / "go").touch()
+    done = finish(lead)
+    assert done.code == 0, done
+    assert re.search(r"no record of rank 1 \(node2\), .*: rank 1 has not reported its end", done.err), done
+    assert re.search(r"  no record of rank 1", project.must("runs").out)
+
+
+DYING = """\
+import os, time
+open("started", "w").close()
+while not os.path.exists("go"):
+    time.sleep(0.05)
+"""
+
+
+def test_training_steps_are_compared_without_a_shared_folder(project: Project, tcp: dict[str, str]) -> None:
+    """Step traces come with the records: the first difference names rank and step on rank 0's machine."""
+    project.write("t.py", STEPS)
+    other = project.copy(project.folder.parent / "other")
+    jobs = []
+    for value in ("1", "2"):
+        other.write("value", value)
+        project.write("value", "1")
+        job = str(uuid.uuid4().int % 10**9)
+        words = ("run", "--trace", "--mount", f"{environment('torch', '3.11')}:/frameworks:ro", "t.py")
+        started = [
+            each.start(*words, **tcp, **slurm(rank, 2, job, per_node=1)) for rank, each in enumerate((project, other))
+        ]
+        ended = [finish(process) for process in started]
+        assert [each.code for each in ended] == [0, 0], ended
+        jobs.append(str(records(project, 2)[0]["id"]))
+    first = project("diff", "--json", *jobs).json["first"]
+    assert (first["process"], first["kind"], first["step"]) == ("rank 1", "step", 3), first
+
+
+STEPS = """\
+import sys
+sys.path.insert(0, "/frameworks")
+import torch
+net = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(5):
+    optimizer.zero_grad()
+    scale = float(open("value").read()) if step == 2 else 1.0
+    net(torch.ones(1, 2) * scale).sum().backward()
+    optimizer.step()
+open("result", "wb").write(net.weight.detach().numpy().tobytes())
+"""
 
 
 def test_a_rank_with_another_secret_takes_no_part(project: Project, tcp: dict[str, str]) -> None:

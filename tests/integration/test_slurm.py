@@ -6,15 +6,14 @@ import json
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.test_cluster_torch import TRAINING, shard
-from tests.support.cli import Project, finish
+from tests.support.cli import Project, finish, until
 from tests.support.environments import environment
 from tests.support.slurm import Cluster, slurm, wait_for_nodes
 
@@ -51,15 +50,6 @@ def _two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def _cluster(two: Cluster) -> dict[str, str]:
     """Variables with which Slurm's commands find the cluster."""
     return two.environ
-
-
-def until(what: Callable[[], Any]) -> Any:
-    """Wait until something is true; returns it."""
-    deadline = time.monotonic() + 300
-    while not (found := what()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
 
 
 def records(project: Project) -> list[dict[str, Any]]:

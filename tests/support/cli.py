@@ -157,6 +157,15 @@ def finish(process: subprocess.Popen[bytes], timeout: float = 900) -> Done:
     return Done(code=process.returncode, out=out.decode(), err=err.decode())
 
 
+def until(what: Callable[[], Any]) -> Any:
+    """Wait until something is true; returns it."""
+    deadline = time.monotonic() + 300
+    while not (found := what()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
 def alter(path: Path) -> None:
     """Change one byte in the middle of a file, keeping its size; other hard links to it stay as they are."""
     data = bytearray(path.read_bytes())

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import resource
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.cluster import frames, tcp_server
-from envbuild.cluster.agreement import Answer, Call, Codes, Ended, Verdict
+from envbuild.cluster.agreement import RECORD, Answer, Call, Codes, Delivery, Ended, Kept, SentFile, Verdict, Wanted
 from envbuild.cluster.frames import RefusedError
 from envbuild.cluster.tcp import TcpExchange
 from envbuild.errors import JobError
@@ -37,8 +39,29 @@ def _port() -> Iterator[int]:
         yield held.getsockname()[1]
 
 
-def exchange(port: int, number: int, world: int = 3, patience: float = PATIENCE) -> TcpExchange:
-    return TcpExchange(("127.0.0.1", port), KEY, rank(number, world), patience)
+class Shelf:
+    """Keeps what is delivered in memory: by rank, what each file holds."""
+
+    def __init__(self, *there: str) -> None:
+        self._there = there
+        self.kept: dict[int, dict[str, bytes]] = {}
+
+    def wanted(self, delivery: Delivery) -> tuple[str, ...]:
+        return tuple(file.name for file in delivery.files if file.name not in self._there)
+
+    def keep(self, delivery: Delivery, files: Mapping[str, int], stream: IO[bytes]) -> str:
+        self.kept[delivery.rank] = {}
+        for file in delivery.files:
+            if file.name in files:
+                stream.seek(files[file.name])
+                self.kept[delivery.rank][file.name] = stream.read(file.size)
+        return "the disk is full" if delivery.rank == 9 else ""
+
+
+def exchange(
+    port: int, number: int, world: int = 3, patience: float = PATIENCE, keeper: Shelf | None = None
+) -> TcpExchange:
+    return TcpExchange(("127.0.0.1", port), KEY, rank(number, world), patience, keeper or Shelf())
 
 
 def meet(port: int, *answers: Answer, ends: tuple[int, ...] = ()) -> tuple[list[Verdict], list[dict[int, int]]]:
@@ -47,6 +70,8 @@ def meet(port: int, *answers: Answer, ends: tuple[int, ...] = ()) -> tuple[list[
     with ThreadPoolExecutor(len(answers)) as pool:
         verdicts = list(pool.map(lambda meeting, each: meeting.agree(each), meetings, answers))
         codes = list(pool.map(lambda meeting, code: meeting.ended(code, PATIENCE), meetings, ends))
+    for meeting in meetings:
+        meeting.close()
     return verdicts, codes
 
 
@@ -58,7 +83,7 @@ def leading(port: int, world: int = 2, patience: float = PATIENCE) -> Iterator[F
         verdict = pool.submit(lead.agree, answer(0))
         yield verdict
         verdict.result()
-        lead.ended(0, 0.0)
+        lead.close()
 
 
 def connect(port: int) -> socket.socket:
@@ -142,7 +167,7 @@ def test_who_does_not_arrive_is_named(port: int) -> None:
 def test_a_rank_without_rank_0_says_so(port: int) -> None:
     """With the address that it tried, and why that failed last."""
     clock = Clock()
-    follow = TcpExchange(("127.0.0.1", port), KEY, rank(2), 5.0, clock, clock.sleep)
+    follow = TcpExchange(("127.0.0.1", port), KEY, rank(2), 5.0, Shelf(), clock, clock.sleep)
     with pytest.raises(
         JobError, match=rf"no verdict at 127\.0\.0\.1:{port} within 35 s.*\n.*rank 2 of 3 on node2: Connection refused"
     ):
@@ -302,7 +327,7 @@ def test_an_impostor_starts_nothing(port: int, name: str) -> None:
     key, replies, why = IMPOSTORS[name]
     impostor = Impostor(port, key, *replies)
     clock = Clock()
-    follow = TcpExchange(("127.0.0.1", port), KEY, rank(1, 2), -20.0, clock, clock.sleep)
+    follow = TcpExchange(("127.0.0.1", port), KEY, rank(1, 2), -20.0, Shelf(), clock, clock.sleep)
     try:
         with pytest.raises(JobError, match=why):
             follow.agree(answer(1))
@@ -321,6 +346,7 @@ def test_the_end_of_a_stranger_does_not_count(port: int) -> None:
             assert refusal(peer) == frames.REASONS[frames.NO_RANK]
         codes = pool.map(lambda meeting, code: meeting.ended(code, PATIENCE), (lead, follow), (0, 3))
         assert list(codes) == [{0: 0, 1: 3}] * 2
+    lead.close()
 
 
 def test_a_rank_that_ended_badly_does_not_wait(port: int) -> None:
@@ -329,10 +355,130 @@ def test_a_rank_that_ended_badly_does_not_wait(port: int) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda meeting, number: meeting.agree(answer(number)), (lead, follow), (0, 1)))
     assert lead.ended(1, 0.0) == {0: 1}
+    lead.close()
     assert follow.ended(0, PATIENCE) == {1: 0}
 
 
-@given(st.binary(max_size=200), st.sampled_from((Answer, Call, Codes, Ended, Verdict)))
+@contextmanager
+def ending(port: int, world: int, keeper: Shelf) -> Iterator[list[TcpExchange]]:
+    """Ranks that have been compared; rank 0 keeps what they deliver."""
+    meetings = [exchange(port, number, world, keeper=keeper) for number in range(world)]
+    with ThreadPoolExecutor(world) as pool:
+        list(pool.map(lambda meeting, number: meeting.agree(answer(number)), meetings, range(world)))
+    try:
+        yield meetings
+    finally:
+        meetings[0].close()
+
+
+def files(folder: Path, **contents: bytes) -> dict[SentFile, Path]:
+    """What a rank delivers: traces by name, and its record."""
+    found = {}
+    for name, data in {**{f"trace-{key}.bin": data for key, data in contents.items()}, RECORD: b"{}"}.items():
+        (folder / name).write_bytes(data)
+        sent = SentFile(name=name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+        found[sent] = folder / name
+    return found
+
+
+RUN = "01M7Y9C2KD0000000000000000"
+
+
+def test_what_ranks_deliver_is_kept(port: int, tmp_path: Path) -> None:
+    """All files of all ranks, also of those that deliver before rank 0 has ended; what is there is not sent again."""
+    shelf = Shelf("trace-there.bin")
+    with ending(port, 6, shelf) as (lead, *others), ThreadPoolExecutor(6) as pool:
+        sent = files(tmp_path, large=bytes(range(256)) * 9000, empty=b"", there=b"0")
+        assert list(pool.map(lambda each: each.deliver(RUN, sent, PATIENCE), others)) == [""] * 5
+        assert lead.collect(PATIENCE) == {}
+    expected = {"trace-large.bin": bytes(range(256)) * 9000, "trace-empty.bin": b"", RECORD: b"{}"}
+    assert shelf.kept == dict.fromkeys(range(1, 6), expected)
+
+
+def test_who_does_not_deliver_is_named(port: int, tmp_path: Path) -> None:
+    """After the time limit: a rank that was killed, one that had ended, one whose files could not be stored."""
+    with ending(port, 10, Shelf()) as (lead, *others):
+        lead.ended(0, 0.0)
+        others[3].ended(0, 0.0)
+        for number in (0, 1, 2, 5, 6, 7):
+            assert others[number].deliver(RUN, files(tmp_path), PATIENCE) == ""
+        assert others[8].deliver(RUN, files(tmp_path), PATIENCE) == "the disk is full"
+        assert lead.collect(0.1) == {
+            4: "it did not come within 0.1 s",
+            5: "rank 5 has not reported its end",
+            9: "the disk is full",
+        }
+    assert others[0].deliver(RUN, files(tmp_path), PATIENCE) == "Connection refused"
+
+
+def test_a_file_that_changes_while_it_is_sent_is_refused(port: int, tmp_path: Path) -> None:
+    """Shorter, or of other content than was announced: nothing of it is kept, and nobody waits."""
+    shelf = Shelf()
+    with ending(port, 3, shelf) as (lead, *others):
+        for meeting, content in zip(others, (b"another one", b"short"), strict=True):
+            sent = files(tmp_path, a=b"of 11 bytes")
+            (tmp_path / "trace-a.bin").write_bytes(content)
+            assert meeting.deliver(RUN, sent, PATIENCE)
+        problems = lead.collect(PATIENCE)
+    assert problems == {1: "a file is not what was announced", 2: "the connection ended before all was there"}
+    assert shelf.kept == {}
+
+
+FILE = {"name": RECORD, "size": 2, "sha256": "0" * 64}
+DELIVERIES: dict[str, tuple[dict[str, Any], int]] = {
+    "too large": ({"files": [FILE | {"size": frames.LARGEST_DELIVERY + 1}]}, frames.TOO_LARGE),
+    "too large together": ({"files": [FILE | {"size": frames.LARGEST_DELIVERY // 2 + 1}] * 2}, frames.TOO_LARGE),
+    "a path": ({"files": [FILE | {"name": "../record.json"}]}, frames.GARBAGE),
+    "another file": ({"files": [FILE | {"name": "pylock.toml"}]}, frames.GARBAGE),
+    "too many files": ({"files": [FILE] * 1025}, frames.GARBAGE),
+    "a negative size": ({"files": [FILE | {"size": -1}]}, frames.GARBAGE),
+    "no identity": ({"run": "../../../../etc/cron.d/run"}, frames.GARBAGE),
+    "rank 0": ({"rank": 0}, frames.NO_RANK),
+    "no such rank": ({"rank": 7}, frames.NO_RANK),
+    "another process": ({"nonce": "f" * 32}, frames.NO_RANK),
+}
+
+
+@pytest.mark.parametrize("name", DELIVERIES)
+def test_what_is_no_delivery_is_refused(port: int, name: str) -> None:
+    """Also from who has the secret, before a byte of a file is read."""
+    changes, reason = DELIVERIES[name]
+    shelf = Shelf()
+    with ending(port, 2, shelf) as (lead, follow), connect(port) as peer:
+        start = called(peer)
+        own = {"start": start, "nonce": follow._nonce, "rank": 1, "run": RUN, "files": [FILE]}
+        peer.sendall(frames.pack(KEY, frames.DELIVERY, start, own | changes))
+        assert refusal(peer) == frames.REASONS[reason]
+        assert 1 in lead.collect(0.1)
+    assert shelf.kept == {}
+
+
+def test_a_delivery_without_the_secret_is_refused(port: int) -> None:
+    """And counts for nothing: the rank itself delivers after that."""
+    shelf = Shelf()
+    with ending(port, 2, shelf) as (lead, follow):
+        with connect(port) as peer:
+            start = called(peer)
+            forged = {"start": start, "nonce": follow._nonce, "rank": 1, "run": RUN, "files": [FILE]}
+            peer.sendall(frames.pack(b"other", frames.DELIVERY, start, forged) + b"{}")
+            assert refusal(peer) == frames.REASONS[frames.SECRET]
+        assert follow.deliver(RUN, {}, PATIENCE) == ""
+        assert lead.collect(PATIENCE) == {}
+
+
+def test_a_delivery_that_is_cut_off_is_named(port: int) -> None:
+    """The connection ends in the middle of a file."""
+    with ending(port, 2, Shelf()) as (lead, follow):
+        with connect(port) as peer:
+            start = called(peer)
+            own = {"start": start, "nonce": follow._nonce, "rank": 1, "run": RUN, "files": [FILE | {"size": 1 << 20}]}
+            peer.sendall(frames.pack(KEY, frames.DELIVERY, start, own))
+            assert message(peer)[0] == frames.WANTED
+            peer.sendall(bytes(1 << 19))
+        assert lead.collect(PATIENCE) == {1: "the connection ended before all was there"}
+
+
+@given(st.binary(max_size=200), st.sampled_from((Answer, Call, Codes, Delivery, Ended, Kept, Verdict, Wanted)))
 def test_any_bytes_are_refused(data: bytes, kind: Any) -> None:
     """Of a stranger's bytes nothing becomes a value, and no other error comes of them."""
     head = data[: frames.HEAD.size].ljust(frames.HEAD.size, b"\0")
