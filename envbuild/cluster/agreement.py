@@ -91,9 +91,9 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a run: its name in the run's folder (``RECORD``, or a step trace), size in bytes and digest."""
+    """A file of a run: its name in the run's folder (``RECORD``, a trace, NCCL's graph), size in bytes and digest."""
 
-    name: Annotated[str, Meta(pattern=r"^(?:record\.json|trace-[0-9A-Za-z._-]{1,200}\.bin)\Z")]
+    name: Annotated[str, Meta(pattern=r"^(?:record\.json|nccl-[a-z]{1,20}\.xml|trace-[0-9A-Za-z._-]{1,200}\.bin)\Z")]
     size: Annotated[int, Meta(ge=0)]
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 

@@ -12,7 +12,7 @@ from envbuild.difference.code import configs, git, modules, objects, reads, scri
 from envbuild.difference.finding import NOWHERE, Context, Difference, Finding, Section
 from envbuild.difference.inputs import inputs
 from envbuild.difference.locks import locks
-from envbuild.difference.machine import fingerprint, host
+from envbuild.difference.machine import fingerprint, host, nccl
 from envbuild.difference.parameters import command, parameters
 from envbuild.difference.processes import processes
 from envbuild.difference.results import left_over, outcome, results, verdict
@@ -111,6 +111,7 @@ def _sections(a: Record, b: Record, known: Context) -> tuple[Section, ...]:
         fingerprint(known.fingerprint_a, known.fingerprint_b),
         machine,
         gpus,
+        nccl(a, b),
         verified(a, b),
         engine(a, b),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -49,6 +49,10 @@ _DRIVER: dict[str, tuple[int, str]] = {
     "libcuda.version": (47, "it compiles kernels: other bits possible"),
     "libcuda.compat": (30, "forward compatibility"),
 }
+_NCCL: tuple[tuple[Literal["graph", "topology"], int, str], ...] = (
+    ("graph", 62, "sums between GPUs are added up in another order: other bits"),
+    ("topology", 0, ""),
+)
 
 
 def host(a: Record, b: Record) -> tuple[Section, Section]:
@@ -75,6 +79,18 @@ def fingerprint(a: Mapping[str, str], b: Mapping[str, str]) -> Section:
         if a[name] != b[name]
     ]
     return Section("fingerprint" if both else "", tuple(findings))
+
+
+def nccl(a: Record, b: Record) -> Section:
+    """Compare the channels that NCCL made between the GPUs, and the links between them; of bits only those decide."""
+    findings = []
+    for kind, weight, why in _NCCL:
+        one, other = a.nccl.get(kind), b.nccl.get(kind)
+        if one and other and one != other:
+            findings.append(changed("gpu", f"NCCL's {kind}", digest(one), digest(other), weight, why=why))
+    lacking = [kind for kind, _, _ in _NCCL if (kind in a.nccl) != (kind in b.nccl)]
+    unknown = (f"NCCL's {', '.join(lacking)} (recorded in one of the runs only)",) if lacking else ()
+    return Section("NCCL" if a.nccl and b.nccl else "", tuple(findings), unknown=unknown)
 
 
 def _machine(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Finding]:

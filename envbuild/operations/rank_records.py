@@ -30,7 +30,8 @@ def files_of(project: Path, record: Record) -> tuple[dict[SentFile, Path], bool]
         OSError: the record cannot be read.
     """
     above = history.run_folder(project, record.id)
-    traces = [_described(path) for path in sorted((above / history.PROCESS).glob("trace-*.bin"))]
+    process = above / history.PROCESS
+    traces = [_described(path) for path in sorted([*process.glob("trace-*.bin"), *process.glob("nccl-*.xml")])]
     own = _described(above / RECORD)
     fits = sum(file.size for file, _ in (*traces, own)) <= LARGEST_DELIVERY
     return dict([*(traces if fits else ()), own]), fits

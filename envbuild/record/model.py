@@ -224,6 +224,7 @@ class Record(_Value, frozen=True, kw_only=True):
         problem: what failed, if it was not the program.
         verdict_source: how the verdict came: ``pipe``, which the program cannot write to; ``file``, which it can; empty
             without a verdict.
+        nccl: what NCCL found between the GPUs, as digests: its channels, and the links that they were chosen by.
         processes_left_out: number of processes whose files were damaged, too large, or too many.
         parameters: what argument parsers gave the program, defaults included, secrets masked.
         configs, modules: files of the project that its processes read as configuration or loaded as code.
@@ -269,6 +270,7 @@ class Record(_Value, frozen=True, kw_only=True):
     verified: Verified = ""
     verdict: GuardVerdict | None = None
     verdict_source: VerdictSource = ""
+    nccl: dict[Literal["graph", "topology"], Sha256] = {}
     processes: tuple[ProcessRecord, ...] = ()
     processes_left_out: int = 0
     parameters: tuple[ParameterSet, ...] = ()

@@ -13,6 +13,7 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
+from envbuild.runs.nccl import dump_variables
 from envbuild.runs.time_limit import STACKS_SIGNAL
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str
     added = {"HOME": HOME, "USER": USER, "LOGNAME": USER, "ENVBUILD_RUN_ID": identity}
     if (request.network or request.lock.run.network) == "none":
         added |= _LOOPBACK
-    added |= _UNBOUND
+    added |= _UNBOUND | dump_variables(request)
     if DATE not in request.lock.environment:
         added[DATE] = _DATE
     if tty:

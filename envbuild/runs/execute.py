@@ -28,7 +28,7 @@ from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
 from envbuild.record import history, processes, sources
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
-from envbuild.runs import fingerprint, workspace
+from envbuild.runs import fingerprint, nccl, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
 from envbuild.runs.observations import observations
 from envbuild.runs.outside import Outside
@@ -87,6 +87,7 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     finally:
         changed |= {"verdict": heard.verdict, "verdict_source": heard.source}
         changed |= facts.result() | observations(folder, inputs, request.mounted)
+        changed["nccl"] = nccl.digests(folder)
         if changed["state"] == "finished" and changed["verdict"] is not None and not changed["verdict"].ok:
             changed["state"] = "refused"
         changed["verified"] = verified(changed["state"], changed["verdict"])

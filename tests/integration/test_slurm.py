@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import pytest
 
 from tests.integration.test_cluster_torch import TRAINING, shard
-from tests.support.cli import Project, finish, until
+from tests.support.cli import Done, Project, finish, until
 from tests.support.environments import environment
+from tests.support.gpus import build_standin, h100, install, machine
 from tests.support.slurm import Cluster, slurm, wait_for_nodes
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -233,3 +235,103 @@ def test_a_node_that_fails_ends_the_wait(project: Project, two: Cluster, cluster
         wait_for_nodes(two)
     assert done.code == 143, done
     assert re.search(r"^ended +\d+ +node_fail +exit 143$", done.err + done.out, re.M), done
+
+
+def four(project: Project, two: Cluster, *words: str, **environ: str) -> Done:
+    """Run ``t.py`` in two ranks on each of two nodes."""
+    return project(
+        "submit", "--wait", "--nodes", "2", "--tasks-per-node", "2", *words, "t.py", **two.environ, **environ
+    )
+
+
+@pytest.mark.parametrize("over", ["folder", "tcp"])
+def test_four_ranks_over_two_nodes(project: Project, two: Cluster, over: str) -> None:
+    """They meet, and their records are one run."""
+    project.write("t.py", RANK)
+    done = four(project, two, *(("--tcp",) if over == "tcp" else ()))
+    assert done.code == 0, done
+    assert sorted(line for line in done.out.splitlines() if line.startswith("rank ")) == [
+        f"rank {rank} of 4" for rank in range(4)
+    ]
+    job = project.must("show", "--json", records(project)[0]["id"]).json
+    assert (job["world"], job["missing"]) == (4, [])
+    assert [each["rank"]["host"] for each in job["ranks"]] == ["node1", "node1", "node2", "node2"]
+    assert "no record" not in done.out
+
+
+def test_another_driver_on_one_node_stops_all_ranks(project: Project, two: Cluster, tmp_path: Path) -> None:
+    """Both nodes have a GPU of one model, one has another driver: exit 78 in all ranks, with a table by node."""
+    libraries = build_standin(tmp_path / "libraries")
+    for node, driver in ((1, "580.159.04"), (2, "570.86.15")):
+        install(libraries, two.own(node) / "driver", machine(h100(), driver=driver))
+    project.write("t.py", "open('started', 'w').close()\n")
+    done = four(project, two, LD_LIBRARY_PATH=str(two.here / "driver/lib"))
+    assert done.code == 78, done
+    rows = r"gpu\.driver +580\.159\.04 +rank 0-1 \(node1\)\n +570\.86\.15 +rank 2-3 \(node2\)$"
+    assert len(re.findall(rows, done.out, re.M)) == 2, done  # by the first rank of each node
+    assert not re.search(r"gpu\.model", done.out), done
+    assert not (project.folder / "started").exists()
+    ended = dict(re.findall(r"tasks? ([\d,-]+): Exited with exit code (\d+)", done.out))
+    assert set(ended.values()) == {"78"}, done
+    assert numbers(",".join(ended)) == [0, 1, 2, 3], done
+
+
+def numbers(text: str) -> list[int]:
+    """Read ``0-1,3`` as Slurm writes it."""
+    parts = (part.partition("-") for part in text.split(","))
+    return sorted(number for first, _, last in parts for number in range(int(first), int(last or first) + 1))
+
+
+def test_nodes_that_share_nothing(project: Project, two: Cluster) -> None:
+    """Four ranks, each node with a project of its own: the first node has the records of all, the second its own."""
+    project.must("build", **two.environ)
+    project.write("t.py", RANK)
+    nodes = []
+    for node in (1, 2):
+        copy = project.copy(two.own(node))
+        nodes.append(copy)
+        assert copy.folder == two.own(node) / "project"
+    words = (f"--chdir={two.here}/project", "-N2", "--ntasks-per-node=2", *ENVBUILD, "run", "t.py")
+    way = {"ENVBUILD_RANKS_ADDRESS": "auto", "ENVBUILD_RANKS_SECRET": "5" * 32}
+    done = stepped(project, two, *words, **way)
+    assert done.returncode == 0, done
+    assert [len(records(each)) for each in nodes] == [4, 2]
+    job = nodes[0].must("show", "--json", records(nodes[0])[0]["id"]).json
+    assert (job["world"], job["missing"]) == (4, [])
+    assert "no record of" not in done.stderr, done
+    shared = {record["id"]: record for record in records(nodes[0])}
+    assert all(shared[record["id"]] == record for record in records(nodes[1]))
+
+
+@pytest.mark.parametrize("over", ["folder", "tcp"])
+def test_a_rank_that_never_arrives_is_named(project: Project, two: Cluster, over: str) -> None:
+    """After the time limit by all that did: nothing has run, exit 18."""
+    project.must("build", **two.environ)
+    project.write("t.py", "open('started', 'w').close()\n")
+    late = 'test "$SLURM_PROCID" != 3 || exec sleep 600; exec "$@"'
+    words = (f"--chdir={project.folder}", "-N2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", "sh", "-c", late, "sh")
+    way = {"ENVBUILD_RANKS_ADDRESS": "auto", "ENVBUILD_RANKS_SECRET": "5" * 32} if over == "tcp" else {}
+    done = stepped(project, two, *words, *ENVBUILD, "run", "t.py", ENVBUILD_RANKS_TIMEOUT="20s", **way)
+    assert done.returncode == 18, done
+    assert done.stderr.count("did not arrive: rank 3 of 4; arrived from: node1, node2") == 2, done
+    assert not (project.folder / "started").exists()
+
+
+def test_the_time_limit_ends_the_wait(project: Project, two: Cluster, cluster: dict[str, str]) -> None:
+    """With Slurm's word for it; each rank's record has the signal that ended its program."""
+    project.write("t.py", "import time\nprint('began', flush=True)\ntime.sleep(3000)\n")
+    done = four(project, two, "--time", "1")
+    assert done.code == 143, done
+    assert re.search(r"^ended +\d+ +timeout +exit 143$", done.err + done.out, re.M), done
+    job = project.must("show", "--json", records(project)[0]["id"]).json
+    assert (job["world"], job["missing"]) == (4, [])
+    assert {(each["state"], each["exit_code"]) for each in job["ranks"]} == {("finished", 143)}
+
+
+ENVBUILD = (sys.executable, "-m", "envbuild")
+
+
+def stepped(project: Project, two: Cluster, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a step of its own, without a script."""
+    variables = {**project.environ, **two.environ, **environ}
+    return subprocess.run(["srun", *words], env=variables, capture_output=True, text=True, check=False, timeout=900)

@@ -20,6 +20,8 @@ from envbuild.core.fs import locked
 from tests.support.environments import CACHE
 
 NODES = (1, 2)
+CPUS = 8
+"""Of each node, whatever this machine has: jobs of two ranks a node find a place."""
 _PACKAGES = {
     "slurmctld": "slurmctld", "slurmd": "slurmd", "sbatch": "slurm-client", "munged": "munge", "ip": "iproute2",
 }  # fmt: skip
@@ -43,6 +45,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
 ReturnToService=2
+SlurmdParameters=config_overrides
 NodeName=node1 NodeAddr={network}.1 CPUs={cpus} State=UNKNOWN
 NodeName=node2 NodeAddr={network}.2 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes=node1,node2 Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES
@@ -104,7 +107,7 @@ def slurm(folder: Path) -> Iterator[Cluster]:
         network, namespaces = _networks(stack)
         configuration = folder / "slurm.conf"
         configuration.write_text(
-            _CONFIGURATION.format(host=os.uname().nodename, folder=folder, network=network, cpus=os.cpu_count())
+            _CONFIGURATION.format(host=os.uname().nodename, folder=folder, network=network, cpus=CPUS)
         )
         hosts = folder / "hosts"
         hosts.write_text("127.0.0.1 localhost\n" + "".join(f"{network}.{node} node{node}\n" for node in NODES))

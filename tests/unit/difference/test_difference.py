@@ -62,7 +62,8 @@ def test_the_classic_story() -> None:
         "model.npz: 1 of 1 tensor differs: kernel",
     ]
     assert found.same == (
-        "command", "modules", "configs", "seeds", "switches", "environment", "options", "packages", "host", "GPU"
+        "command", "modules", "configs", "seeds", "switches", "environment", "options", "packages", "host", "GPU",
+        "NCCL",
     )  # fmt: skip
     assert found.unknown == ("variable HF_TOKEN, which is masked",)
     assert (found.outcome, found.verdict) == ("different", "")
@@ -320,6 +321,7 @@ def test_what_both_lack_is_not_equal() -> None:
     """An old record knows less: that is reported, and neither "same" nor a cause."""
     bare: dict[str, Any] = {
         "git": None, "host": None, "processes": (), "parameters": (), "modules": (), "configs": (), "objects": (),
+        "nccl": {},
     }  # fmt: skip
     found = compare(record(**bare), other_results(**bare))
     assert found.causes == ()
@@ -369,6 +371,7 @@ CHANGED: dict[str, Any] = {
     "modules": record().modules[:1],
     "reads": (ReadFile(path="params.txt", size=3, sha256=sha("e")),),
     "objects": (),
+    "nccl": {"graph": sha("e"), "topology": sha("4")},
 }
 
 

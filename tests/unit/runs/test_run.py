@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from envbuild.cluster.rank import Rank
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Gpus, GpuSupport, Mount
 from envbuild.errors import EngineError, UsageError
 from envbuild.lockfile import model as locks
@@ -91,7 +93,7 @@ def a_request(project: Path, *arguments: str, **changes: Any) -> RunRequest:
         os=locks.Os(release="debian-12", architecture="amd64"),
         python=locks.Python(version="3.11", executable="/usr/bin/python3.11", platform="manylinux_2_36_x86_64"),
         packages=(),
-        frameworks={},
+        frameworks=changes.pop("frameworks", {}),
         hardware=changes.pop("hardware", locks.Hardware()),
         determinism=locks.Determinism(level="ops", seed=42, threads=2),
         environment={"PYTHONHASHSEED": "42"},
@@ -183,6 +185,43 @@ def test_the_container_is_what_the_lock_and_the_caller_say(project: Path) -> Non
     )
     assert engine.asked[1].network == "bridge"
     assert "GLOO_SOCKET_IFNAME" not in engine.asked[1].environment
+
+
+def nccl(folder: Path, environment: Mapping[str, str]) -> int:
+    """Write what NCCL writes where it is asked to: the rank that is named does."""
+    for name in ("NCCL_GRAPH_DUMP_FILE", "NCCL_TOPO_DUMP_FILE"):
+        if environment.get(f"{name}_RANK", "0") == "1":
+            (folder / Path(environment[name]).name).write_text(f"<{name}/>")
+    return 0
+
+
+def test_what_nccl_found_is_recorded(project: Path) -> None:
+    """Its graph and topology as digests, of the rank itself; nothing is asked of NCCL if the lock has none."""
+    engine = Engine(lambda folder: nccl(folder, engine.asked[0].environment))
+    rank = Rank(launcher="Slurm", rank=1, world=2)
+    record = run(a_request(project, "ls", frameworks={"nccl": "2.29.7"}, rank=rank), engine)
+    assert record.nccl == {
+        "graph": hashlib.sha256(b"<NCCL_GRAPH_DUMP_FILE/>").hexdigest(),
+        "topology": hashlib.sha256(b"<NCCL_TOPO_DUMP_FILE/>").hexdigest(),
+    }
+    assert (history.process_folder(project, record.id) / "nccl-graph.xml").read_text() == "<NCCL_GRAPH_DUMP_FILE/>"
+    other = Engine()
+    assert run(a_request(project, "ls", rank=rank), other).nccl == {}
+    assert not any("DUMP" in name for name in other.asked[0].environment)
+    own = {"NCCL_GRAPH_DUMP_FILE": "/workspace/graph.xml"}
+    assert run(a_request(project, "ls", frameworks={"nccl": "2.29.7"}, environment=own), other).nccl == {}
+    assert other.asked[1].environment["NCCL_GRAPH_DUMP_FILE"] == "/workspace/graph.xml"
+
+
+def test_a_link_in_place_of_nccls_graph_is_not_read(project: Path) -> None:
+    """What it leads to may be anybody's."""
+
+    def action(folder: Path) -> int:
+        (folder / "nccl-graph.xml").symlink_to("/etc/hostname")
+        os.mkfifo(folder / "nccl-topology.xml")
+        return 0
+
+    assert run(a_request(project, "ls", frameworks={"nccl": "2.29.7"}), Engine(action)).nccl == {}
 
 
 def test_what_the_program_puts_in_place_of_the_verdict_is_no_verdict(project: Path) -> None:
