@@ -14,11 +14,18 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks import cases, images, local, peers, registry
+from benchmarks import cases, cluster, images, local, peers, registry
 from benchmarks.measure import measure, table
 
 os.environ.setdefault("ENVBUILD_ENGINE", "docker")  # the peers need one; those of local.py name theirs
-BENCHMARKS = {**cases.BENCHMARKS, **registry.BENCHMARKS, **images.BENCHMARKS, **local.BENCHMARKS, **peers.BENCHMARKS}
+BENCHMARKS = {
+    **cases.BENCHMARKS,
+    **registry.BENCHMARKS,
+    **images.BENCHMARKS,
+    **local.BENCHMARKS,
+    **cluster.BENCHMARKS,
+    **peers.BENCHMARKS,
+}
 ON_REQUEST = {**peers.ON_REQUEST, "image-cuda": BENCHMARKS.pop("image-cuda")}
 
 
