@@ -95,10 +95,33 @@ def resized(resize: Callable[[int, int], None]) -> Iterator[None]:
         signal.signal(signal.SIGWINCH, before)
 
 
+_REPEATED = ("SIGTERM", "SIGHUP")
+
+
+@contextmanager
+def repeated_signals_ignored() -> Iterator[None]:
+    """Let a SIGTERM or SIGHUP that a ``SignalRelay`` in this block has passed on end nothing else when it comes again.
+
+    A launcher that ends a job signals every process, some of them twice (Slurm: the task, and srun passes its own on),
+    and gives them time to end. The program has had the signal; what is left is to record its end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in _REPEATED)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+
+
 class SignalRelay:
     """Sends the signals this process receives to the program; a second SIGINT becomes SIGKILL.
 
-    Signals that arrive before ``open`` are kept until then. Only the main thread can relay signals.
+    Signals that arrive before ``open`` are kept until then. Only the main thread can relay signals. A SIGTERM or SIGHUP
+    that was relayed is ignored from then on: ``repeated_signals_ignored`` ends that.
     """
 
     def __init__(self, send: Callable[[str], None]) -> None:
@@ -107,6 +130,7 @@ class SignalRelay:
         self._open = False
         self._interrupts = 0
         self._before: dict[int, object] = {}
+        self._received: set[str] = set()
 
     def __enter__(self) -> SignalRelay:
         """Take the signals over."""
@@ -121,7 +145,8 @@ class SignalRelay:
     def __exit__(self, *error: object) -> None:
         """Give them back."""
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            over = signal.Signals(number).name in self._received.intersection(_REPEATED)
+            signal.signal(number, signal.SIG_IGN if over else handler)  # type: ignore[arg-type]
 
     def open(self) -> None:
         """The program runs: deliver what was kept, and everything from now on at once."""
@@ -139,6 +164,7 @@ class SignalRelay:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal; this may run in the middle of a blocked write."""
         name = signal.Signals(number).name
+        self._received.add(name)
         if name == "SIGINT":
             self._interrupts += 1
             if self._interrupts > 1:

@@ -23,6 +23,7 @@ from envbuild.core.fs import folder_below, read_foreign
 from envbuild.core.redact import mask_arguments, mask_environment
 from envbuild.core.text import encodable, plain, quote
 from envbuild.engine.protocol import ContainerRun
+from envbuild.engine.streams import repeated_signals_ignored
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
@@ -45,6 +46,7 @@ _KILLED = 128
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
 
 
+@repeated_signals_ignored()
 def run(request: RunRequest, engine: RunEngine) -> Record:
     """Run to the end and return the completed record, whose ``exit_code`` is the program's (78: refused by the guard).
 

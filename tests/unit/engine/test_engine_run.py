@@ -15,7 +15,7 @@ from envbuild.engine import streams
 from envbuild.engine.docker.attach import copy_output
 from envbuild.engine.docker.run import container_config
 from envbuild.engine.protocol import ContainerExit, ContainerRun, Mount
-from envbuild.engine.streams import SignalRelay
+from envbuild.engine.streams import SignalRelay, repeated_signals_ignored
 
 
 class Stream:
@@ -109,7 +109,7 @@ def test_signals_are_kept_until_the_program_runs() -> None:
     """A signal before the start is delivered after it; the second interrupt kills; handlers are given back."""
     sent: list[str] = []
     before = signal.getsignal(signal.SIGUSR1)
-    with SignalRelay(sent.append) as relay:
+    with repeated_signals_ignored(), SignalRelay(sent.append) as relay:
         os.kill(os.getpid(), signal.SIGUSR1)
         assert sent == []
         relay.open()
@@ -118,6 +118,28 @@ def test_signals_are_kept_until_the_program_runs() -> None:
             os.kill(os.getpid(), number)
     assert sent == ["SIGUSR1", "SIGTERM", "SIGHUP", "SIGINT", "SIGKILL"]
     assert signal.getsignal(signal.SIGUSR1) is before
+
+
+def test_a_launchers_signal_that_comes_again_ends_nothing() -> None:
+    """The program has had it: its end is still recorded; another signal, and one that was not relayed, are as ever."""
+    heard: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = {number: signal.signal(number, lambda number, frame: heard.append(number)) for number in numbers}
+    sent: list[str] = []
+    try:
+        with repeated_signals_ignored():
+            with SignalRelay(sent.append) as relay:
+                relay.open()
+                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), signal.SIGINT)
+            for number in numbers:
+                os.kill(os.getpid(), number)
+            assert (sent, heard) == (["SIGTERM", "SIGINT"], [signal.SIGHUP, signal.SIGINT])
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert heard[2:] == [signal.SIGTERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_the_create_call_holds_all_that_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
