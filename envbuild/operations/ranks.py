@@ -40,9 +40,9 @@ TIMEOUT = "ENVBUILD_RANKS_TIMEOUT"
 _PATIENCE = 600.0
 _AT_THE_END = 30.0
 """Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
-_TO_DELIVER, _AFTER_A_FAILURE = 60.0, 5.0
-"""Seconds for the records of all ranks to reach rank 0's machine; fewer where a rank failed or has not ended, since the
-launcher ends the others once this one has ended."""
+_TO_DELIVER, _BEFORE_THE_END = 60.0, 5.0
+"""Seconds for the records of all ranks to reach rank 0's machine; fewer where not all have ended: rank 0 has failed, and
+the launcher ends the others once it has ended, or a rank was killed."""
 _TO_REFUSE = 10.0
 """Seconds that ranks wait for each other before they end without having started a program."""
 _FIRST_PORT, _FIRST_OWN_PORT, _PORTS = 20_000, 10_000, 10_000
@@ -346,8 +346,8 @@ def _recorded(job: Job, rank: Rank, project: Path, events: Events) -> Callable[[
         return None
 
     def collect(record: Record) -> None:
-        ended = record.rank is not None and record.rank.waited and not any(record.rank.codes.values())
-        for number, why in exchange.collect(_TO_DELIVER if ended else _AFTER_A_FAILURE).items():
+        ended = record.rank is not None and record.rank.waited
+        for number, why in exchange.collect(_TO_DELIVER if ended else _BEFORE_THE_END).items():
             host = plain(rank.hosts[number]) if number < len(rank.hosts) else "its machine"
             events.report(
                 Note(text=f"no record of rank {number} ({host}), where it stays if it was written: {plain(why)}")
