@@ -177,8 +177,7 @@ class Server:
             await asyncio.wait(self._ranks, timeout=_PAUSE)
         found = {}
         for rank in range(1, self._world):
-            late = f"it did not come within {patience:g} s"
-            absent = late if rank in self._codes else f"rank {rank} has not reported its end"
+            absent = f"it did not come within {patience:g} s" if rank in self._codes else "its end was not reported"
             if problem := self._delivered.get(rank, absent):
                 found[rank] = problem
         return found

@@ -17,7 +17,7 @@ import msgspec
 
 from envbuild import __version__
 from envbuild.cluster.launchers import find_rank, job_key, launcher_variables
-from envbuild.cluster.rank import Rank
+from envbuild.cluster.rank import Rank, ranks_text
 from envbuild.core.digest import sha256_file
 from envbuild.core.text import plain
 from envbuild.errors import EnvbuildError, HostMismatchError, JobError, UsageError
@@ -41,8 +41,10 @@ _PATIENCE = 600.0
 _AT_THE_END = 30.0
 """Seconds that a rank whose program ended well waits for the others, to read the outputs of all."""
 _TO_DELIVER, _BEFORE_THE_END = 60.0, 5.0
-"""Seconds for the records of all ranks to reach rank 0's machine; fewer where not all have ended: rank 0 has failed, and
-the launcher ends the others once it has ended, or a rank was killed."""
+"""Seconds for the records of all ranks to reach rank 0's machine; fewer where not all have ended: rank 0 has failed,
+and the launcher ends the others once it has ended, or a rank was killed."""
+_LONGEST = 500
+"""Characters of a list of ranks."""
 _TO_REFUSE = 10.0
 """Seconds that ranks wait for each other before they end without having started a program."""
 _FIRST_PORT, _FIRST_OWN_PORT, _PORTS = 20_000, 10_000, 10_000
@@ -347,11 +349,13 @@ def _recorded(job: Job, rank: Rank, project: Path, events: Events) -> Callable[[
 
     def collect(record: Record) -> None:
         ended = record.rank is not None and record.rank.waited
+        absent: dict[str, list[int]] = {}
         for number, why in exchange.collect(_TO_DELIVER if ended else _BEFORE_THE_END).items():
-            host = plain(rank.hosts[number]) if number < len(rank.hosts) else "its machine"
-            events.report(
-                Note(text=f"no record of rank {number} ({host}), where it stays if it was written: {plain(why)}")
-            )
+            absent.setdefault(why, []).append(number)
+        for why, numbers in absent.items():
+            found = ranks_text(numbers, dict(enumerate(rank.hosts)))
+            found = found if len(found) <= _LONGEST else f"{found[: _LONGEST - 1]}…"
+            events.report(Note(text=f"no record of rank {found}, where it stays if it was written: {plain(why)}"))
 
     def deliver(record: Record) -> None:
         try:

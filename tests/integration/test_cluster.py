@@ -243,7 +243,7 @@ def test_a_rank_that_dies_is_named_and_holds_nobody_up(project: Project, tcp: di
     (project.folder / "go").touch()
     done = finish(lead)
     assert done.code == 0, done
-    assert re.search(r"no record of rank 1 \(node2\), .*: rank 1 has not reported its end", done.err), done
+    assert re.search(r"no record of rank 1 \(node2\), .*: its end was not reported", done.err), done
     assert re.search(r"  no record of rank 1", project.must("runs").out)
 
 

@@ -405,7 +405,7 @@ def test_who_does_not_deliver_is_named(port: int, tmp_path: Path) -> None:
         assert others[8].deliver(RUN, files(tmp_path), PATIENCE) == "the disk is full"
         assert lead.collect(0.1) == {
             4: "it did not come within 0.1 s",
-            5: "rank 5 has not reported its end",
+            5: "its end was not reported",
             9: "the disk is full",
         }
     assert others[0].deliver(RUN, files(tmp_path), PATIENCE) == "Connection refused"
