@@ -61,7 +61,7 @@ def record(identity: str = A, **changes: Any) -> Record:
         script=Script(path="train.py", sha256=sha("3")), environment={"OMP_NUM_THREADS": "2", "HF_TOKEN": "***"},
         options=Options(network="none", workspace="rw", user="0:0"), inputs={"data": sha("4")}, recipe=sha("5"),
         git=Git(commit="e" * 40, branch="main", dirty=False, diff_sha256="", untracked=0), gpus="1",
-        host=host([gpu()]), verified="yes", verdict=verdict(), nccl={"graph": sha("c"), "topology": sha("d")},
+        host=host([gpu()]), verified="yes", verdict=verdict(),
         processes=(process(),), parameters=parameters(learning_rate=0.1, epochs=3),
         configs=(ReadFile(path="conf.json", size=2, sha256=sha("6")),),
         modules=(

@@ -62,8 +62,7 @@ def test_the_classic_story() -> None:
         "model.npz: 1 of 1 tensor differs: kernel",
     ]
     assert found.same == (
-        "command", "modules", "configs", "seeds", "switches", "environment", "options", "packages", "host", "GPU",
-        "NCCL",
+        "command", "modules", "configs", "seeds", "switches", "environment", "options", "packages", "host", "GPU"
     )  # fmt: skip
     assert found.unknown == ("variable HF_TOKEN, which is masked",)
     assert (found.outcome, found.verdict) == ("different", "")
@@ -321,7 +320,6 @@ def test_what_both_lack_is_not_equal() -> None:
     """An old record knows less: that is reported, and neither "same" nor a cause."""
     bare: dict[str, Any] = {
         "git": None, "host": None, "processes": (), "parameters": (), "modules": (), "configs": (), "objects": (),
-        "nccl": {},
     }  # fmt: skip
     found = compare(record(**bare), other_results(**bare))
     assert found.causes == ()
@@ -384,9 +382,23 @@ def test_every_field_of_a_record_is_compared_or_left_out_on_purpose() -> None:
 @pytest.mark.parametrize("name", CHANGED)
 def test_each_field_is_named(name: str) -> None:
     """Any single field that differs is found, and there is nothing else."""
-    found = compare(record(), record(B, **{name: CHANGED[name]}))
+    nccl = {"graph": sha("c"), "topology": sha("d")}
+    found = compare(record(nccl=nccl), record(B, **{"nccl": nccl, name: CHANGED[name]}))
     assert found.causes + found.others
     assert not found.causes or not found.others or found.causes[0].weight >= found.others[0].weight
+
+
+def test_nccls_graph_is_a_cause_and_its_topology_none() -> None:
+    """The order of sums follows the channels; links may be numbered otherwise. What one run lacks is not known."""
+    one, other = {"graph": sha("c"), "topology": sha("d")}, {"graph": sha("e"), "topology": sha("e")}
+    found = compare(record(nccl=one), other_results(nccl=one | {"topology": sha("e")}))
+    assert ["NCCL" in each.what for each in found.causes] == [False] * len(found.causes)
+    assert "NCCL's topology" in [each.what for each in found.others]
+    found = compare(record(nccl=one), other_results(nccl=other))
+    assert "NCCL's graph" in [each.what for each in found.causes]
+    assert "NCCL" in compare(record(nccl=one), record(B, nccl=one)).same
+    lacking = compare(record(nccl=one), record(B))
+    assert "NCCL's graph, topology (recorded in one of the runs only)" in lacking.unknown
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
