@@ -265,7 +265,7 @@ def _disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", folder], check=True)
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def test_a_full_disk(project: Project, disk: Path, made: Project) -> None:

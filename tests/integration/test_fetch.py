@@ -451,7 +451,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         leases.end(folder / "store")
-        subprocess.run(["umount", folder], check=True)
+        subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def test_a_disk_too_small_is_refused_before_the_first_byte(server: FileServer, small_disk: Path) -> None:
