@@ -306,7 +306,7 @@ def _reason(error: Exception) -> str:
 
 
 def _extra(document: dict[str, Any], name: str, within: tuple[str, ...] = ()) -> Iterator[str]:
-    """Yield the lines of an extra; an extra of the project itself among them stands for its lines.
+    """Yield the lines of an extra; of an extra of the project itself, those of that extra.
 
     Raises:
         ValueError: there is no such extra, or it is part of itself.
