@@ -30,6 +30,7 @@ NOT_COMPARED = frozenset(
 
 
 _CHANGED = "environment_changed."
+_PRINTED = "printed lines (records have none; envbuild verify compares them)"
 CERTAIN = 50
 """From here on a difference is reason enough, and files that an earlier run left are not looked for."""
 
@@ -44,23 +45,27 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     """
     known = context or Context()
     sections = _sections(a, b, known)
-    found = [_following(finding, a, b) for section in sections for finding in section.findings]
+    findings = (_following(finding, a, b) for section in sections for finding in section.findings)
+    # A framework that was loaded is a package of the lock too.
+    found = [*{(each.area, each.what, each.change): each for each in findings}.values()]
     if left and outcome(a, b) == "different" and not any(each.weight >= CERTAIN and not each.follows for each in found):
         found += left_over(a, b)
     causes = sorted((each for each in found if each.weight and not each.follows), key=lambda each: -each.weight)
     others = sorted((each for each in found if not each.weight or each.follows), key=lambda each: -each.weight)
     differing = {section.label for section in sections if any(each.weight for each in section.findings)}
     same = [each.label for each in sections if each.label and each.compared and each.label not in differing]
+    ended = outcome(a, b)
+    unknown = [*(phrase for section in sections for phrase in section.unknown), *[_PRINTED] * (ended == "equal")]
     return Difference(
         a=a.id,
         b=b.id,
-        outcome=outcome(a, b),
+        outcome=ended,
         verdict=verdict(a, b, causes=bool(causes)),
         results=results(a, b),
         causes=tuple(causes),
         others=tuple(others),
         same=tuple(dict.fromkeys(same)),
-        unknown=tuple(dict.fromkeys(phrase for section in sections for phrase in section.unknown)),
+        unknown=tuple(dict.fromkeys(unknown)),
     )
 
 

@@ -153,7 +153,8 @@ def test_equal_runs(capsys: pytest.CaptureFixture[str]) -> None:
         0,
         "results   bit-identical (1 output, 1 metric)\n"
         f"same      {ALL}, host, GPU\n"
-        "unknown   variable HF_TOKEN, which is masked\n",
+        "unknown   variable HF_TOKEN, which is masked, "
+        "printed lines (records have none; envbuild verify compares them)\n",
     )
     saved(record(B, host=host([gpu()], driver="570.86.15")))
     code, out = shown(capsys)
