@@ -6,6 +6,7 @@
 #   ci/envbuild.sh publish REFERENCE DIRECTORY   push that very image by digest, sign it, attest it
 # Variables:
 #   ENVBUILD_SPEC        the spec, by default spec.yaml
+#   ENVBUILD_LOCK        its lock, by default the only one; of a spec with variants, that of the variant to build
 #   REGISTRY_USER, REGISTRY_PASSWORD   for publish, unless docker login has been done
 #   ENVBUILD_SIGN        for publish: keyless (GitHub Actions), a key as cosign names it (env://COSIGN_PRIVATE_KEY), or no
 # Installed is what requirements.txt next to this script lists, by digest, from whatever index; envbuild is the wheel here.
@@ -26,8 +27,9 @@ fail() {
 
 lock_of_spec() {
     folder=$(dirname "$spec")
-    set -- "$folder"/pylock.*.toml
-    if [ $# != 1 ] || [ ! -f "$1" ]; then fail "expected one pylock.NAME.toml beside $spec: envbuild lock $spec"; fi
+    if [ -n "${ENVBUILD_LOCK:-}" ]; then set -- "$ENVBUILD_LOCK"; else set -- "$folder"/pylock.*.toml; fi
+    if [ $# != 1 ]; then fail "$folder holds $# locks: set ENVBUILD_LOCK to one of them, such as ENVBUILD_LOCK=$1"; fi
+    if [ ! -f "$1" ]; then fail "there is no lock $1: envbuild lock $spec"; fi
     lock=$1
     record=${lock%.toml}.image.json
 }

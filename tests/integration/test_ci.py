@@ -92,6 +92,23 @@ def test_build_compare_publish(mine: Project, registry: Registry) -> None:
     assert mine.must(*demand, DOCKER_CONFIG=str(config), **cosign).out.startswith(f"image     {published}")
 
 
+def test_of_several_locks_one_is_named(mine: Project) -> None:
+    """Which of them is the image decides nobody but the workflow: without ENVBUILD_LOCK the build stops."""
+    (lock,) = mine.folder.glob("pylock.*.toml")
+    (mine.folder / "pylock.another.toml").write_bytes(lock.read_bytes())
+    refused = run(mine, "ci/envbuild.sh", "build", "build/several")
+    (mine.folder / "pylock.another.toml").unlink()
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(
+        "ci        . holds 2 locks: set ENVBUILD_LOCK to one of them, such as ENVBUILD_LOCK=./"
+    )
+    absent = run(mine, "ci/envbuild.sh", "build", "build/several", ENVBUILD_LOCK="pylock.another.toml")
+    assert absent.stderr == "ci        there is no lock pylock.another.toml: envbuild lock spec.yaml\n"
+    built = run(mine, "ci/envbuild.sh", "build", "build/several", ENVBUILD_LOCK=lock.name)
+    assert built.returncode == 0, built.stderr
+    assert (mine.folder / "build/several/image").is_dir()
+
+
 def test_what_is_committed_is_what_a_runner_needs(mine: Project) -> None:
     """The page's last two commands commit lock, digests, script and workflow."""
     command = ["git", "ls-files", "ci", ".github", "pylock.*"]
