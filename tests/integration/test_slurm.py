@@ -308,12 +308,17 @@ def test_a_rank_that_never_arrives_is_named(project: Project, two: Cluster, over
     """After the time limit by all that did: nothing has run, exit 18."""
     project.must("build", **two.environ)
     project.write("t.py", "open('started', 'w').close()\n")
-    late = 'test "$SLURM_PROCID" != 3 || exec sleep 600; exec "$@"'
-    words = (f"--chdir={project.folder}", "-N2", "--ntasks-per-node=2", "--kill-on-bad-exit=1", "sh", "-c", late, "sh")
+    # The fourth ends when the others have: Slurm ends none of them, and nothing depends on a time.
+    late = (
+        'if test "$SLURM_PROCID" = 3; then for n in 0 1 2; do until test -e "../ended.$n"; do sleep 0.2; done; done; '
+        'exit; fi; "$@"; code=$?; : >"../ended.$SLURM_PROCID"; exit $code'
+    )
+    words = (f"--chdir={project.folder}", "-N2", "--ntasks-per-node=2", "sh", "-c", late, "sh")
     way = {"ENVBUILD_RANKS_ADDRESS": "auto", "ENVBUILD_RANKS_SECRET": "5" * 32} if over == "tcp" else {}
     done = stepped(project, two, *words, *ENVBUILD, "run", "t.py", ENVBUILD_RANKS_TIMEOUT="20s", **way)
     assert numbers(",".join(re.findall(r"tasks? ([\d,-]+): Exited with exit code 18", done.stderr))) == [0, 1, 2], done
     assert done.stderr.count("did not arrive: rank 3 of 4; arrived from: node1, node2") == 2, done
+    assert done.returncode == 18
     assert not (project.folder / "started").exists()
 
 
