@@ -81,7 +81,19 @@ def second(folder: Path) -> tuple[str, list[Case]]:
                     shutil.rmtree(path)
         _forget_images(other)
 
-    return "a second project with the same framework, to its first line", _engines(other, store, forget)
+    environment = {**store, **_LOCAL}
+
+    def build() -> None:
+        call(*_RUN, cwd=other, environment=environment)
+
+    made = Case(
+        name="envbuild run, local engine, the image made: the framework's import above all",
+        command=_RUN,
+        cwd=other,
+        environment=environment,
+        prepare=build,
+    )
+    return "a second project with the same framework, to its first line", [*_engines(other, store, forget), made]
 
 
 def _spec(more: str = "") -> str:
