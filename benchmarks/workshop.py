@@ -88,7 +88,7 @@ class Workshop:
         self.folder = Path(tempfile.mkdtemp(prefix="envbuild-bench-images-"))
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.store = Store(self.folder / "store")
-        self._base = self._lock("base", "packages: [python3-pip, python3-venv]\n")
+        self._base = self._lock("base", "packages: [python3-pip, python3-venv, libstdc++6]\n")
 
     def project(self, name: str, *extras: str, packages: str = "") -> Project:
         """Lock the framework with further requirements and OS packages, fill the store, write the contexts."""
