@@ -47,8 +47,8 @@ cosign: ## cosign, which images are signed with (unpacks Debian's into the cache
 	@scripts/ensure-cosign.sh >/dev/null
 
 integration: venv engine compiler imagetools cosign ## tests with the real engine, the real indexes and mirrors
-	@scripts/integration.sh $(BIN)/python docker --durations=10
-	@scripts/integration.sh $(BIN)/python local -m both_engines
+	ENVBUILD_ENGINE=docker $(BIN)/python -m pytest tests/integration -n 2 --dist loadfile -q --durations=10
+	ENVBUILD_ENGINE=local $(BIN)/python -m pytest tests/integration -m both_engines -n 2 --dist loadfile -q
 
 lint: venv ## ruff, mypy --strict, shellcheck; zizmor and actionlint for the workflows
 	$(BIN)/ruff check .

@@ -25,6 +25,7 @@ from envbuild.store.objects import Store
 from tests.support.cli import Project, alter, finish
 from tests.support.images import forget_images
 from tests.support.locks import sealed
+from tests.support.mounts import unmount
 from tests.support.wheels import Member, make_wheel
 
 pytestmark = [pytest.mark.engine, pytest.mark.network]
@@ -265,7 +266,7 @@ def _disk(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=100m", "tmpfs", folder], check=True)
     yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
+    unmount(folder)
 
 
 def test_a_full_disk(project: Project, disk: Path, made: Project) -> None:

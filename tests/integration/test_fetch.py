@@ -27,6 +27,7 @@ from envbuild.store import leases
 from envbuild.store.fetch import FetchResult, Item, fetch
 from envbuild.store.objects import Store
 from tests.support.clock import YEAR, moved_clock
+from tests.support.mounts import unmount
 from tests.support.server import FileServer, make_certificate
 
 DATA = random.Random(1).randbytes(1_000_000)
@@ -451,7 +452,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         leases.end(folder / "store")
-        subprocess.run(["umount", "--lazy", folder], check=True)
+        unmount(folder)
 
 
 def test_a_disk_too_small_is_refused_before_the_first_byte(server: FileServer, small_disk: Path) -> None:

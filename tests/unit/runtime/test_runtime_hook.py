@@ -786,7 +786,7 @@ print([item.n for item in sorted([Item(n) for n in range(500)], key=id)])
 
 
 def test_objects_moved_in_memory_have_another_order() -> None:
-    """The same one in each such run: so a result that depends on addresses is told from one that does not."""
+    """The same one in each such run: so a result that depends on addresses differs, and no other one."""
     fixed = ["setarch", "-R", sys.executable, "-c", MOVED]
     if subprocess.run([*fixed[:2], "true"], check=False, capture_output=True).returncode:
         pytest.skip("addresses are drawn for each process here")
