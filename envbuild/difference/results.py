@@ -70,8 +70,14 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
     if other:
         known = {output.path: output.tensors for output in b.outputs}
         what = "tensors" if all(known.get(path) for path in other) else "content"
-        return f"equal {what} ({count}); the files' bytes differ: {some(other)}"
-    return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')})"
+        return f"equal {what} ({count}); the files' bytes differ: {some(other)}{_both(b)}"
+    return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')}){_both(b)}"
+
+
+def _both(record: Record) -> str:
+    """Add how two runs of equal results ended, if that was not well: what they left may be all that they got to."""
+    end = _end(record)
+    return "" if end == "ok" else f"; but both runs failed: {end}"
 
 
 def _nothing_differs(a: Record, b: Record) -> str:

@@ -285,6 +285,14 @@ def test_a_clock_is_no_result() -> None:
     assert compare(record(metrics={**metrics, "timeliness": ((0, 1.0),)}), record(B)).outcome == "different"
 
 
+def test_equal_results_of_runs_that_failed_are_said_to_be_so() -> None:
+    """What both left before they failed may be equal for that reason alone."""
+    found = compare(record(exit_code=1), record(B, exit_code=1))
+    assert found.verdict == "bit-identical (1 output, 1 metric); but both runs failed: exit 1"
+    killed = compare(record(exit_code=137, out_of_memory=True), record(B, exit_code=137, out_of_memory=True))
+    assert killed.verdict.endswith("; but both runs failed: out of memory")
+
+
 def test_equal_tensors_in_other_bytes_are_equal() -> None:
     """A file format that keeps the time makes no difference."""
     (output,) = record().outputs
