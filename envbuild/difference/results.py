@@ -9,7 +9,7 @@ from envbuild.core.text import plain, plural
 from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
 from envbuild.difference.text import digest, numbers, some
 from envbuild.record.compare_outputs import compare as different_files
-from envbuild.record.compare_outputs import different_tensors, folders_and_modes
+from envbuild.record.compare_outputs import different_tensors, folders_and_modes, unread
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Point, Record
 
@@ -44,6 +44,8 @@ def outcome(a: Record, b: Record) -> Outcome:
         return "unknown"
     if results(a, b):
         return "different"
+    if unread(a):
+        return "unknown"
     return "equal" if a.outputs or a.outside or a.deleted or a.folders or _measured(a) else "unknown"
 
 
@@ -53,6 +55,9 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         if not _ended(record):
             return f"{side} has no results: {_why(record)}"
     sentence = outcome(a, b)
+    if sentence == "unknown" and unread(a):
+        rest = "all else is equal" if _left_anything(a) else "there is nothing else"
+        return f"not known: {some(unread(a))} could not be read in either run; {rest}"
     if sentence == "unknown":
         return "nothing to compare: neither run left outputs or metrics"
     if sentence == "different":
@@ -72,6 +77,12 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         what = "tensors" if all(known.get(path) for path in other) else "content"
         return f"equal {what} ({count}); the files' bytes differ: {some(other)}{_both(b)}"
     return f"bit-identical ({count or plural(len(b.deleted), 'deleted file')}){_both(b)}"
+
+
+def _left_anything(record: Record) -> bool:
+    """Whether a run has results that could be read."""
+    files = len(record.outputs) + len(record.outside) - len(unread(record))
+    return bool(files or record.deleted or _measured(record))
 
 
 def _both(record: Record) -> str:

@@ -14,6 +14,11 @@ def compare(record: Record, earlier: Record) -> tuple[str, ...]:
     return tuple(path for path in _other_bytes(record, earlier) if path not in alike)
 
 
+def unread(record: Record) -> tuple[str, ...]:
+    """Name the files, and folders, that nobody could read after the run: of those no two runs are known to be equal."""
+    return tuple(output.path for output in (*record.outputs, *record.outside) if output.sha256 is None)
+
+
 def same_tensors(record: Record, earlier: Record) -> tuple[str, ...]:
     """Name the files whose bytes differ between two runs while what they hold is equal: formats keep the time."""
     mine, theirs = ({output.path: output for output in each.outputs} for each in (record, earlier))

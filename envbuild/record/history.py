@@ -15,7 +15,7 @@ from pathlib import Path
 from envbuild.cluster.agreement import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
-from envbuild.record.compare_outputs import compare, same_tensors
+from envbuild.record.compare_outputs import compare, same_tensors, unread
 from envbuild.record.jobs import JobRecord, job_size, join, ranks_text, start_of
 from envbuild.record.model import Record, RecordError, dumps, loads
 
@@ -158,6 +158,8 @@ def compared(project: Path, record: Record) -> dict[str, object]:
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
             continue
         different = compare(record, earlier)
+        if not different and unread(record):
+            return {}  # what is known of both is equal, and that is not all
         if not different:
             return {"same_bits_as": earlier.id, "same_tensors_in": same_tensors(record, earlier)}
         nearest = nearest or {"differs_from": earlier.id, "differs_in": different}

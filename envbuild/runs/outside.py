@@ -36,6 +36,9 @@ MOST_SCANNED = 200_000
 _PIECE = 1 << 20
 _SINGLE = 4
 """Files in one folder that are asked for one by one."""
+_NAMED = 20
+"""Files in one place that are named if they were not looked at."""
+_CLOSED = "it could not be read"
 _SMALL = ("/tmp", "/var/tmp")  # noqa: S108 - paths in the container
 """Folders that images have, and that are empty there."""
 
@@ -162,6 +165,8 @@ class Outside:
             path = f"{mount.target.rstrip('/')}/{each.path}" if each.path else mount.target
             if self._wanted(path) or not is_noise(f"/{each.path}"):
                 self.files[path] = Output(path=path, change=each.change, size=each.size, sha256=each.sha256)
+                if each.sha256 is None:
+                    self._name([path], _CLOSED)
 
     def _in_memory(self, listing: Mapping[str, Any]) -> None:
         """Take what the process that ended last found in memory file systems; a program could have damaged it."""
@@ -184,17 +189,41 @@ class Outside:
         import tarfile
 
         left = MOST_BYTES
+        folders = {str(parent) for path in changes for parent in PurePosixPath(path).parents}
+        missing = {path for path in paths if path not in folders}
         for top in _tops(paths, changes):
             if left <= 0:
-                self.left_out.append(f"{top} was not looked at: more than {human_bytes(MOST_BYTES)} were written")
-                continue
-            with container.archive(top) as stream, suppress(tarfile.TarError):
-                left -= self._unpack(stream, PurePosixPath(top).parent, {*paths}, changes, left)
+                why = f"more than {human_bytes(MOST_BYTES)} were written"
+            else:
+                why = _CLOSED
+                try:
+                    with container.archive(top) as stream, suppress(tarfile.TarError):
+                        left -= self._unpack(stream, PurePosixPath(top).parent, {*paths}, missing, changes, left)
+                except EngineError as error:
+                    why = error.message
+                if left <= 0:
+                    why = f"more than {human_bytes(MOST_BYTES)} were written"
+            self._name(sorted(path for path in missing if _below(path, top)), why)
+            missing -= {path for path in missing if _below(path, top)}
+
+    def _name(self, paths: Sequence[str], why: str) -> None:
+        """Name what was not looked at: the first few, and how many more."""
+        for path in paths[:_NAMED]:
+            self.left_out.append(f"{encodable(path)} was not looked at: {why}")
+        if len(paths) > _NAMED:
+            place = encodable(str(PurePosixPath(paths[0]).parent))
+            self.left_out.append(f"{len(paths) - _NAMED:,} more files, such as in {place}, were not looked at: {why}")
 
     def _unpack(
-        self, stream: IO[bytes], above: PurePosixPath, paths: set[str], changes: Mapping[str, FileChange], limit: int
+        self,
+        stream: IO[bytes],
+        above: PurePosixPath,
+        paths: set[str],
+        missing: set[str],
+        changes: Mapping[str, FileChange],
+        limit: int,
     ) -> int:
-        """Digest the files of a tar stream that count; returns how many bytes were read."""
+        """Digest the files of a tar stream that count, and take what was seen from ``missing``; returns bytes read."""
         import tarfile
 
         count = 0
@@ -202,15 +231,17 @@ class Outside:
             for member in archive:
                 path = str(above / member.name.rstrip("/"))
                 count += member.size
+                if count > limit:
+                    return count
                 if member.isdir() and changes.get(path) == "changed" and path not in _SMALL:
+                    missing.discard(path)
                     break  # a folder of the image in which something came and went: nothing in it has changed
                 if path not in paths or not (member.isfile() or member.issym() or member.islnk()):
+                    missing.discard(path)
                     continue
-                if count > limit:
-                    self.left_out.append(f"{path} was not looked at: more than {human_bytes(MOST_BYTES)} were written")
-                    return count
                 change: Literal["created", "changed"] = "changed" if changes[path] == "changed" else "created"
                 self.files[path] = self._output(archive, member, path, change, above)
+                missing.discard(path)
         return count
 
     def _output(

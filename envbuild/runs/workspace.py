@@ -25,8 +25,13 @@ FileState = tuple[int, int, int, int, int]
 """Size in bytes, modification and change time in nanoseconds, inode, permission bits; of a folder these alone."""
 
 
+_UNSEEN: FileState = (0, 0, 0, 0, 0)
+
+
 def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
     """Return the state of all below ``root`` by relative path, folders' with ``/`` at the end; no link is followed.
+
+    A folder that cannot be listed is there without ``/`` too: as a file, which nobody can read either.
 
     Args:
         root: the project.
@@ -49,7 +54,9 @@ def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, File
         folder = left.pop()
         try:
             entries = os.scandir(os.path.join(root, folder))  # noqa: PTH118 - one string per file counts here
-        except OSError:
+        except OSError as error:
+            if folder and not isinstance(error, FileNotFoundError):
+                yield folder.rstrip("/"), _UNSEEN
             continue
         with entries:
             for entry in entries:
@@ -100,7 +107,7 @@ def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileStat
             path=encodable(path[:-1]),
             change="removed" if path not in after else "changed" if path in before else "created",
             mode=f"{after[path][4]:03o}" if path in after else "",
-            empty=path in after and path not in filled,
+            empty=path in after and path not in filled and path[:-1] not in after,
         )
         for path in paths
     )

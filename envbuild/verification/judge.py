@@ -34,7 +34,7 @@ ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", 
 _STREAMS: dict[Any, str] = {"stdout": "standard output", "stderr": "standard error"}
 _NOTHING = Printed()
 _METRIC = "metric:"
-_NAMES = {**_STREAMS, "metrics": "metrics", "outside": "outside the project"}
+_NAMES = {"files": "files", **_STREAMS, "metrics": "metrics", "outside": "outside the project"}
 
 _EVENTS = re.compile(r"events\.out\.tfevents\.\d+\..*")
 _TEMPORARY = re.compile(r"(?<=/)tmp[a-z0-9_]{8}(?=[/.]|\Z)")
@@ -173,7 +173,7 @@ class Verdict(_Value, frozen=True, kw_only=True):
 
     @property
     def masked(self) -> tuple[str, ...]:
-        """What of the channels was left out of the comparison because it differs in every run, a phrase each."""
+        """What of the channels was not compared, as it differs in every run or could not be read, a phrase each."""
         files = (f"{each.path}: {', '.join(each.left_out)}" for each in self.same_content if each.left_out)
         channels = (
             f"{_NAMES[channel.kind]}: {', '.join(channel.masked)}" for channel in self.channels if channel.masked
@@ -330,11 +330,12 @@ class _Files:
         return sorted(self._table.of(run).items())
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = len(self._table.of(run))
+        count = len([name for name in self._table.of(run).values() if name is not None])
         return count, plural(count, "file") if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:
-        return ()
+        closed = [path for path, name in self._table.of(run).items() if name is None]
+        return (f"{_some(closed)} could not be read",) if closed else ()
 
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = self._table.of(one), self._table.of(other)
@@ -359,7 +360,7 @@ class _Outside:
         return sorted((path, str(digest)) for path, digest in self._found(run))
 
     def compared(self, run: Ran) -> tuple[int, str]:
-        count = len(self._found(run))
+        count = len([path for path, digest in self._found(run) if digest is not None])
         return count, f"{plural(count, 'file')} outside the project" if count else ""
 
     def masked(self, run: Ran) -> tuple[str, ...]:

@@ -340,6 +340,46 @@ def test_where_the_store_cannot_be_the_upper_layer(theirs: Project) -> None:
     assert list(folder.iterdir()) == []
 
 
+CLOSED = """\
+import os
+def leave(top):
+    os.makedirs(f"{top}/closed")
+    for name in ("closed/never-seen", "a", "file", "z"):
+        with open(f"{top}/{name}", "w") as file:
+            file.write(str(os.urandom(8)) if name == "closed/never-seen" else name)
+    os.chmod(f"{top}/closed", 0)
+    os.chmod(f"{top}/file", 0)
+leave("out")
+leave("/var/tmp/out")
+"""
+
+
+@needs_root
+def test_what_a_program_closes_is_named_and_hides_nothing_else(theirs: Project) -> None:
+    """A user can list no folder of mode 0: such folders and files are named, and nobody calls them equal."""
+    assert as_nobody(theirs, "build", "--offline").code == 0
+    theirs.write("closed.py", CLOSED)
+    try:
+        done = as_nobody(theirs, "run", "closed.py")
+        assert done.code == 0, done.err
+        newest = json.loads(as_nobody(theirs, "runs", "--json").out)[0]["id"]
+        shown = json.loads(as_nobody(theirs, "show", "--json", newest).out)
+        digests = {each["path"]: each["sha256"] for each in shown["outputs"]}
+        assert [path for path, digest in digests.items() if digest is None] == ["out/closed", "out/file"]
+        assert {"out/a", "out/z"} < digests.keys()
+        assert [each["path"] for each in shown["outside"]] == ["/var/tmp/out/a", "/var/tmp/out/z"]
+        assert shown["outside_left_out"] == [
+            "/var/tmp/out/closed was not looked at: it could not be read",
+            "/var/tmp/out/file was not looked at: it could not be read",
+        ]
+    finally:
+        subprocess.run(["rm", "-rf", theirs.folder / "out"], check=True)
+    done = as_nobody(theirs, "verify", "-n", "2", "closed.py")
+    assert done.code == 0, done.err
+    assert "not compared: out/closed, out/file could not be read; /var/tmp/out/closed was not" in done.out + done.err
+    assert not (theirs.folder / "out").exists()
+
+
 @needs_root
 def test_bubblewrap_makes_the_namespace_that_the_user_may_not(made: Project) -> None:
     """Package scripts, bytecode and program run with it alone: same digest, same isolation, exit code, signals."""

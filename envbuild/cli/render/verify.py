@@ -136,9 +136,9 @@ def identical(verdict: Verdict) -> tuple[str, ...]:
     lines = [f"bit-identical {verdict.runs}/{verdict.asked}: {', '.join(verdict.compared)}"]
     lines += _same_content(verdict)
     lines += _measured(verdict)
-    outside = verdict.channel("outside")
-    if outside is not None and outside.masked:
-        lines.append(f"not compared: {'; '.join(outside.masked)}")
+    channels = (verdict.channel("files"), verdict.channel("outside"))
+    if unseen := [phrase for channel in channels if channel is not None for phrase in channel.masked]:
+        lines.append(f"not compared: {'; '.join(unseen)}")
     if verdict.ignored:
         lines.append(f"not compared, as asked: {_some(verdict.ignored)}")
     return tuple(lines)

@@ -28,6 +28,7 @@ import msgspec
 from envbuild.core.fs import claimed
 from envbuild.engine.local import tree_files, trees
 from envbuild.engine.local.trees import Tree
+from envbuild.engine.overlay import listed
 from envbuild.engine.protocol import FileChange
 from envbuild.errors import BuildError
 
@@ -170,16 +171,22 @@ def prepare(tree: FoundTree, own: Path) -> None:
         _copy_status(f"{tree.path}{path}", f"{own}{path}")
 
 
-def changes(tree: FoundTree, own: Path) -> dict[str, FileChange]:
-    """Return what a run has of its own and its image has not, by absolute path; raises ``OSError``."""
+def changes(
+    tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | None = None
+) -> dict[str, FileChange]:
+    """Return what a run has of its own and its image has not, by absolute path; arguments as for ``layer_changes``."""
     shared = {*tree.known.shared}
     found: dict[str, FileChange] = {}
     left = [(path, True) for path in ("", *tree.known.private)]
     while left:
         folder, known = left.pop()
         gone = set(os.listdir(f"{tree.path}{folder}")) if known else set()
-        for entry in os.scandir(f"{own}{folder}"):
+        missed: list[OSError] = []
+        for entry in listed(f"{own}{folder}", missed.append if unlisted and folder else None):
             path = f"{folder}/{entry.name}"
+            if _is_socket(entry):
+                gone.discard(entry.name)
+                continue
             if path in shared:
                 gone.discard(entry.name)
                 continue
@@ -191,9 +198,16 @@ def changes(tree: FoundTree, own: Path) -> dict[str, FileChange]:
             if is_folder:
                 left.append((path, entry.name in gone and stat.S_ISDIR(os.lstat(f"{tree.path}{path}").st_mode)))
             gone.discard(entry.name)
+        if missed and unlisted:
+            unlisted(missed[0])
+            continue
         for name in gone:
             found[f"{folder}/{name}"] = "deleted"
     return found
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
 
 
 def _known(folder: Path) -> LinkedTree | None:

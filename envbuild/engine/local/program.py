@@ -96,11 +96,14 @@ class EndedProgram:
         self._upper, self._lowers, self._tree = upper, lowers, tree
 
     def changes(self) -> Mapping[str, FileChange]:
-        """List what the program wrote; see ``OwnFiles``."""
+        """List what the program wrote; see ``OwnFiles``.
+
+        A folder that cannot be listed is listed as empty, and its archive has nothing of it.
+        """
         try:
             if self._tree is not None:
-                return changes(self._tree, self._upper)
-            return layer_changes(str(self._upper), self._lowers)
+                return changes(self._tree, self._upper, _pass_over)
+            return layer_changes(str(self._upper), self._lowers, _pass_over)
         except OSError as error:
             raise EngineError(f"cannot list what the program wrote: {error.strerror}") from error
 
@@ -120,21 +123,45 @@ class EndedProgram:
             thread.join()
 
 
+def _pass_over(error: OSError) -> None:
+    """Go on behind a folder that cannot be listed: it is missing in the archive, which the reader sees."""
+
+
 def _write_tar(source: Path, writer: int) -> None:
     """Write a file or folder as tar to a pipe; what cannot be read is left out, an early end is the reader's wish."""
     import tarfile
 
     with (
-        suppress(OSError, tarfile.TarError),
+        suppress(BrokenPipeError, tarfile.TarError),
         open(writer, "wb") as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
-        tar.add(source, arcname=source.name, filter=_readable)
+        _add(tar, source, source.name)
 
 
-def _readable(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Leave devices out: in an overlay they stand for removed files."""
-    return None if member.isdev() else member
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+    """Add a file, or a folder with all that is in it; left out is what cannot be opened, listed or found any more.
+
+    Devices are left out too: in an overlay they are marks of removed files.
+    """
+    try:
+        member = tar.gettarinfo(path, name)
+        if member is None or member.ischr() or member.isblk():
+            return
+        if member.isdir():
+            names = sorted(os.listdir(path))  # noqa: PTH208 - names are all that is needed
+            tar.addfile(member)
+            for each in names:
+                _add(tar, path / each, f"{name}/{each}")
+        elif member.isreg():
+            with path.open("rb") as data:
+                tar.addfile(member, data)
+        else:
+            tar.addfile(member)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return
 
 
 class _Program:

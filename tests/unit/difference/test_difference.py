@@ -318,6 +318,20 @@ def test_runs_without_results(changes: dict[str, Any], verdict: str) -> None:
     assert [finding.what for finding in found.causes] == ["verified"]
 
 
+def test_what_nobody_could_read_is_not_equal() -> None:
+    """Two files without digests are no equal ones; all else may be."""
+    closed = Output(path="closed", change="created", size=0, sha256=None)
+    one = record()
+    both = [record(identity, outputs=(*one.outputs, closed)) for identity in (A, B)]
+    found = compare(*both)
+    assert (found.outcome, found.results) == ("unknown", ())
+    assert found.verdict == "not known: closed could not be read in either run; all else is equal"
+    alone = [record(identity, outputs=(closed,), metrics={}) for identity in (A, B)]
+    assert compare(*alone).verdict == "not known: closed could not be read in either run; there is nothing else"
+    opened = msgspec.structs.replace(closed, sha256=sha("7"))
+    assert compare(both[0], record(B, outputs=(*one.outputs, opened))).outcome == "different"
+
+
 def test_no_outputs_are_no_equal_ones() -> None:
     """Two programs that left nothing cannot be reported to agree; one that failed differs from one that did not."""
     nothing: dict[str, Any] = {"outputs": (), "metrics": {}}

@@ -124,3 +124,16 @@ def test_a_record_is_its_owners_and_a_regular_file(tmp_path: Path) -> None:
     for identity in ids[:2]:
         with pytest.raises(RecordError, match="cannot read"):
             history.find_run(tmp_path, identity)
+
+
+def test_what_nobody_could_read_has_not_the_same_bits(tmp_path: Path) -> None:
+    """Two files without digests are no equal ones: nothing is claimed of such runs, but a difference is."""
+    ids = [history.new_id(when) for when in (1, 2, 3)]
+    closed = Output(path="closed", change="created", size=0, sha256=None)
+    model = Output(path="model", change="created", size=1, sha256=SHA)
+    other = Output(path="model", change="created", size=1, sha256="cd" * 32)
+    history.save(tmp_path, a_record(ids[0], outputs=(model, closed)))
+    assert history.compared(tmp_path, a_record(ids[1], outputs=(model, closed))) == {}
+    assert history.compared(tmp_path, a_record(ids[1], outputs=(other, closed))) == {
+        "differs_from": ids[0], "differs_in": ("model",),
+    }  # fmt: skip

@@ -6,16 +6,20 @@ import hashlib
 import io
 import json
 import os
+import shutil
+import socket
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pytest
 
 from envbuild.engine import overlay as layer
-from envbuild.engine.protocol import FileChange, Mount
+from envbuild.engine.local.program import EndedProgram
+from envbuild.engine.protocol import FileChange, Mount, OwnFiles
 from envbuild.errors import EngineError
 from envbuild.record.model import dumps
 from envbuild.record.processes import json_table
@@ -23,6 +27,7 @@ from envbuild.runs import outside
 from envbuild.runs.outside import Outside, is_noise
 from envbuild.runtime.hook import memory
 from tests.support.records import record
+from tests.support.rights import without_rights
 
 
 class Files:
@@ -276,3 +281,137 @@ def test_a_file_that_vanishes_while_memory_is_looked_at_is_none(
     monkeypatch.setattr(memory, "sha256", remove_late)
     found = memory.look([str(tmp_path)])
     assert [(file["path"], file["sha256"]) for file in found["files"]] == [(str(tmp_path / "kept"), "kept")]
+
+
+@pytest.fixture(name="upper")
+def _upper() -> Iterator[Path]:
+    """A program's own layer, in a folder that any user reaches, unlike pytest's."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        upper = Path(name) / "upper"
+        upper.mkdir()
+        yield upper
+        for folder in (upper / "res/closed", upper / "tmp/closed"):
+            if folder.exists():
+                folder.chmod(0o700)
+
+
+def kept_by(own: OwnFiles, folder: Path) -> tuple[dict[str, str | None], tuple[str, ...]]:
+    """Digests of what is found, and what was not looked at."""
+    around = Outside(mounts=(), wanted=(), kept=folder, targets=("/workspace",))
+    around.look_first()
+    around.look_inside(own)
+    listed, left_out = around.look_last({})
+    return {each.path: each.sha256 for each in listed}, left_out
+
+
+@pytest.mark.parametrize("place", ["res", "tmp"])
+def test_what_is_closed_is_named_and_nothing_else_is_lost(upper: Path, tmp_path: Path, place: str) -> None:
+    """Neither a folder that cannot be listed nor a file that cannot be read hides what comes behind it."""
+    top = upper / place
+    (top / "closed").mkdir(parents=True)
+    (top / "closed/never-seen").write_text("x")
+    (top / "file").write_text("secret")
+    for name in ("a", "z", *map(str, range(6))):
+        (top / name).write_text(name)
+    (top / "fifo").touch()
+    (top / "fifo").unlink()
+    os.mkfifo(top / "fifo")
+    with closing(socket.socket(socket.AF_UNIX)) as server:
+        server.bind(str(top / "socket"))
+    low = tmp_path / "low"
+    (low / "tmp").mkdir(parents=True)
+    with without_rights(upper):
+        (top / "closed").chmod(0)
+        (top / "file").chmod(0)
+        files, left_out = kept_by(EndedProgram(upper, [str(low)]), tmp_path / "kept")
+    assert files == {f"/{place}/{name}": sha(name.encode()) for name in ("a", "z", *map(str, range(6)))}
+    assert left_out == (
+        f"/{place}/closed was not looked at: it could not be read",
+        f"/{place}/file was not looked at: it could not be read",
+    )
+
+
+def test_a_folder_that_vanishes_while_it_is_listed_hides_nothing(
+    upper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is being ended may still remove what it made."""
+    for name in ("a", "gone", "z"):
+        (upper / "res" / name).mkdir(parents=True)
+        (upper / "res" / name / "w").write_text(name)
+    scandir = os.scandir
+
+    def remove(folder: str) -> Any:
+        entries = scandir(folder)
+        if str(folder).endswith("/res") and (upper / "res/gone").exists():
+            shutil.rmtree(upper / "res/gone")
+        return entries
+
+    monkeypatch.setattr(layer.os, "scandir", remove)
+    files, left_out = kept_by(EndedProgram(upper, []), tmp_path / "kept")
+    assert files == {"/res/a/w": sha(b"a"), "/res/z/w": sha(b"z")}
+    assert left_out in ((), ("/res/gone was not looked at: it could not be read",))
+
+
+def test_one_refused_archive_hides_nothing_else(tmp_path: Path) -> None:
+    """The engine's refusal of one folder is reported with it; the others are read."""
+    own = Files({"/a": b"a", "/b": b"b", "/c": b"c"}, changed=())
+    give = own.archive
+
+    def archive(path: str) -> Any:
+        if path == "/b":
+            raise EngineError("the engine refused to read /b")
+        return give(path)
+
+    own.archive = archive  # type: ignore[method-assign]
+    files, left_out = kept_by(own, tmp_path)
+    assert files == {"/a": sha(b"a"), "/c": sha(b"c")}
+    assert left_out == ("/b was not looked at: the engine refused to read /b",)
+
+
+def test_a_stream_that_ends_early_is_no_whole_one(tmp_path: Path) -> None:
+    """What was listed and did not come is named, the first few by name."""
+    own = Files({"/res": None, **{f"/res/{number:02}": b"x" for number in range(30)}}, changed=())
+    give = own.archive
+
+    @contextmanager
+    def archive(path: str) -> Iterator[BinaryIO]:
+        with give(path) as stream:
+            yield io.BytesIO(stream.read(6 * 512))  # the folder, two files, and the header of a third
+
+    own.archive = archive  # type: ignore[method-assign]
+    files, left_out = kept_by(own, tmp_path)
+    assert files == {"/res/00": sha(b"x"), "/res/01": sha(b"x")}
+    assert left_out[0] == "/res/02 was not looked at: it could not be read"
+    assert left_out[-1] == "8 more files, such as in /res, were not looked at: it could not be read"
+    assert len(left_out) == 21
+
+
+def test_a_file_beyond_the_limit_is_named_with_all_that_comes_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is silently unseen where more was written than is read."""
+    monkeypatch.setattr(outside, "MOST_BYTES", 100)
+    own = Files({"/res": None, "/res/a": b"a", "/res/b": b"b" * 200, "/res/c": b"c", "/z": b"z"}, changed=())
+    files, left_out = kept_by(own, tmp_path)
+    assert files == {"/res/a": sha(b"a")}
+    assert [each.split(" was ")[0] for each in left_out] == ["/res/b", "/res/c", "/z"]
+    assert all(each.endswith("more than 100 B were written") for each in left_out)
+
+
+def test_a_closed_file_in_a_mounted_folder_is_named(upper: Path, tmp_path: Path) -> None:
+    """It has a line of its own, without a digest, and so has a closed folder."""
+    around = Outside(mounts=(Mount(source=upper, target="/results"),), wanted=(), kept=tmp_path / "kept")
+    with without_rights(upper):
+        around.look_first()
+        (upper / "file").write_text("x")
+        (upper / "res/closed").mkdir(parents=True)
+        (upper / "res/closed/never-seen").write_text("x")
+        (upper / "file").chmod(0)
+        (upper / "res/closed").chmod(0)
+        listed, left_out = around.look_last({})
+    assert {each.path: each.sha256 for each in listed} == {"/results/file": None, "/results/res/closed": None}
+    assert left_out == (
+        "/results/file was not looked at: it could not be read",
+        "/results/res/closed was not looked at: it could not be read",
+    )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.record.model import Folder, dumps, loads
 from envbuild.runs.workspace import changes, folder_changes, scan
 from tests.support.records import record
+from tests.support.rights import without_rights
 from tests.support.ticks import next_tick
 
 
@@ -127,3 +129,21 @@ def test_names_that_are_no_utf8_can_be_recorded(tmp_path: Path) -> None:
     assert (deleted, folder_made.path) == (("gone\\udcff",), "d\\udcff")
     again = loads(dumps(record(outputs=outputs, deleted=deleted, folders=(folder_made,))))
     assert again.outputs == outputs
+
+
+def test_a_folder_that_cannot_be_listed_is_a_result_that_cannot_be_read() -> None:
+    """Nobody knows what a program left in it: it is listed without a digest, and is no empty folder."""
+    with tempfile.TemporaryDirectory() as name:  # any user reaches it, unlike pytest's
+        root = Path(name)
+        root.chmod(0o755)
+        with without_rights(root):
+            before = scan(root)
+            (root / "closed").mkdir()
+            (root / "closed/never-seen").write_text("x")
+            (root / "closed").chmod(0)
+            after = scan(root)
+            outputs, deleted = changes(root, before, after)
+        assert [(output.path, output.sha256) for output in outputs] == [("closed", None)]
+        assert deleted == ()
+        assert folder_changes(before, after) == (Folder(path="closed", change="created", mode="000", empty=False),)
+        (root / "closed").chmod(0o700)

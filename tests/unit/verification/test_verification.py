@@ -96,6 +96,19 @@ def test_what_is_masked_is_reported() -> None:
     assert judge(runs, 2).masked == ("metrics: fps", "standard output: 2 lines with times")
 
 
+def test_what_nobody_could_read_is_not_among_what_was_compared() -> None:
+    """A file without a digest is named with the verdict and in the proof, and is not counted."""
+    closed = Output(path="closed", change="created", size=0, sha256=None)
+    verdict = judge([ran(output(), closed), ran(output(), closed)], 2)
+    assert render.identical(verdict) == (
+        "bit-identical 2/2: 1 file",
+        "not compared: closed could not be read",
+    )
+    assert verdict.masked == ("files: closed could not be read",)
+    assert judge([ran(closed), ran(closed)], 2).compared == ()
+    assert judge([ran(output(), closed), ran(output(), output("closed"))], 2).outcome == "different"
+
+
 def test_equal_content_in_other_bytes_is_identical_and_named() -> None:
     """A saved model that holds the time of saving is equal if its content is; the file is named."""
     verdict = judge([ran(output("model.keras", "1", "c" * 64)), ran(output("model.keras", "2", "c" * 64))], 2)
