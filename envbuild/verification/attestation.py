@@ -78,7 +78,8 @@ class Proof(_Value, frozen=True, kw_only=True):
         recipe: digest of what was chosen for them (docs/reference/record.md).
         command: argument vector, secrets masked.
         compared: what was equal, a phrase each.
-        masked: what of it was left out because it differs in every run: lines with times, metrics of speed.
+        masked: what of it was left out, as it differs in every run (lines with times, metrics of speed), or could not
+            be read.
         measured: what differs but follows the clock exactly, as so many ``experiments`` have shown.
         varied: what was another one in each run, since no result may depend on it.
         files: digests of the project's own modules and configurations that were read.
@@ -171,7 +172,11 @@ def state(
         measured=tuple(measured),
         experiments=experiments,
         varied=tuple(varied),
-        outputs=tuple(_result(output, records) for output in first.outputs if output.path not in ignored),
+        outputs=tuple(
+            _result(output, records)
+            for output in first.outputs
+            if output.path not in ignored and output.sha256 is not None  # what nobody could read is in ``masked``
+        ),
         files={file.path: file.sha256 for file in (*first.modules, *first.configs) if file.sha256},
         inputs=dict(first.inputs),
         ignored=tuple(ignored),

@@ -171,9 +171,7 @@ def prepare(tree: FoundTree, own: Path) -> None:
         _copy_status(f"{tree.path}{path}", f"{own}{path}")
 
 
-def changes(
-    tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | None = None
-) -> dict[str, FileChange]:
+def changes(tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | None = None) -> dict[str, FileChange]:
     """Return what a run has of its own and its image has not, by absolute path; arguments as for ``layer_changes``."""
     shared = {*tree.known.shared}
     found: dict[str, FileChange] = {}

@@ -603,6 +603,13 @@ def proof(*records: Record, **changes: Any) -> attestation.Statement:
     return attestation.state(records, **{**table, **changes})
 
 
+def test_a_proof_states_nothing_of_what_nobody_could_read() -> None:
+    """Such a file is not among its results."""
+    closed = Output(path="closed", change="created", size=0, sha256=None)
+    both = [record(identity, outputs=(output(), closed)) for identity in IDS[:2]]
+    assert [each.path for each in proof(*both).predicate.outputs] == ["out.txt"]
+
+
 def test_an_attestation_is_an_in_toto_statement() -> None:
     """Lock, image and script are its subjects; the predicate states how often, where, and what came out."""
     statement = proof(record(), record(IDS[1]))
