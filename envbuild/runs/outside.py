@@ -189,22 +189,18 @@ class Outside:
         import tarfile
 
         left = MOST_BYTES
-        folders = {str(parent) for path in changes for parent in PurePosixPath(path).parents}
-        missing = {path for path in paths if path not in folders}
-        for top in _tops(paths, changes):
-            if left <= 0:
-                why = f"more than {human_bytes(MOST_BYTES)} were written"
-            else:
-                why = _CLOSED
+        wanted = {*paths}
+        for top, expected in _by_top(paths, changes).items():
+            why = _CLOSED
+            if left > 0:
                 try:
                     with container.archive(top) as stream, suppress(tarfile.TarError):
-                        left -= self._unpack(stream, PurePosixPath(top).parent, {*paths}, missing, changes, left)
+                        left -= self._unpack(stream, PurePosixPath(top).parent, wanted, expected, changes, left)
                 except EngineError as error:
                     why = error.message
-                if left <= 0:
-                    why = f"more than {human_bytes(MOST_BYTES)} were written"
-            self._name(sorted(path for path in missing if _below(path, top)), why)
-            missing -= {path for path in missing if _below(path, top)}
+            if left <= 0:
+                why = f"more than {human_bytes(MOST_BYTES)} were written"
+            self._name(sorted(expected), why)
 
     def _name(self, paths: Sequence[str], why: str) -> None:
         """Name what was not looked at: the first few, and how many more."""
@@ -219,11 +215,11 @@ class Outside:
         stream: IO[bytes],
         above: PurePosixPath,
         paths: set[str],
-        missing: set[str],
+        expected: set[str],
         changes: Mapping[str, FileChange],
         limit: int,
     ) -> int:
-        """Digest the files of a tar stream that count, and take what was seen from ``missing``; returns bytes read."""
+        """Digest the files of a tar stream that count, and take what came from ``expected``; returns bytes read."""
         import tarfile
 
         count = 0
@@ -234,14 +230,14 @@ class Outside:
                 if count > limit:
                     return count
                 if member.isdir() and changes.get(path) == "changed" and path not in _SMALL:
-                    missing.discard(path)
+                    expected.discard(path)
                     break  # a folder of the image in which something came and went: nothing in it has changed
                 if path not in paths or not (member.isfile() or member.issym() or member.islnk()):
-                    missing.discard(path)
+                    expected.discard(path)
                     continue
                 change: Literal["created", "changed"] = "changed" if changes[path] == "changed" else "created"
                 self.files[path] = self._output(archive, member, path, change, above)
-                missing.discard(path)
+                expected.discard(path)
         return count
 
     def _output(
@@ -277,6 +273,19 @@ class Outside:
 
 def _below(path: str, top: str) -> bool:
     return path == top or path.startswith(f"{top}/")
+
+
+def _by_top(paths: Sequence[str], changes: Mapping[str, FileChange]) -> dict[str, set[str]]:
+    """Return what is to be read in turn, each with the files and empty folders that are expected in it."""
+    found: dict[str, set[str]] = {top: set() for top in _tops(paths, changes)}
+    folders = {str(parent) for path in changes for parent in PurePosixPath(path).parents}
+    for path in paths:
+        if path not in folders:
+            top = (
+                path if path in found else next(str(each) for each in PurePosixPath(path).parents if str(each) in found)
+            )
+            found[top].add(path)
+    return found
 
 
 def _tops(paths: Sequence[str], changes: Mapping[str, FileChange]) -> Iterator[str]:

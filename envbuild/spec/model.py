@@ -270,6 +270,12 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     level = hardware.get("cpu", Requirement()).value if isinstance(hardware, dict) else None
     if level not in (None, "any") and system.get("architecture", "amd64") != "amd64":
         report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
+    flags = hardware.get("cpu-flags", Requirement()).value if isinstance(hardware, dict) else None
+    if flags and flags != "any" and system.get("architecture", "amd64") != "amd64":
+        report.add(
+            "hardware.cpu-flags",
+            f"flags are compared on amd64 only, but os.architecture is {system['architecture']} — leave cpu-flags out",
+        )
     determinism = values.get("determinism")
     portable = isinstance(determinism, dict) and determinism.get("level") == "portable"
     if portable and system.get("architecture", "amd64") != "amd64":

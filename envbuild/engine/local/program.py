@@ -132,36 +132,39 @@ def _write_tar(source: Path, writer: int) -> None:
     import tarfile
 
     with (
-        suppress(BrokenPipeError, tarfile.TarError),
+        suppress(OSError, tarfile.TarError),
         open(writer, "wb") as stream,
         tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
-        _add(tar, source, source.name)
+        left = [(source, source.name)]
+        while left:
+            path, name = left.pop()
+            left += reversed([(path / each, f"{name}/{each}") for each in _add(tar, path, name)])
 
 
-def _add(tar: tarfile.TarFile, path: Path, name: str) -> None:
-    """Add a file, or a folder with all that is in it; left out is what cannot be opened, listed or found any more.
+def _add(tar: tarfile.TarFile, path: Path, name: str) -> Sequence[str]:
+    """Add a file or a folder, whose names are returned; left out is what cannot be opened, listed or found any more.
 
     Devices are left out too: in an overlay they are marks of removed files.
+
+    Raises:
+        OSError: a file could not be read to its end: then the archive has to end, for its head names a size.
     """
-    try:
-        member = tar.gettarinfo(path, name)
-        if member is None or member.ischr() or member.isblk():
-            return
-        if member.isdir():
-            names = sorted(os.listdir(path))  # noqa: PTH208 - names are all that is needed
-            tar.addfile(member)
-            for each in names:
-                _add(tar, path / each, f"{name}/{each}")
-        elif member.isreg():
-            with path.open("rb") as data:
-                tar.addfile(member, data)
-        else:
-            tar.addfile(member)
-    except BrokenPipeError:
-        raise
-    except OSError:
-        return
+    names: Sequence[str] = ()
+    with ExitStack() as stack:
+        data = None
+        try:
+            member = tar.gettarinfo(path, name)
+            if member is None or member.ischr() or member.isblk():
+                return ()
+            if member.isdir():
+                names = sorted(os.listdir(path))  # noqa: PTH208 - names are all that is needed
+            elif member.isreg():
+                data = stack.enter_context(path.open("rb"))
+        except OSError:
+            return ()
+        tar.addfile(member, data)
+    return names
 
 
 class _Program:

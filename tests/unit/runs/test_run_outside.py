@@ -415,3 +415,60 @@ def test_a_closed_file_in_a_mounted_folder_is_named(upper: Path, tmp_path: Path)
         "/results/file was not looked at: it could not be read",
         "/results/res/closed was not looked at: it could not be read",
     )
+
+
+def test_a_file_that_ends_early_has_no_digest(upper: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fails in the middle of a file: it and what comes behind it are named, no digest is of other bytes."""
+    (upper / "res").mkdir()
+    for name in ("a", "b", "c"):
+        (upper / "res" / name).write_bytes(name.encode() * 100_000)
+    whole = tarfile.copyfileobj
+
+    def copy(source: Any, target: Any, length: int | None = None, *rest: Any, **more: Any) -> None:
+        if source.name.endswith("/b"):
+            target.write(source.read(1000))
+            raise OSError("input/output error")
+        whole(source, target, length, *rest, **more)
+
+    monkeypatch.setattr(tarfile, "copyfileobj", copy)
+    files, left_out = kept_by(EndedProgram(upper, []), tmp_path / "kept")
+    assert files == {"/res/a": sha(b"a" * 100_000)}
+    assert [each.split(" was ")[0] for each in left_out] == ["/res/b", "/res/c"]
+
+
+def test_folders_in_folders_have_no_limit(upper: Path, tmp_path: Path) -> None:
+    """Deeper than Python's own stack, and as deep as a path may be."""
+    folders = [upper / "res"]
+    for _ in range(1200):
+        folders.append(folders[-1] / "d")
+    for folder in folders:
+        folder.mkdir()
+    last = folders[-1] / "w"
+    last.write_text("w")
+    files, left_out = kept_by(EndedProgram(upper, []), tmp_path / "kept")
+    last.unlink()
+    for folder in reversed(folders):  # too deep for what removes the rest
+        folder.rmdir()
+    assert list(files.values()) == [sha(b"w")]
+    assert left_out == ()
+
+
+def test_thousands_of_files_in_a_folder_of_the_image_are_read_in_turn(tmp_path: Path) -> None:
+    """What is expected of each is known without a search through all of them."""
+    own = Files({f"/opt/{number}": b"x" for number in range(3000)}, changed=("/opt",))
+    own.archive = one_file  # type: ignore[method-assign]
+    files, left_out = kept_by(own, tmp_path)
+    assert len(files) == 3000
+    assert left_out == ()
+
+
+@contextmanager
+def one_file(path: str) -> Iterator[BinaryIO]:
+    """A file by itself as tar."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        member = tarfile.TarInfo(path.rpartition("/")[2])
+        member.size = 1
+        archive.addfile(member, io.BytesIO(b"x"))
+    data.seek(0)
+    yield data

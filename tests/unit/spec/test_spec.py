@@ -207,6 +207,11 @@ def test_all_problems_are_reported_at_once() -> None:
             '2 os.image: "debian:12" has no digest: a tag can move — e.g. debian@sha256:00000000…',
         ),
         (
+            "os: {architecture: arm64}\nhardware: {cpu-flags: [asimddp]}",
+            "3 hardware.cpu-flags: flags are compared on amd64 only, but os.architecture is arm64"
+            " — leave cpu-flags out",
+        ),
+        (
             "os: {architecture: arm64}\ndeterminism: {level: portable}",
             "3 determinism.level: portable is for amd64, but os.architecture is arm64 — write ops",
         ),
