@@ -94,7 +94,8 @@ def changes(
         for path in sorted(after)
         if before.get(path) != after[path] and not path.endswith("/")
     )
-    deleted = (path for path in before.keys() - after.keys() if not path.endswith("/"))
+    closed = tuple(f"{path}/" for path, state in after.items() if state == _UNSEEN)
+    deleted = (path for path in before.keys() - after.keys() if not path.endswith("/") and not path.startswith(closed))
     return outputs, tuple(sorted(map(encodable, deleted)))
 
 

@@ -205,7 +205,11 @@ def changes(tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | No
 
 
 def _is_socket(entry: os.DirEntry[str]) -> bool:
-    return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    """Whether it is a socket, or nothing any more: no file."""
+    try:
+        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    except FileNotFoundError:  # removed meanwhile, by a process that is being ended
+        return True
 
 
 def _known(folder: Path) -> LinkedTree | None:

@@ -137,13 +137,20 @@ def test_a_folder_that_cannot_be_listed_is_a_result_that_cannot_be_read() -> Non
         root = Path(name)
         root.chmod(0o755)
         with without_rights(root):
+            (root / "data").mkdir()
+            (root / "data/kept").write_text("x")
             before = scan(root)
             (root / "closed").mkdir()
             (root / "closed/never-seen").write_text("x")
             (root / "closed").chmod(0)
+            (root / "data").chmod(0)
             after = scan(root)
             outputs, deleted = changes(root, before, after)
-        assert [(output.path, output.sha256) for output in outputs] == [("closed", None)]
-        assert deleted == ()
-        assert folder_changes(before, after) == (Folder(path="closed", change="created", mode="000", empty=False),)
-        (root / "closed").chmod(0o700)
+        assert [(output.path, output.sha256) for output in outputs] == [("closed", None), ("data", None)]
+        assert deleted == ()  # what was in data may still be there
+        assert folder_changes(before, after) == (
+            Folder(path="closed", change="created", mode="000", empty=False),
+            Folder(path="data", change="changed", mode="000", empty=False),
+        )
+        for folder in (root / "closed", root / "data"):
+            folder.chmod(0o700)
