@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from envbuild.core.text import plain
 from envbuild.difference.code import configs, git, modules, objects, reads, script
 from envbuild.difference.finding import NOWHERE, Context, Difference, Finding, Section
 from envbuild.difference.inputs import inputs
@@ -55,7 +56,8 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     differing = {section.label for section in sections if any(each.weight for each in section.findings)}
     same = [each.label for each in sections if each.label and each.compared and each.label not in differing]
     ended = outcome(a, b)
-    unknown = [*(phrase for section in sections for phrase in section.unknown), *[_PRINTED] * (ended == "equal")]
+    unknown = [phrase for section in sections for phrase in section.unknown]
+    unknown += [*map(plain, (*a.outside_left_out, *b.outside_left_out)), *[_PRINTED] * (ended == "equal")]
     return Difference(
         a=a.id,
         b=b.id,

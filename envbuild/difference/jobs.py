@@ -16,6 +16,7 @@ from envbuild.core.text import plain
 from envbuild.difference.compare import CERTAIN, compare
 from envbuild.difference.finding import Context, Difference, Finding, Outcome, changed
 from envbuild.difference.results import left_over
+from envbuild.record.compare_outputs import unread
 from envbuild.record.jobs import JobRecord, ranks_text
 from envbuild.record.model import Record
 
@@ -115,10 +116,12 @@ def _plain(finding: Finding, rank: int) -> Finding:
 
 
 def _outcome(a: JobRecord, b: JobRecord, found: Mapping[int, Difference]) -> Outcome:
-    """Return whether the results are equal: all ranks have ended, one at least left results, and no rank's differ."""
+    """Return whether the results are equal: all ranks ended, one at least left results, all were read, none differ."""
     outcomes = [each.outcome for each in found.values()]
     if "different" in outcomes:
         return "different"
+    if any(unread(a.by_rank[rank]) for rank in found):
+        return "unknown"
     if a.missing or b.missing or not all(record.state == "finished" for job in (a, b) for record in job.ranks):
         return "unknown"
     return "equal" if "equal" in outcomes else "unknown"

@@ -17,7 +17,8 @@ def layer_changes(
     Args:
         upper: the container's own layer. A device 0:0 is the mark of what was removed.
         lowers: folders of the layers below it.
-        unlisted: called for each folder that cannot be listed; what is in it is not in the result.
+        unlisted: called for each folder that cannot be listed, what is in it is not in the result; and for each file of
+            which nothing but the name can be read.
 
     Raises:
         OSError: the layer cannot be listed; without ``unlisted`` also if a folder in it cannot be.
@@ -31,6 +32,12 @@ def layer_changes(
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:  # removed meanwhile, by a process that is being ended
+                continue
+            except OSError as error:  # in a folder that may be listed and not searched
+                if unlisted is None:
+                    raise
+                unlisted(error)
+                found[path] = "created"
                 continue
             if stat.S_ISSOCK(status.st_mode):
                 continue

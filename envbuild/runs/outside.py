@@ -201,6 +201,9 @@ class Outside:
             if left <= 0:
                 why = f"more than {human_bytes(MOST_BYTES)} were written"
             self._name(sorted(expected), why)
+            for path in expected:
+                change: Literal["created", "changed"] = "changed" if changes[path] == "changed" else "created"
+                self.files[path] = Output(path=encodable(path), change=change, size=0, sha256=None)
 
     def _name(self, paths: Sequence[str], why: str) -> None:
         """Name what was not looked at: the first few, and how many more."""

@@ -6,6 +6,7 @@ import itertools
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes, sha256_stream
@@ -23,9 +24,6 @@ SKIPPED = frozenset(
 
 FileState = tuple[int, int, int, int, int]
 """Size in bytes, modification and change time in nanoseconds, inode, permission bits; of a folder these alone."""
-
-
-_UNSEEN: FileState = (0, 0, 0, 0, 0)
 
 
 def scan(root: Path, skipped: Collection[str] = ()) -> dict[str, FileState]:
@@ -56,7 +54,7 @@ def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, File
             entries = os.scandir(os.path.join(root, folder))  # noqa: PTH118 - one string per file counts here
         except OSError as error:
             if folder and not isinstance(error, FileNotFoundError):
-                yield folder.rstrip("/"), _UNSEEN
+                yield folder.rstrip("/"), _unseen(os.path.join(root, folder))  # noqa: PTH118 - as above
             continue
         with entries:
             for entry in entries:
@@ -65,13 +63,24 @@ def _walk(root: Path, skipped: Collection[str] = ()) -> Iterator[tuple[str, File
                     continue
                 try:
                     status = entry.stat(follow_symlinks=False)
-                except OSError:  # gone meanwhile: an editor of the project is at work too
+                except FileNotFoundError:  # an editor of the project is at work too
+                    continue
+                except OSError:  # in a folder that may be listed and not searched
+                    yield path, _unseen("")
                     continue
                 if stat.S_ISDIR(status.st_mode):
                     left.append(f"{path}/")
                     yield f"{path}/", (0, 0, 0, 0, stat.S_IMODE(status.st_mode))
                 elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                     yield path, _state(status)
+
+
+def _unseen(folder: str) -> FileState:
+    """Return the state of what nobody can read; of a folder its times show whether it was opened and closed again."""
+    with suppress(OSError):
+        status = os.lstat(folder)
+        return 0, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, 0
+    return 0, 0, 0, 0, 0
 
 
 def _state(status: os.stat_result) -> FileState:
@@ -94,7 +103,7 @@ def changes(
         for path in sorted(after)
         if before.get(path) != after[path] and not path.endswith("/")
     )
-    closed = tuple(f"{path}/" for path, state in after.items() if state == _UNSEEN)
+    closed = tuple(f"{path}/" for path, state in after.items() if not state[0] and not state[4] and f"{path}/" in after)
     deleted = (path for path in before.keys() - after.keys() if not path.endswith("/") and not path.startswith(closed))
     return outputs, tuple(sorted(map(encodable, deleted)))
 

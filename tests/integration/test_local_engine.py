@@ -362,12 +362,23 @@ def test_what_a_program_closes_is_named_and_hides_nothing_else(theirs: Project) 
     try:
         done = as_nobody(theirs, "run", "closed.py")
         assert done.code == 0, done.err
+        subprocess.run(["rm", "-rf", theirs.folder / "out"], check=True)
+        again = as_nobody(theirs, "run", "closed.py")
+        assert again.code == 0, again.err
+        assert "same bits" not in again.err
+        found = as_nobody(theirs, "diff")
+        assert "not known: out/closed, out/file, /var/tmp/out/closed … could not be read in either run" in found.out
         newest = json.loads(as_nobody(theirs, "runs", "--json").out)[0]["id"]
         shown = json.loads(as_nobody(theirs, "show", "--json", newest).out)
         digests = {each["path"]: each["sha256"] for each in shown["outputs"]}
         assert [path for path, digest in digests.items() if digest is None] == ["out/closed", "out/file"]
         assert {"out/a", "out/z"} < digests.keys()
-        assert [each["path"] for each in shown["outside"]] == ["/var/tmp/out/a", "/var/tmp/out/z"]
+        outside = {each["path"]: each["sha256"] for each in shown["outside"]}
+        assert list(outside) == [f"/var/tmp/out/{name}" for name in ("a", "closed", "file", "z")]
+        assert [path for path, digest in outside.items() if digest is None] == [
+            "/var/tmp/out/closed",
+            "/var/tmp/out/file",
+        ]
         assert shown["outside_left_out"] == [
             "/var/tmp/out/closed was not looked at: it could not be read",
             "/var/tmp/out/file was not looked at: it could not be read",
@@ -378,6 +389,7 @@ def test_what_a_program_closes_is_named_and_hides_nothing_else(theirs: Project) 
     assert done.code == 0, done.err
     assert "not compared: out/closed, out/file could not be read; /var/tmp/out/closed was not" in done.out + done.err
     assert not (theirs.folder / "out").exists()
+    assert not [*(theirs.folder / ".envbuild").glob("verify/*")]
 
 
 @needs_root

@@ -182,7 +182,18 @@ def changes(tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | No
         missed: list[OSError] = []
         for entry in listed(f"{own}{folder}", missed.append if unlisted and folder else None):
             path = f"{folder}/{entry.name}"
-            if _is_socket(entry):
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # removed meanwhile, by a process that is being ended
+                continue
+            except OSError as error:  # in a folder that may be listed and not searched
+                if unlisted is None:
+                    raise
+                unlisted(error)
+                gone.discard(entry.name)
+                found[path] = "created"
+                continue
+            if stat.S_ISSOCK(status.st_mode):
                 gone.discard(entry.name)
                 continue
             if path in shared:
@@ -202,14 +213,6 @@ def changes(tree: FoundTree, own: Path, unlisted: Callable[[OSError], None] | No
         for name in gone:
             found[f"{folder}/{name}"] = "deleted"
     return found
-
-
-def _is_socket(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a socket, or nothing any more: no file."""
-    try:
-        return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
-    except FileNotFoundError:  # removed meanwhile, by a process that is being ended
-        return True
 
 
 def _known(folder: Path) -> LinkedTree | None:

@@ -328,6 +328,8 @@ def test_what_nobody_could_read_is_not_equal() -> None:
     assert found.verdict == "not known: closed could not be read in either run; all else is equal"
     alone = [record(identity, outputs=(closed,), metrics={}) for identity in (A, B)]
     assert compare(*alone).verdict == "not known: closed could not be read in either run; there is nothing else"
+    unseen = record(B, outside_left_out=("/opt/w was not looked at: it could not be read",))
+    assert "/opt/w was not looked at: it could not be read" in compare(record(), unseen).unknown
     opened = msgspec.structs.replace(closed, sha256=sha("7"))
     assert compare(both[0], record(B, outputs=(*one.outputs, opened))).outcome == "different"
 

@@ -33,6 +33,14 @@ def causes(found: Difference) -> list[str]:
     return [finding.sentence for finding in found.causes]
 
 
+def test_what_nobody_could_read_in_one_rank_is_not_equal() -> None:
+    """The other ranks' equal results do not make it so."""
+    closed = Output(path="closed", change="created", size=0, sha256=None)
+    found = compared(*(replaced(job(name, 4), 2, outputs=(closed,)) for name in "CD"))
+    assert found.outcome == "unknown"
+    assert found.verdict == "not known: closed could not be read in either run; all else is equal"
+
+
 def test_equal_jobs_have_no_cause() -> None:
     """Every rank's results are equal; where and under which number they ran is no difference."""
     found = compared(job("C", 4), job("D", 4))

@@ -183,7 +183,7 @@ def test_limits_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     around.look_first()
     around.look_inside(Files({"/tmp/a": b"1234567", "/tmp/b": b"1"}))
     listed, left_out = around.look_last({"files": [{"path": "/dev/shm/x", "size": 9, "sha256": None}], "left_out": 3})
-    assert [each.path for each in listed] == ["/dev/shm/x"]
+    assert [(each.path, each.sha256) for each in listed] == [("/dev/shm/x", None), ("/tmp/a", None), ("/tmp/b", None)]
     assert left_out == (
         "/data has more than 1 files and was not looked at",
         "/tmp/a was not looked at: more than 4 B were written",
@@ -291,18 +291,19 @@ def _upper() -> Iterator[Path]:
         upper = Path(name) / "upper"
         upper.mkdir()
         yield upper
-        for folder in (upper / "res/closed", upper / "tmp/closed"):
-            if folder.exists():
-                folder.chmod(0o700)
+        for folder in upper.glob("*/*/"):
+            folder.chmod(0o700)
 
 
 def kept_by(own: OwnFiles, folder: Path) -> tuple[dict[str, str | None], tuple[str, ...]]:
-    """Digests of what is found, and what was not looked at."""
+    """Digests of what is found, and what was not looked at: what is named is listed without a digest."""
     around = Outside(mounts=(), wanted=(), kept=folder, targets=("/workspace",))
     around.look_first()
     around.look_inside(own)
     listed, left_out = around.look_last({})
-    return {each.path: each.sha256 for each in listed}, left_out
+    named = {each.split(" was not ")[0] for each in left_out if each.startswith("/")}
+    assert named <= {each.path for each in listed if each.sha256 is None}
+    return {each.path: each.sha256 for each in listed if each.sha256 is not None}, left_out
 
 
 @pytest.mark.parametrize("place", ["res", "tmp"])
@@ -312,6 +313,8 @@ def test_what_is_closed_is_named_and_nothing_else_is_lost(upper: Path, tmp_path:
     (top / "closed").mkdir(parents=True)
     (top / "closed/never-seen").write_text("x")
     (top / "file").write_text("secret")
+    (top / "listed").mkdir()
+    (top / "listed/w").write_text("no search")
     for name in ("a", "z", *map(str, range(6))):
         (top / name).write_text(name)
     (top / "fifo").touch()
@@ -324,11 +327,13 @@ def test_what_is_closed_is_named_and_nothing_else_is_lost(upper: Path, tmp_path:
     with without_rights(upper):
         (top / "closed").chmod(0)
         (top / "file").chmod(0)
+        (top / "listed").chmod(0o444)
         files, left_out = kept_by(EndedProgram(upper, [str(low)]), tmp_path / "kept")
     assert files == {f"/{place}/{name}": sha(name.encode()) for name in ("a", "z", *map(str, range(6)))}
     assert left_out == (
         f"/{place}/closed was not looked at: it could not be read",
         f"/{place}/file was not looked at: it could not be read",
+        f"/{place}/listed/w was not looked at: it could not be read",
     )
 
 

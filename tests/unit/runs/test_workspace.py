@@ -144,13 +144,29 @@ def test_a_folder_that_cannot_be_listed_is_a_result_that_cannot_be_read() -> Non
             (root / "closed/never-seen").write_text("x")
             (root / "closed").chmod(0)
             (root / "data").chmod(0)
+            (root / "listed").mkdir()
+            (root / "listed/w").write_text("x")
+            (root / "listed").chmod(0o444)
             after = scan(root)
             outputs, deleted = changes(root, before, after)
-        assert [(output.path, output.sha256) for output in outputs] == [("closed", None), ("data", None)]
+        assert [(output.path, output.sha256) for output in outputs] == [
+            ("closed", None),
+            ("data", None),
+            ("listed/w", None),
+        ]
         assert deleted == ()  # what was in data may still be there
         assert folder_changes(before, after) == (
             Folder(path="closed", change="created", mode="000", empty=False),
             Folder(path="data", change="changed", mode="000", empty=False),
+            Folder(path="listed", change="created", mode="444", empty=False),
         )
-        for folder in (root / "closed", root / "data"):
+        with without_rights(root):
+            before = scan(root)
+            next_tick(root / "closed")
+            (root / "closed").chmod(0o700)
+            (root / "closed/never-seen").write_text("y")
+            (root / "closed").chmod(0)
+            outputs, _ = changes(root, before, scan(root))
+        assert [(output.path, output.sha256) for output in outputs] == [("closed", None)]
+        for folder in (root / "closed", root / "data", root / "listed"):
             folder.chmod(0o700)
