@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from envbuild.engine import overlay
 from envbuild.engine.local import linked
 from envbuild.engine.local.linked import FoundTree, LinkedTrees
 from envbuild.engine.local.trees import Tree, Trees
@@ -95,6 +97,31 @@ def test_what_a_run_has_of_its_own(made: FoundTree, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["content", "added", "missing", "mode", "layer"])
+def test_a_folder_that_cannot_be_listed_hides_nothing_else(
+    made: FoundTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All else is found, what was in it is not said to be deleted, and without a taker it is an error."""
+    own = tmp_path / "own"
+    own.mkdir()
+    linked.prepare(made, own)
+    (own / "etc").chmod(0)
+    (own / "new").mkdir()
+    (own / "new/w").touch()
+    scandir = os.scandir
+
+    def closed(folder: str) -> Any:
+        if str(folder).endswith("own/etc"):
+            raise PermissionError(13, "Permission denied", folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(overlay.os, "scandir", closed)
+    missed: list[OSError] = []
+    assert linked.changes(made, own, missed.append) == {"/etc": "changed", "/new": "created", "/new/w": "created"}
+    assert [Path(str(error.filename)).name for error in missed] == ["etc"]
+    with pytest.raises(PermissionError):
+        linked.changes(made, own)
+
+
 def test_damage_is_found(made: FoundTree, harm: str) -> None:
     """Other content, an added or missing file, another mode, a layer that is gone."""
     file = made.path / "usr/lib/kept"
