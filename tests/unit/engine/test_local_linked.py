@@ -96,7 +96,6 @@ def test_what_a_run_has_of_its_own(made: FoundTree, tmp_path: Path) -> None:
     assert linked.is_sound(made.path.parent)
 
 
-@pytest.mark.parametrize("harm", ["content", "added", "missing", "mode", "layer"])
 def test_a_folder_that_cannot_be_listed_hides_nothing_else(
     made: FoundTree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +121,7 @@ def test_a_folder_that_cannot_be_listed_hides_nothing_else(
         linked.changes(made, own)
 
 
+@pytest.mark.parametrize("harm", ["content", "added", "missing", "mode", "layer"])
 def test_damage_is_found(made: FoundTree, harm: str) -> None:
     """Other content, an added or missing file, another mode, a layer that is gone."""
     file = made.path / "usr/lib/kept"
