@@ -18,12 +18,21 @@ from envbuild.difference.parameters import command, parameters
 from envbuild.difference.processes import processes
 from envbuild.difference.results import left_over, outcome, results, verdict
 from envbuild.difference.settings import engine, environment, options, verified
+from envbuild.record.compare_printed import compare_printed
 from envbuild.record.model import Record
 
 NOT_COMPARED = frozenset(
     [
         *("format", "id", "start", "end", "duration", "recipe", "metric_sources"),
-        *("same_bits_as", "same_tensors_in", "differs_from", "differs_in", "outside_left_out", "verdict_source"),
+        *(
+            "same_bits_as",
+            "same_tensors_in",
+            "differs_from",
+            "differs_in",
+            "outside_left_out",
+            "verdict_source",
+            "not_compared",
+        ),
         "processes_left_out",
     ]
 )
@@ -31,7 +40,6 @@ NOT_COMPARED = frozenset(
 
 
 _CHANGED = "environment_changed."
-_PRINTED = "printed lines (records have none; envbuild verify compares them)"
 CERTAIN = 50
 """From here on a difference is reason enough, and files that an earlier run left are not looked for."""
 
@@ -57,13 +65,14 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     same = [each.label for each in sections if each.label and each.compared and each.label not in differing]
     ended = outcome(a, b)
     unknown = [phrase for section in sections for phrase in section.unknown]
-    unknown += [*map(plain, (*a.outside_left_out, *b.outside_left_out)), *[_PRINTED] * (ended == "equal")]
+    unknown += [*map(plain, (*a.outside_left_out, *b.outside_left_out))]
+    unknown += compare_printed(a, b)[1] if ended == "equal" else ()
     return Difference(
         a=a.id,
         b=b.id,
         outcome=ended,
         verdict=verdict(a, b, causes=bool(causes)),
-        results=results(a, b),
+        results=results(a, b, known.lines),
         causes=tuple(causes),
         others=tuple(others),
         same=tuple(dict.fromkeys(same)),

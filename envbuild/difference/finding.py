@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from envbuild.lockfile.model import Lock
+from envbuild.record.printed import Stream
 
 Area = Literal[
     "inputs", "parameters", "command", "script", "modules", "configs", "reads", "git", "objects", "seeds", "switches",
@@ -108,6 +109,15 @@ class Tree:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PrintedLine:
+    """The first line at which a stream of two runs differs, from 1; empty texts where one run lacks it."""
+
+    number: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
     """What is known of two runs besides their records; all of it may be missing.
 
@@ -117,6 +127,7 @@ class Context:
         texts: content of project files by SHA-256.
         fingerprint_a, fingerprint_b: digests of the numeric fingerprint by part.
         committed: files of the project that differ between the commits.
+        lines: of each stream that differs the first line at which it does.
     """
 
     lock_a: Lock | None = None
@@ -126,6 +137,7 @@ class Context:
     fingerprint_a: Mapping[str, str] = field(default_factory=dict)
     fingerprint_b: Mapping[str, str] = field(default_factory=dict)
     committed: tuple[str, ...] = ()
+    lines: Mapping[Stream, PrintedLine] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from envbuild.core.text import plain, plural
-from envbuild.difference.finding import NOWHERE, Finding, Outcome, changed
-from envbuild.difference.text import digest, numbers, some
+from envbuild.difference.finding import NOWHERE, Finding, Outcome, PrintedLine, changed
+from envbuild.difference.text import digest, numbers, shown, some
 from envbuild.record.compare_outputs import compare as different_files
 from envbuild.record.compare_outputs import different_tensors, folders_and_modes, unread
+from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Output, Point, Record
+from envbuild.record.printed import STREAMS, Printed, Stream
 
 _WEIGHT = 100
 
 
-def results(a: Record, b: Record) -> tuple[Finding, ...]:
-    """Return what differs: the end of the runs, metrics, files. Runs that never ended have no results."""
+def results(a: Record, b: Record, lines: Mapping[Stream, PrintedLine] | None = None) -> tuple[Finding, ...]:
+    """Return what differs: the end of the runs, metrics, files, printed lines. Runs that never ended have no results.
+
+    Args:
+        a, b: the runs.
+        lines: the first lines at which streams differ, as far as they are known.
+    """
     if not (_ended(a) and _ended(b)):
         return ()
-    return (*_ends(a, b), *_metrics(a, b), *_files(a, b))
+    return (*_ends(a, b), *_metrics(a, b), *_files(a, b), *_printed(a, b, lines or {}))
 
 
 _LEFT = 46
@@ -46,7 +53,9 @@ def outcome(a: Record, b: Record) -> Outcome:
         return "different"
     if unread(a):
         return "unknown"
-    return "equal" if a.outputs or a.outside or a.deleted or a.folders or _measured(a) else "unknown"
+    if a.outputs or a.outside or a.deleted or a.folders or _measured(a):
+        return "equal"
+    return "equal" if printed_anything(a) and not compare_printed(a, b)[1] else "unknown"
 
 
 def verdict(a: Record, b: Record, *, causes: bool) -> str:
@@ -59,7 +68,8 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         rest = "all else is equal" if _left_anything(a) else "there is nothing else"
         return f"not known: {some(unread(a))} could not be read in either run; {rest}"
     if sentence == "unknown":
-        return "nothing to compare: neither run left outputs or metrics"
+        phrases = compare_printed(a, b)[1] if printed_anything(a) or printed_anything(b) else ()
+        return f"not known: {phrases[0]}" if phrases else "nothing to compare: neither run left outputs or metrics"
     if sentence == "different":
         return "" if causes else _nothing_differs(a, b)
     bytes_a = {output.path: output.sha256 for output in a.outputs}
@@ -69,6 +79,7 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
         for part in (
             plural(len(b.outputs), "output") if b.outputs else "",
             plural(len(_measured(b)), "metric") if _measured(b) else "",
+            _lines(a, b),
         )
         if part
     )
@@ -82,7 +93,7 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
 def _left_anything(record: Record) -> bool:
     """Whether a run has results that could be read."""
     files = len(record.outputs) + len(record.outside) - len(unread(record))
-    return bool(files or record.deleted or _measured(record))
+    return bool(files or record.deleted or _measured(record) or printed_anything(record))
 
 
 def _both(record: Record) -> str:
@@ -173,6 +184,26 @@ def _files(a: Record, b: Record) -> Iterator[Finding]:
         one, other = ("deleted", "kept") if path in a.deleted else ("kept", "deleted")
         yield changed("results", plain(path), one, other, _WEIGHT)
     yield from _folders_and_modes(a, b)
+
+
+def _printed(a: Record, b: Record, lines: Mapping[Stream, PrintedLine]) -> Iterator[Finding]:
+    """Yield the streams that differ, with the first such line where it is known."""
+    for stream in compare_printed(a, b)[0]:
+        name, line = STREAMS[stream], lines.get(stream)
+        if line is not None:
+            one, other = shown(line.before or None, line.after or None)
+            yield changed("results", f"{name}, line {line.number:,}", one, other, _WEIGHT)
+            continue
+        counts = [(record.printed or {}).get(stream, Printed()).lines for record in (a, b)]
+        one, other = (plural(count, "line") if count else NOWHERE for count in counts)
+        sentence = f"{one} → {other}" if one != other else f"{one} in both runs, not all of them equal"
+        yield Finding(area="results", what=name, before=one, after=other, change=sentence, weight=_WEIGHT)
+
+
+def _lines(a: Record, b: Record) -> str:
+    """Count the printed lines that are equal; empty if not all are known to be, or there are none."""
+    count = sum(each.lines for each in (b.printed or {}).values())
+    return plural(count, "printed line") if count and not compare_printed(a, b)[1] else ""
 
 
 def _folders_and_modes(a: Record, b: Record) -> Iterator[Finding]:

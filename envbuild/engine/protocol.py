@@ -326,7 +326,8 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
         gpus: GPUs to pass; None for none, even if the engine's default were all.
         watcher: gets the program's output and may send signals; None for this process's own streams and signals.
             Needs ``interactive`` and ``tty`` to be off.
-        tap: called with each piece of standard output (of a terminal: of all output) after it was passed on.
+        tap: called as the watcher's ``write``, with each piece of output after it was passed on; all that comes from a
+            terminal is for descriptor 1.
         ended: called when the program has ended, before the container is removed. A container without it is removed by
             the engine, whatever becomes of this process.
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
@@ -351,7 +352,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     gpus: Gpus | None = None
     watcher: Watcher | None = None
-    tap: Callable[[bytes], None] | None = None
+    tap: Callable[[int, memoryview], None] | None = None
     ended: Callable[[OwnFiles], None] | None = None
     limit: Callable[[], float | None] | None = None
     stacks: int = 0

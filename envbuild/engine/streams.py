@@ -41,13 +41,12 @@ Write = Callable[[int, memoryview], None]
 """Takes bytes for a descriptor."""
 
 
-def tapped(write: Write, tap: Callable[[bytes], None]) -> Write:
-    """Return a ``write`` that passes on what is for descriptor 1, once it is written."""
+def tapped(write: Write, tap: Write) -> Write:
+    """Return a ``write`` that passes on what it was given, once it is written."""
 
     def both(number: int, data: memoryview) -> None:
         write(number, data)
-        if number != _STDERR:
-            tap(bytes(data))
+        tap(number, data)
 
     return both
 

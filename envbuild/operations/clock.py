@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from envbuild.core.fs import read_foreign
 from envbuild.operations.laboratory import LONGEST, Laboratory
+from envbuild.record.compare_printed import several_processes
 from envbuild.verification.clockwork import Setting, Span, When, settings
 from envbuild.verification.measured import Seen, may_be_measured, measured, same_places, unchanged
 from envbuild.verification.tokens import skeleton
@@ -187,7 +188,7 @@ def _seen(bench: _Bench) -> list[Seen] | None:
     tables = _files(bench)
     if tables is None or any(len(data) >= PRINTED for each in bench.streams for data in each.values()):
         return None
-    several = any(len(each.record.processes) > 1 for each in bench.ran)
+    several = several_processes(*(each.record for each in bench.ran))
     found = []
     for at, sources in enumerate(tables):
         for name, data in bench.streams[at].items():

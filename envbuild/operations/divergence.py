@@ -17,6 +17,7 @@ from envbuild.operations.events import Events
 from envbuild.operations.laboratory import run_again
 from envbuild.operations.traces import first_divergence, read_traces
 from envbuild.operations.verify_session import ignored_lines
+from envbuild.record.compare_printed import several_processes
 from envbuild.runs.tracing import trace_variables
 from envbuild.verification import printed
 from envbuild.verification.evidence import Evidence, Operation
@@ -152,7 +153,7 @@ def _printed(one: Repeated, other: Repeated, verdict: Verdict, ignore: Sequence[
             continue
         paths = [each.output.stdout if kind == "stdout" else each.output.stderr for each in (one, other)]
         before, after = (path.read_bytes() if path.is_file() else b"" for path in paths)
-        ordered = all(len(each.record.processes) < 2 for each in (one, other))
+        ordered = not several_processes(one.record, other.record)
         masks = [_masks(each, ignored_lines(ignore, kind)) for each in (one, other)]
         found = printed.first_difference(kind, before, after, (masks[0], masks[1]), ordered=ordered)
         if found is not None:

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from envbuild.core.digest import sha256_bytes
 from envbuild.core.fs import folder_below, read_regular
-from envbuild.difference.finding import Context, Tree
+from envbuild.difference.finding import Context, PrintedLine, Tree
 from envbuild.errors import LockError
 from envbuild.lockfile import model as locks
-from envbuild.record import history, sources
+from envbuild.record import history, printed, sources
+from envbuild.record.compare_printed import compare_printed, several_processes
 from envbuild.record.git import changed_between, file_at
 from envbuild.record.jobs import JobRecord
 from envbuild.record.model import Record
@@ -52,6 +53,7 @@ def gather_context(a: Side, b: Side) -> Context:
         fingerprint_a=_fingerprint(a),
         fingerprint_b=_fingerprint(b),
         committed=_committed(a, b),
+        lines=_lines(a, b),
     )
 
 
@@ -133,6 +135,29 @@ def _committed(a: Side, b: Side) -> tuple[str, ...]:
     """Name the files that differ between the commits of two runs; none if git does not know both."""
     commits = dict.fromkeys(side.record.git.commit for side in (a, b) if side.record.git)
     return changed_between(b.project, *commits) if len(commits) == 2 else ()
+
+
+def _lines(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
+    """Return the first line at which each stream differs, of those that were kept."""
+    streams = compare_printed(a.record, b.record)[0]
+    if not streams:
+        return {}
+    from envbuild.verification.files import masks_of
+    from envbuild.verification.printed import first_difference
+
+    found: dict[printed.Stream, PrintedLine] = {}
+    masks = (masks_of(a.record), masks_of(b.record))
+    ordered = not several_processes(a.record, b.record)
+    for stream in streams:
+        before, after = (printed.kept(side.project, side.record.id, stream) for side in (a, b))
+        if before is None and after is None:
+            continue
+        line = first_difference(stream, before or b"", after or b"", masks, ordered=ordered)
+        cut = any(text is not None and len(text) >= printed.KEPT_TEXT for text in (before, after))
+        # At the end of a text that was cut lines are missing, and the last one is not whole.
+        if line is not None and not (cut and (not ordered or not line.before or not line.after)):
+            found[stream] = PrintedLine(number=line.line, before=line.before, after=line.after)
+    return found
 
 
 def _trees(a: Side, b: Side) -> dict[str, Tree]:

@@ -29,11 +29,11 @@ from envbuild.operations.verify_part import part_plan, read_result, stream_files
 from envbuild.operations.verify_session import Session
 from envbuild.record import history
 from envbuild.record.model import RecordError
+from envbuild.record.printed import Printed
 from envbuild.runs.repeat import TAIL, Output, Repeat, Repeated, clear, forget_values, variations
 from envbuild.runs.request import RunRequest
 from envbuild.verification.judge import Ran, Verdict, judge
 from envbuild.verification.nodes import NodeTable, node_table
-from envbuild.verification.printed import Printed
 
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding

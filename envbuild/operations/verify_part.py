@@ -24,6 +24,7 @@ from envbuild.operations.load_lock import load_lock
 from envbuild.operations.run import RunOptions, prefer_guard_error, prepare
 from envbuild.operations.verify import VerifyOptions
 from envbuild.operations.verify_session import ran_of, stream_digest
+from envbuild.record.printed import Printed
 from envbuild.runs.repeat import (
     ALL,
     APART,
@@ -36,7 +37,6 @@ from envbuild.runs.repeat import (
     varied_request,
 )
 from envbuild.runs.time_limit import TimeLimit
-from envbuild.verification.printed import Printed
 
 if TYPE_CHECKING:
     from envbuild.record.model import Record

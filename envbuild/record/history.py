@@ -16,8 +16,10 @@ from envbuild.cluster.agreement import RECORD
 from envbuild.core.fs import atomic_file, atomic_write, folder_below, read_regular
 from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.record.compare_outputs import compare, same_tensors, unread
+from envbuild.record.compare_printed import compare_printed, printed_anything
 from envbuild.record.jobs import JobRecord, job_size, join, ranks_text, start_of
 from envbuild.record.model import Record, RecordError, dumps, loads
+from envbuild.record.printed import STREAMS
 
 PROCESS = "process"
 """Folder of a run that is mounted at ``/run/envbuild``."""
@@ -149,7 +151,8 @@ def _content(project: Path, identity: str) -> bytes:
 
 def compared(project: Path, record: Record) -> dict[str, object]:
     """Compare a finished run with earlier ones of the same recipe; returns the fields to set in the record."""
-    if record.exit_code != 0 or record.timed_out is not None or not (record.outputs or record.outside):
+    files = bool(record.outputs or record.outside)
+    if record.exit_code != 0 or record.timed_out is not None or not (files or printed_anything(record)):
         return {}
     nearest: dict[str, object] = {}
     for count, earlier in enumerate(_records(project)):
@@ -157,11 +160,13 @@ def compared(project: Path, record: Record) -> dict[str, object]:
             break
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
             continue
-        different = compare(record, earlier)
-        if not different and unread(record):
-            return {}  # what is known of both is equal, and that is not all
+        streams, unknown = compare_printed(record, earlier)
+        different = (*compare(record, earlier), *(STREAMS[stream] for stream in streams))
+        if not different and (unread(record) or (unknown and not files)):
+            return {}  # what is known of both is equal, and that is not all, or it is nothing
         if not different:
-            return {"same_bits_as": earlier.id, "same_tensors_in": same_tensors(record, earlier)}
+            same = same_tensors(record, earlier)
+            return {"same_bits_as": earlier.id, "same_tensors_in": same, "not_compared": unknown}
         nearest = nearest or {"differs_from": earlier.id, "differs_in": different}
     return nearest
 

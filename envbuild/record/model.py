@@ -17,6 +17,7 @@ from envbuild.core.foreign_json import check_size
 from envbuild.core.types import prepare_types
 from envbuild.errors import UsageError
 from envbuild.host.facts import GpuFacts, HostFacts
+from envbuild.record.printed import Printed, Stream
 from envbuild.record.processes import DEEPEST, ParameterSet, ProcessRecord, ReadFile, encodable
 
 FORMAT = 2
@@ -236,10 +237,13 @@ class Record(_Value, frozen=True, kw_only=True):
         outside: files outside the project that the program left: in the container's own layer, in memory, in folders
             mounted to be written. Caches and locks of tools are not among them. Paths are those in the container.
         outside_left_out: what of that was not looked at, a sentence each.
+        printed: what is known of each stream; None if it was not recorded. Of a terminal all is standard output.
         recipe: digest of lock, image, script, command, environment and options: equal for runs that should agree.
-        same_bits_as: newest earlier run of the same recipe with equal outputs.
+        same_bits_as: newest earlier run of the same recipe with equal outputs and equal printed lines.
+        not_compared: what of that is not known to be equal or different, a phrase each.
         same_tensors_in: files whose bytes differ from that run's, but not what they hold.
-        differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files.
+        differs_from: newest earlier run of the same recipe if none has equal outputs; ``differs_in`` names the files,
+            and the streams.
     """
 
     format: int = FORMAT
@@ -285,8 +289,10 @@ class Record(_Value, frozen=True, kw_only=True):
     outside_left_out: tuple[str, ...] = ()
     metrics: dict[str, tuple[Point, ...]] = {}
     metric_sources: dict[str, str] = {}
+    printed: dict[Stream, Printed] | None = None
     same_bits_as: str = ""
     same_tensors_in: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
     differs_from: str = ""
     differs_in: tuple[str, ...] = ()
 

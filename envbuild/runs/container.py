@@ -40,10 +40,10 @@ def container_run(
     folder: Path,
     owner: tuple[int, int],
     gpus: Gpus | None,
-    tap: Callable[[bytes], None] | None = None,
+    tap: Callable[[int, memoryview], None] | None = None,
     ended: Callable[[OwnFiles], None] | None = None,
 ) -> ContainerRun:
-    """Describe the container to run; ``tap`` sees its standard output, ``ended`` its own files at the end."""
+    """Describe the container to run; ``tap`` sees its output, ``ended`` its own files at the end."""
     return ContainerRun(
         image=request.image,
         command=tuple(command),

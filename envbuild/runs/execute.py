@@ -27,7 +27,7 @@ from envbuild.engine.streams import repeated_signals_ignored
 from envbuild.errors import EnvbuildError, UsageError
 from envbuild.lockfile import layout
 from envbuild.lockfile.discovery import STATE_FOLDER
-from envbuild.record import history, processes, sources
+from envbuild.record import history, printed, processes, sources
 from envbuild.record.model import LockFacts, Options, Output, Record, Script, recipe, verified
 from envbuild.runs import fingerprint, nccl, workspace
 from envbuild.runs.container import EMPTY, chosen_gpus, container_run, gpu_option
@@ -41,6 +41,7 @@ _PATIENCE = 30.0
 """Seconds to wait for facts when the program has ended: git on a network file system may never answer."""
 _FILE = 16 << 20
 """Bytes of the largest list of what was in memory that is read."""
+_STDERR = 2
 _KILLED = 128
 """Exit codes above it are 128 and the number of a signal."""
 _SHELL = ("/bin/sh", "-c", "command -v bash >/dev/null && exec bash; exec sh")
@@ -60,9 +61,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
     gpus = chosen_gpus(request, engine)
     record = _first_record(request, command, script, owner, "" if gpus is None else str(gpus))
     folder = history.process_folder(request.project, record.id)
-    tap = StdoutCapture()
+    readers = _Readers(request)
     around = Outside(mounts=request.mounts, wanted=request.outputs, kept=folder.parent / "outside")
-    container = container_run(request, record, command, folder, owner, gpus, tap.feed, around.look_inside)
+    container = container_run(request, record, command, folder, owner, gpus, readers.feed, around.look_inside)
     around.targets = tuple(mount.target for mount in container.mounts)
     _make_folders(request.project, folder, owner)
     fingerprint.pass_to_container(request.lock_path, request.lock, folder)
@@ -104,7 +105,9 @@ def run(request: RunRequest, engine: RunEngine) -> Record:
         changed["reads"] = tuple(file for file in changed["reads"] if file.path not in made)
         from envbuild.runs.results import metrics
 
-        changed |= metrics.collect(folder, request.mounted, changed["outputs"], tap.finish())
+        changed |= metrics.collect(folder, request.mounted, changed["outputs"], readers.metrics.finish())
+        changed["printed"] = readers.result()
+        printed.keep(request.project, record.id, readers.texts)
         if request.tensors and changed["state"] == "finished":
             changed["outputs"] = _read_tensors(request, engine, container, folder, changed)
         changed["input_changes"] = request.inputs_since()
@@ -273,6 +276,38 @@ def _other_ranks(request: RunRequest, changed: Mapping[str, Any]) -> dict[str, A
     except KeyboardInterrupt:  # from a launcher that ends all ranks once one has failed; this program has ended
         codes = {request.rank.rank: changed["exit_code"]}
     return {"rank": msgspec.structs.replace(request.rank, codes=codes, waited=len(codes) == request.rank.world)}
+
+
+class _Readers:
+    """Reads what a program prints, as it comes: metrics, the lines that are compared, and the text that is kept."""
+
+    def __init__(self, request: RunRequest) -> None:
+        self.metrics = StdoutCapture()
+        make = request.printed
+        self._printed = None if make is None else {stream: make(stream) for stream in printed.STREAMS}
+        self._texts: dict[printed.Stream, bytearray] = {}
+
+    def feed(self, number: int, data: memoryview) -> None:
+        """Take what was written to descriptor 1 or 2."""
+        stream: printed.Stream = "stderr" if number == _STDERR else "stdout"
+        if stream == "stdout":
+            self.metrics.feed(bytes(data))
+        if self._printed is not None:
+            text = self._texts.setdefault(stream, bytearray())
+            text += data[: max(0, printed.KEPT_TEXT - len(text))]
+            self._printed[stream].feed(data)
+
+    def result(self) -> dict[printed.Stream, printed.Printed] | None:
+        """Return what each stream came to, those without anything left out; None if it is not recorded."""
+        if self._printed is None:
+            return None
+        found = {stream: reader.result() for stream, reader in self._printed.items()}
+        return {stream: each for stream, each in found.items() if each != printed.Printed()}
+
+    @property
+    def texts(self) -> dict[printed.Stream, bytes]:
+        """The beginning of each stream that had anything."""
+        return {stream: bytes(text) for stream, text in self._texts.items()}
 
 
 class _Facts:

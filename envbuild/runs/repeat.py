@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import msgspec
 
@@ -27,9 +27,10 @@ from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.record import history
 from envbuild.record.model import Record
+from envbuild.record.printed import Stream
 from envbuild.runs.execute import run
 from envbuild.runs.project_copy import Aging, Plan, make_copy, remove_copy
-from envbuild.runs.request import RunEngine, RunRequest
+from envbuild.runs.request import RunEngine, RunRequest, StreamReader
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import trace_variables
 
@@ -55,29 +56,19 @@ _PATIENCE = 0.25
 """Seconds that interrupted programs have to end by themselves."""
 
 
-class StreamDigest(Protocol):
-    """Takes what a program writes to one stream, as it comes."""
-
-    def feed(self, data: memoryview) -> None:
-        """Take the next piece."""
-
-    def result(self) -> Any:
-        """Return what the stream comes to; called once, at its end."""
-
-
 @dataclass(kw_only=True)
 class Output:
     """What one run prints; a ``Watcher``.
 
     Attributes:
         stdout, stderr: the files that the streams are written to, as far as they are kept.
-        digests: of all of standard output and of all of standard error.
+        digests: of all of standard output and of all of standard error; the run feeds them (``reader``).
         tail: the end of standard error.
     """
 
     stdout: Path
     stderr: Path
-    digests: tuple[StreamDigest, StreamDigest]
+    digests: tuple[StreamReader, StreamReader]
     tail: bytes = b""
     _left: list[int] = field(default_factory=lambda: [PRINTED, PRINTED])
     _send: Callable[[str], None] | None = None
@@ -89,13 +80,16 @@ class Output:
     def write(self, number: int, data: memoryview) -> None:
         """Take what the program writes; see ``Watcher``."""
         at = 1 if number == 2 else 0
-        self.digests[at].feed(data)
         if at:
             self.tail = (self.tail + bytes(data))[-TAIL:]
         if self._left[at]:
             with (self.stderr if at else self.stdout).open("ab") as stream:
                 stream.write(data[: self._left[at]])
             self._left[at] = max(0, self._left[at] - len(data))
+
+    def reader(self, stream: Stream) -> StreamReader:
+        """Return what digests a stream; see ``RunRequest.printed``."""
+        return self.digests[stream == "stderr"]
 
     def send(self, name: str) -> None:
         """Send a signal to the program; before it started nothing happens."""
@@ -167,7 +161,7 @@ class Repeat:
     slots: tuple[str, ...]
     copy: Plan | None
     folder: Path
-    digest: Callable[[str], StreamDigest]
+    digest: Callable[[str], StreamReader]
     values: int = 0
     trace: bool = True
     vary: frozenset[Variation] = frozenset()
@@ -339,7 +333,11 @@ def varied_request(plan: Repeat, number: int, folder: Path, cpuset: str, output:
         output: takes what it prints.
     """
     request = msgspec.structs.replace(
-        plan.request, watcher=output, cpuset=cpuset or plan.request.cpuset, limit=plan.limit
+        plan.request,
+        watcher=output,
+        printed=output.reader,
+        cpuset=cpuset or plan.request.cpuset,
+        limit=plan.limit,
     )
     varied = _varied(plan, number)
     if plan.copy is not None:

@@ -13,9 +13,20 @@ from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
 from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
+from envbuild.record.printed import Printed, Stream
 from envbuild.runs.time_limit import TimeLimit
 
 AS_LOCKED: Final = "as locked"
+
+
+class StreamReader(Protocol):
+    """Takes what a program writes to one stream, as it comes."""
+
+    def feed(self, data: memoryview) -> None:
+        """Take the next piece; valid during the call only."""
+
+    def result(self) -> Printed:
+        """Return what the stream comes to, at its end."""
 
 
 class RunEngine(ContainerRunner, Protocol):
@@ -54,6 +65,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         tensors: read the tensors of saved models after the run.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         limit: how long the program may run; None for as long as it takes.
+        printed: makes what takes a stream of the run, from its start on; None: what is printed is not recorded.
         rank: its place among the processes of a distributed job; None if it is no part of one.
         placement: its number among the ranks of this machine, and the GPUs that ``CUDA_VISIBLE_DEVICES`` gives it there
             (empty: all); None if it is the only one.
@@ -91,6 +103,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     tensors: bool = True
     outputs: tuple[str, ...] = ()
     limit: TimeLimit | None = None
+    printed: Callable[[Stream], StreamReader] | None = None
     rank: Rank | None = None
     placement: tuple[int, str] | None = None
     finished: Callable[[int], Mapping[int, int]] | None = None

@@ -22,12 +22,13 @@ import msgspec
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
 from envbuild.record.compare_outputs import different_tensors, folders_and_modes
+from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
+from envbuild.record.printed import Printed
 from envbuild.verification.content.canonical import Content, compare
 from envbuild.verification.content.names import common_names
 from envbuild.verification.files import FileTable, masks_of
-from envbuild.verification.printed import Printed
 
 Outcome = Literal["identical", "different", "failed", "refused"]
 ChannelKind = Literal["end", "files", "deleted", "folders", "steps", "metrics", "outside", "stdout", "stderr"]
@@ -237,7 +238,7 @@ def judge(runs: Sequence[Ran], asked: int, ignore: Sequence[str] = ()) -> Verdic
     files = file_table(runs, ignore)
     readers: list[_Reader] = [_End(), _Files(files), _Deleted(ignore), _Folders(runs, ignore)]
     readers += [_Steps(), _Metrics(ignore), _Outside(ignore)]
-    several = any(len(each.record.processes) > 1 for each in runs)
+    several = several_processes(*(each.record for each in runs))
     readers += [_Stream(kind, several=several) for kind in _STREAMS if not _ignored(kind, ignore)]
     groups: dict[str, list[int]] = {}
     for index, each in enumerate(runs):
@@ -519,9 +520,7 @@ class _Stream:
         printed = self._of(run)
         if not printed.lines:
             return 0, ""
-        masked = ", ".join(f"{count:,} with {kind}" for kind, count in printed.masked.items())
-        phrase = f"{plural(printed.lines, 'line')} of {_STREAMS[self.kind]}"
-        return printed.lines, f"{phrase} ({masked} masked)" if masked else phrase
+        return printed.lines, printed.phrase(_STREAMS[self.kind])
 
     def masked(self, run: Ran) -> tuple[str, ...]:
         masked = self._of(run).masked

@@ -23,6 +23,7 @@ import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
 from envbuild.record.measurements import names_result
+from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
@@ -50,8 +51,8 @@ _DRAWN = 1000
 """Names of files that are looked for in texts."""
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
-IGNORED = "what was not to be compared"
-"""Kind of a line that is left out as asked."""
+BOUND_LINES, BOUND_BYTES = 20_000, 64 << 20
+"""What of a stream is masked in a run by itself: 0.5 s of a processor if all lines hold times."""
 BY_CLOCK = "log messages by the clock"
 """Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
 _LEFT_OUT = frozenset((IGNORED, BY_CLOCK))
@@ -83,22 +84,6 @@ class Row:
     number: int
     text: str
     masked: Masked
-
-
-class Printed(msgspec.Struct, frozen=True, kw_only=True):
-    """What one stream was, as far as runs are compared.
-
-    Attributes:
-        lines: how many there were.
-        sha256: digest of all lines, masked.
-        unordered: digest that does not depend on the order of the lines.
-        masked: by kind, how many lines had something masked.
-    """
-
-    lines: int = 0
-    sha256: str = ""
-    unordered: str = ""
-    masked: dict[str, int] = {}
 
 
 def common_host(text: str) -> str:
@@ -463,6 +448,7 @@ class PrintedDigest:
         self._screen = _Screen(self._take)
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._rest = ""
+        self._result: Printed | None = None
 
     def feed(self, data: bytes | memoryview) -> None:
         """Take the next piece."""
@@ -473,6 +459,11 @@ class PrintedDigest:
 
     def result(self) -> Printed:
         """Return its result; nothing may be fed afterwards."""
+        if self._result is None:
+            self._result = self._finish()
+        return self._result
+
+    def _finish(self) -> Printed:
         self._screen.write(self._rest + self._decoder.decode(b"", final=True))
         self._screen.finish()
         for _, found in self._reports.finish():
@@ -500,6 +491,42 @@ class PrintedDigest:
         )
         self._sums.lines += 1
         self._sums.masked.update(found.kinds)
+
+
+class BoundedDigest:
+    """Masks the beginning of a stream, and takes the rest as it is: a run by itself shall not wait for it.
+
+    Args:
+        masks: what to mask.
+        lines, size: line breaks, and bytes, up to which lines are masked.
+    """
+
+    def __init__(self, masks: Masks, lines: int = BOUND_LINES, size: int = BOUND_BYTES) -> None:
+        self._digest = PrintedDigest(masks)
+        self._lines, self._size = lines, size
+        self._rest, self._rest_bytes = hashlib.sha256(), 0
+
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next piece."""
+        if self._lines > 0 and self._size > 0:
+            taken = bytes(data[: self._size])
+            breaks = taken.count(b"\n")
+            if breaks >= self._lines:
+                taken = b"".join(part + b"\n" for part in taken.split(b"\n", self._lines)[: self._lines])
+            self._lines -= min(breaks, self._lines)
+            self._size -= len(taken)
+            self._digest.feed(taken)
+            data = data[len(taken) :]
+        if data:
+            self._rest.update(data)
+            self._rest_bytes += len(data)
+
+    def result(self) -> Printed:
+        """Return its result; nothing may be fed afterwards."""
+        found = self._digest.result()
+        if not self._rest_bytes:
+            return found
+        return msgspec.structs.replace(found, rest_bytes=self._rest_bytes, rest=self._rest.hexdigest())
 
 
 def rows(data: bytes, masks: Masks) -> Iterator[Row]:

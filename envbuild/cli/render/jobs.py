@@ -73,7 +73,7 @@ def _row(jobs: Sequence[JobRecord], job: JobRecord) -> Line:
         bits = f"{'differs from' if differing else 'same as'} {other[:SHORT]}" if other else ""
         bits += f" ({_numbered(differing)})" if other and 0 < len(differing) < len(job.ranks) else ""
         return (first.id[:SHORT], local(first.start), _took(job), _ended(job), bits, command(first))
-    bits = f"same as {first.same_bits_as[:SHORT]}" if first.same_bits_as else ""
+    bits = f"same {'files ' * bool(first.not_compared)}as {first.same_bits_as[:SHORT]}" if first.same_bits_as else ""
     if first.differs_from:
         bits = f"differs from {first.differs_from[:SHORT]}"
     rank = f", rank {first.rank.rank} of {first.rank.world}" if first.rank and first.rank.world > 1 else ""

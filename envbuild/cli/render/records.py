@@ -14,6 +14,7 @@ from envbuild.cluster.rank import Rank
 from envbuild.core.text import human_bytes, plain, plural
 from envbuild.host.facts import HostFacts
 from envbuild.record.model import GuardVerdict, Options, Output, Record
+from envbuild.record.printed import STREAMS
 from envbuild.record.processes import Parameter, ParameterSet, ProcessRecord, ReadFile, effective
 from envbuild.record.summary import doubt
 
@@ -255,12 +256,16 @@ def _results(record: Record) -> Iterator[tuple[str, ...]]:
         yield "output", f"{plain(output.path):<{width}}", output.change, size, digest, _tensors(output)
     for path in record.deleted:
         yield "deleted", plain(path)
+    for stream, found in (record.printed or {}).items():
+        yield "printed", found.phrase(STREAMS[stream])
 
 
 def _bits(record: Record) -> Iterator[tuple[str, ...]]:
     """Yield how a run agrees with an earlier one."""
     if record.same_bits_as:
-        yield "bits", f"same as run {record.same_bits_as}"
+        yield "files" if record.not_compared else "bits", f"same as run {record.same_bits_as}"
+    for phrase in record.not_compared:
+        yield "", f"not compared: {phrase}"
     if record.same_tensors_in:
         yield "", f"same tensors in other bytes: {plain(', '.join(record.same_tensors_in))}"
     if record.differs_from:

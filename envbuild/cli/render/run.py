@@ -31,10 +31,12 @@ def summary(record: Record) -> str:
     if record.input_changes:
         parts.append("input data changed meanwhile")
     if record.same_bits_as:
-        word = "tensors" if record.same_tensors_in else "bits"
+        word = "tensors" if record.same_tensors_in else "files" if record.not_compared else "bits"
         parts.append(f"same {word} as run {record.same_bits_as[:10]}")
         if record.same_tensors_in:
             parts.append(f"other bytes in: {_first(record.same_tensors_in)}")
+        if record.not_compared:
+            parts.append(f"not compared: {', '.join(record.not_compared)}")
     elif record.differs_from:
         parts.append(f"differs from run {record.differs_from[:10]} in: {_first(record.differs_in)}")
     return " · ".join(parts)

@@ -17,7 +17,7 @@ def copy_output(
     tty: bool,
     hang_up: Callable[[], None],
     write: Write | None = None,
-    tap: Callable[[bytes], None] | None = None,
+    tap: Write | None = None,
 ) -> None:
     """Copy the container's output to descriptors 1 and 2, or to ``write``, until it ends.
 
@@ -26,7 +26,7 @@ def copy_output(
         tty: the output is a terminal's: one stream without frames.
         hang_up: called once if nobody reads our standard output any more; copying continues into nothing.
         write: takes the output instead.
-        tap: called with what was for descriptor 1, once it is written.
+        tap: called with the same, once it is written.
     """
     write = write or Sink(hang_up).write
     if tap:

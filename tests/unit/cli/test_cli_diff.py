@@ -19,7 +19,9 @@ from envbuild.operations.diff import diff, select_pair
 from envbuild.operations.events import Silent
 from envbuild.record import history, sources
 from envbuild.record.model import LockFacts, Record, Script, dumps
+from envbuild.record.printed import keep
 from envbuild.record.processes import ReadFile
+from envbuild.verification.printed import Masks, PrintedDigest
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
 from tests.support.records import A, B, other_results, parameters, process, record, sha
@@ -154,12 +156,34 @@ def test_equal_runs(capsys: pytest.CaptureFixture[str]) -> None:
         "results   bit-identical (1 output, 1 metric)\n"
         f"same      {ALL}, host, GPU\n"
         "unknown   variable HF_TOKEN, which is masked, "
-        "printed lines (records have none; envbuild verify compares them)\n",
+        "printed lines (not recorded; envbuild verify compares them)\n",
     )
     saved(record(B, host=host([gpu()], driver="570.86.15")))
     code, out = shown(capsys)
     assert code == 0
     assert out.splitlines()[1].startswith("although  gpu.driver       580.159.04 → 570.86.15")
+
+
+def test_printed_lines_are_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line that differs is quoted where the texts are there; equal lines are counted."""
+    one, other = "took 1.5 s\naccuracy 0.9063\n", "took 2.5 s\naccuracy 0.9067\n"
+
+    def with_text(of: Record, text: str) -> Record:
+        digest = PrintedDigest(Masks(0.0))
+        digest.feed(text.encode())
+        keep(Path.cwd(), of.id, {"stdout": text.encode()})
+        return msgspec.structs.replace(of, printed={"stdout": digest.result()})
+
+    saved(with_text(record(), one), with_text(record(B), one))
+    assert shown(capsys)[1].startswith("results   bit-identical (1 output, 1 metric, 2 printed lines)\n")
+    saved(with_text(record(B), other))
+    code, out = shown(capsys)
+    assert code == 16
+    assert out.startswith("results   standard output, line 2  accuracy 0.9063 → accuracy 0.9067\n")
+    (Path.cwd() / ".envbuild/runs" / B / "printed/stdout").unlink()
+    (Path.cwd() / ".envbuild/runs" / record().id / "printed/stdout").unlink()
+    out = shown(capsys)[1]
+    assert out.startswith("results   standard output  2 lines in both runs, not all of them equal\n")
 
 
 def test_other_results_without_a_cause(capsys: pytest.CaptureFixture[str]) -> None:

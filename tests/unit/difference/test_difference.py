@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from envbuild.cluster.rank import Rank
 from envbuild.difference.compare import NOT_COMPARED, compare
-from envbuild.difference.finding import NOWHERE, Context, Tree
+from envbuild.difference.finding import NOWHERE, Context, PrintedLine, Tree
 from envbuild.difference.results import results
 from envbuild.record.model import Folder, Git, LockFacts, Output, Record, Script
+from envbuild.record.printed import Printed
 from envbuild.record.processes import ReadFile
 from tests.support.hosts import gpu, host
 from tests.support.locks import small_lock
@@ -377,6 +378,7 @@ RESULTS = {
     "deleted",
     "folders",
     "metrics",
+    "printed",
     "exit_code",
     "out_of_memory",
     "timed_out",
@@ -414,6 +416,28 @@ def test_every_field_of_a_record_is_compared_or_left_out_on_purpose() -> None:
     """A new field of the record needs a decision here: a cause, a result, or neither."""
     fields = {field.name for field in msgspec.structs.fields(Record)}
     assert fields == {*CHANGED, *RESULTS, *NOT_COMPARED}
+
+
+def test_printed_lines_are_results() -> None:
+    """Other lines are other results; runs that only print are compared by it, and nothing is claimed without it."""
+    one = {"stdout": Printed(lines=2, sha256=sha("1"), unordered=sha("2"))}
+    other = {"stdout": Printed(lines=3, sha256=sha("3"), unordered=sha("4"))}
+    found = compare(record(printed=one), record(B, printed=other))
+    assert (found.outcome, [each.sentence for each in found.results]) == (
+        "different", ["standard output: 2 lines → 3 lines"],
+    )  # fmt: skip
+    line = PrintedLine(number=2, before="loss 0.5", after="")
+    found = compare(record(printed=one), record(B, printed=other), Context(lines={"stdout": line}))
+    assert [each.sentence for each in found.results] == ["standard output, line 2: loss 0.5 → (not there)"]
+    only = {"outputs": (), "metrics": {}}
+    found = compare(record(printed=one, **only), record(B, printed=one, **only))
+    assert (found.outcome, found.verdict) == ("equal", "bit-identical (2 printed lines)")
+    found = compare(record(printed=one, **only), record(B, printed=None, **only))
+    unknown = "printed lines (not recorded; envbuild verify compares them)"
+    assert (found.outcome, found.verdict) == ("unknown", f"not known: {unknown}")
+    found = compare(record(printed=one), record(B, printed=None))
+    assert (found.outcome, found.verdict) == ("equal", "bit-identical (1 output, 1 metric)")
+    assert unknown in found.unknown
 
 
 @pytest.mark.parametrize("name", CHANGED)

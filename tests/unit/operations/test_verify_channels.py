@@ -32,8 +32,8 @@ class Container:
         """Print."""
         assert self._watcher is not None
         self._watcher.write(stream, memoryview(text.encode()))
-        if stream == 1 and self._tap is not None:
-            self._tap(text.encode())
+        if self._tap is not None:
+            self._tap(stream, memoryview(text.encode()))
 
 
 class Engine:

@@ -12,7 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.record import history
+from envbuild.record.compare_printed import compare_printed
 from envbuild.record.model import LockFacts, Options, Output, Record, RecordError
+from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
+from envbuild.verification.printed import BoundedDigest, Masks
+from tests.support.records import process
 
 SHA = "ab" * 32
 
@@ -78,6 +82,9 @@ def test_many_runs_that_begin_alike(tmp_path: Path) -> None:
     assert ambiguous.value.message.endswith(f", 01JC{'3' * 22} and 2 more")
 
 
+NOT_RECORDED = "printed lines (not recorded; envbuild verify compares them)"
+
+
 def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
     """A run is compared with successful earlier runs of its recipe only, and an equal one wins over a newer other."""
     other = (Output(path="model", change="created", size=1, sha256="cd" * 32),)
@@ -87,7 +94,9 @@ def test_the_newest_equal_run_is_named(tmp_path: Path) -> None:
     history.save(tmp_path, a_record(ids[2], outputs=other))
     history.save(tmp_path, a_record(ids[3], recipe="another"))
     history.save(tmp_path, a_record(ids[4], exit_code=1))
-    assert history.compared(tmp_path, a_record(ids[5])) == {"same_bits_as": ids[1], "same_tensors_in": ()}
+    assert history.compared(tmp_path, a_record(ids[5])) == {
+        "same_bits_as": ids[1], "same_tensors_in": (), "not_compared": (NOT_RECORDED,),
+    }  # fmt: skip
     third = (Output(path="model", change="created", size=1, sha256="ef" * 32),)
     found = history.compared(tmp_path, a_record(ids[5], outputs=third))
     assert found == {"differs_from": ids[2], "differs_in": ("model",)}
@@ -103,7 +112,9 @@ def test_equal_content_in_other_bytes_is_no_difference(tmp_path: Path) -> None:
         return a_record(ids[2], outputs=(output,))
 
     history.save(tmp_path, msgspec.structs.replace(model("aa", "same"), id=ids[0]))
-    assert history.compared(tmp_path, model("bb", "same")) == {"same_bits_as": ids[0], "same_tensors_in": ("m.keras",)}
+    assert history.compared(tmp_path, model("bb", "same")) == {
+        "same_bits_as": ids[0], "same_tensors_in": ("m.keras",), "not_compared": (NOT_RECORDED,),
+    }  # fmt: skip
     for content in ("other", ""):
         found = history.compared(tmp_path, model("bb", content))
         assert found == {"differs_from": ids[0], "differs_in": ("m.keras",)}
@@ -137,3 +148,78 @@ def test_what_nobody_could_read_has_not_the_same_bits(tmp_path: Path) -> None:
     assert history.compared(tmp_path, a_record(ids[1], outputs=(other, closed))) == {
         "differs_from": ids[0], "differs_in": ("model",),
     }  # fmt: skip
+
+
+def printed(text: bytes, start: float = 1_795_247_763.0, **bounds: int) -> dict[Stream, Printed]:
+    """What a run has of its standard output."""
+    digest = BoundedDigest(Masks(start), **bounds)
+    digest.feed(text)
+    return {"stdout": digest.result()}
+
+
+def test_printed_lines_are_results(tmp_path: Path) -> None:
+    """Runs of equal files that print other numbers are not the same; other times are; a run without files counts."""
+    ids = [history.new_id(when) for when in (1, 2, 3)]
+    history.save(tmp_path, a_record(ids[0], printed=printed(b"took 3.1 s\naccuracy 0.9063\n")))
+    same = history.compared(tmp_path, a_record(ids[1], printed=printed(b"took 4.7 s\naccuracy 0.9063\n")))
+    assert same == {"same_bits_as": ids[0], "same_tensors_in": (), "not_compared": ()}
+    other = history.compared(tmp_path, a_record(ids[1], printed=printed(b"took 3.1 s\naccuracy 0.9067\n")))
+    assert other == {"differs_from": ids[0], "differs_in": ("standard output",)}
+    quiet = history.compared(tmp_path, a_record(ids[1], printed={}))
+    assert quiet == {"differs_from": ids[0], "differs_in": ("standard output",)}
+    history.save(tmp_path, a_record(ids[1], outputs=(), printed=printed(b"accuracy 0.9063\n")))
+    only = history.compared(tmp_path, a_record(ids[2], outputs=(), printed=printed(b"accuracy 0.9063\n")))
+    assert only == {"same_bits_as": ids[1], "same_tensors_in": (), "not_compared": ()}
+
+
+def test_what_is_not_known_of_printed_lines_is_not_claimed(tmp_path: Path) -> None:
+    """Behind the bound equal bytes are equal, and other bytes may be times; a terminal shows other lines."""
+    ids = [history.new_id(when) for when in (1, 2)]
+    first, bound = b"loss 1\nloss 2\nloss 3 took 1.5 s\n", 2
+    history.save(tmp_path, a_record(ids[0], printed=printed(first, lines=bound)))
+    same = history.compared(tmp_path, a_record(ids[1], printed=printed(first, lines=bound)))
+    assert same == {"same_bits_as": ids[0], "same_tensors_in": (), "not_compared": ()}
+    behind = "lines of standard output beyond those that a run's record has (envbuild verify compares all)"
+    for old, new in ((b"1.5", b"1.7"), (b"loss 3", b"loss 4"), (b"loss 2", b"loss 4")):
+        text = first.replace(old, new)
+        found = history.compared(tmp_path, a_record(ids[1], printed=printed(text, lines=bound)))
+        assert found == {"same_bits_as": ids[0], "same_tensors_in": (), "not_compared": (behind,)}
+        alone = a_record(ids[1], printed=printed(text, lines=bound), outputs=())
+        history.save(tmp_path, a_record(ids[0], printed=printed(first, lines=bound), outputs=()))
+        assert history.compared(tmp_path, alone) == {}
+        history.save(tmp_path, a_record(ids[0], printed=printed(first, lines=bound)))
+    at_terminal = msgspec.structs.replace(a_record("").options, tty=True)
+    found = history.compared(tmp_path, a_record(ids[1], printed=printed(b"x\n"), options=at_terminal))
+    assert found["not_compared"] == ("printed lines (one run was on a terminal)",)
+
+
+def test_lines_that_were_not_to_be_compared(tmp_path: Path) -> None:
+    """``verify --ignore stdout:…`` leaves lines out of the digest, which then is of something else."""
+    ids = [history.new_id(when) for when in (1, 2)]
+    left_out = {"stdout": Printed(lines=1, sha256="ab" * 32, unordered="ab" * 32, masked={IGNORED: 3})}
+    history.save(tmp_path, a_record(ids[0], printed=left_out))
+    found = history.compared(tmp_path, a_record(ids[1], printed=left_out))
+    assert found["not_compared"] == ("lines of standard output that were not to be compared",)
+
+
+def test_lines_of_several_processes_come_in_any_order() -> None:
+    """The order of lines is nobody's result where several processes print them."""
+    one, other = (a_record("", printed=printed(text)) for text in (b"a\nb\n", b"b\na\n"))
+    assert compare_printed(one, other) == (("stdout",), ())
+    several = (process(), process(pid=9, path="worker 1"))
+    assert compare_printed(*(msgspec.structs.replace(each, processes=several) for each in (one, other))) == ((), ())
+
+
+def test_the_text_of_a_run_is_its_owners(tmp_path: Path) -> None:
+    """The beginning of each stream is kept next to the record, readable by its owner alone; links are not followed."""
+    identity = history.new_id()
+    history.save(tmp_path, a_record(identity))
+    keep(tmp_path, identity, {"stdout": b"x" * (KEPT_TEXT + 1), "stderr": b"warning\n"})
+    files = history.run_folder(tmp_path, identity) / "printed"
+    assert {path.name: path.stat().st_mode & 0o777 for path in files.iterdir()} == {"stdout": 0o600, "stderr": 0o600}
+    assert kept(tmp_path, identity, "stdout") == b"x" * KEPT_TEXT
+    (files / "stderr").unlink()
+    assert kept(tmp_path, identity, "stderr") is None
+    (tmp_path / "secret").write_text("secret")
+    (files / "stderr").symlink_to(tmp_path / "secret")
+    assert kept(tmp_path, identity, "stderr") is None

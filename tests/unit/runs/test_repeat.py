@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.lockfile.model import Determinism, Hardware, Lock
 from envbuild.record import history
+from envbuild.record.printed import Printed
 from envbuild.runs.project_copy import plan_copy
 from envbuild.runs.repeat import (
     ALL,
@@ -44,8 +46,8 @@ class Pieces:
     def feed(self, data: memoryview) -> None:
         self.data += bytes(data)
 
-    def result(self) -> bytes:
-        return self.data
+    def result(self) -> Printed:
+        return Printed(lines=self.data.count(b"\n"), sha256=hashlib.sha256(self.data).hexdigest())
 
 
 Action = Callable[[ContainerRun, Path], int]
@@ -246,10 +248,12 @@ def test_both_streams_are_digested_and_kept_in_part(tmp_path: Path) -> None:
     output = Output(stdout=tmp_path / "out", stderr=tmp_path / "err", digests=(out, err), _left=[6, 1 << 20])
     for piece in (b"one", b"\ntwo\n", b"", b"three"):
         output.write(1, memoryview(piece))
+        output.reader("stdout").feed(memoryview(piece))
     output.write(2, memoryview(b"x" * 9000 + b"end"))
-    assert out.result() == b"one\ntwo\nthree"
+    output.reader("stderr").feed(memoryview(b"x" * 9000 + b"end"))
+    assert out.data == b"one\ntwo\nthree"
     assert output.stdout.read_bytes() == b"one\ntw"
-    assert err.result() == output.stderr.read_bytes() == b"x" * 9000 + b"end"
+    assert err.data == output.stderr.read_bytes() == b"x" * 9000 + b"end"
     assert (len(output.tail), output.tail[-3:]) == (8192, b"end")
 
 

@@ -20,12 +20,14 @@ from envbuild.lockfile import model as locks
 from envbuild.lockfile.hardware import Gpu, GpuDevice
 from envbuild.record import history
 from envbuild.record.model import Tensor
+from envbuild.record.printed import kept
 from envbuild.record.processes import ProcessRecord
 from envbuild.runs import container, gpus
 from envbuild.runs.execute import caller_ids, command_line, run
 from envbuild.runs.observations import FileDigests
 from envbuild.runs.request import RunRequest
 from envbuild.runtime.guard import gate
+from envbuild.verification.printed import Masks, PrintedDigest
 from tests.support.records import verdict as guard_verdict
 from tests.support.ticks import next_tick
 
@@ -35,7 +37,7 @@ CONFIG = "ab" * 32
 class Engine:
     """Records what it is asked to run, and does ``action`` in its place; ``reads`` is in the place of the reader."""
 
-    says = b""
+    says = complains = b""
 
     def __init__(
         self,
@@ -53,7 +55,8 @@ class Engine:
         self.asked.append(request)
         folder = next(mount.source for mount in request.mounts if mount.target == "/run/envbuild")
         if request.tap:
-            request.tap(self.says)
+            request.tap(1, memoryview(self.says))
+            request.tap(2, memoryview(self.complains))
         code = self.reads(folder) if request.entrypoint else self.action(folder)
         return code if isinstance(code, ContainerExit) else ContainerExit(code)
 
@@ -723,3 +726,19 @@ def test_a_verdict_that_came_as_a_file_is_labelled(project: Path) -> None:
 
     assert run(a_request(project, "train.py"), Engine(program)).verdict_source == "file"
     assert run(a_request(project, "train.py"), Engine()).verdict_source == ""
+
+
+def test_what_is_printed_is_recorded(project: Path) -> None:
+    """Both streams are digested as they come and kept in part; without a reader nothing is."""
+    engine = Engine()
+    engine.says, engine.complains = b"accuracy 0.5\n", b"warning\nwarning\n"
+    record = run(a_request(project, "train.py", printed=lambda stream: PrintedDigest(Masks(0.0))), engine)
+    assert {stream: each.lines for stream, each in (record.printed or {}).items()} == {"stdout": 1, "stderr": 2}
+    assert kept(project, record.id, "stdout") == b"accuracy 0.5\n"
+    again = run(a_request(project, "train.py", printed=lambda stream: PrintedDigest(Masks(0.0))), engine)
+    assert again.same_bits_as == record.id
+    engine.says = b"accuracy 0.6\n"
+    third = run(a_request(project, "train.py", printed=lambda stream: PrintedDigest(Masks(0.0))), engine)
+    assert (third.differs_from, third.differs_in) == (again.id, ("standard output",))
+    without = run(a_request(project, "train.py"), engine)
+    assert (without.printed, kept(project, without.id, "stdout")) == (None, None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
+import msgspec
 import pytest
 
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
-from envbuild.verification.printed import Masks, PrintedDigest, first_difference, rows
+from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, rows
 
 START = 1_795_247_763.0
 """2026-11-21 07:56:03 UTC: when the runs of these tests began."""
@@ -420,3 +422,28 @@ def test_moments_are_left_as_they_are_if_asked() -> None:
     """Readings of a fixed clock look like dates; all else is masked as ever."""
     masks = Masks(START, moments=False)
     assert masks.mask(f"at {START} on 2026-11-22, took 0.25 s").text == f"at {START} on 2026-11-22, took ⟨time⟩"
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_a_bounded_digest_masks_the_beginning(size: int) -> None:
+    """Up to the bound it is the digest of all lines, however they come; behind it the bytes count as they are."""
+    text = b"loss 1 took 2.5 s\nloss 2\nloss 3\nrest\nand more"
+    digest = BoundedDigest(MASKS, lines=3)
+    for start in range(0, len(text), size):
+        digest.feed(memoryview(text)[start : start + size])
+    whole = PrintedDigest(MASKS)
+    whole.feed(b"loss 1 took 9.5 s\nloss 2\nloss 3\n")
+    found = digest.result()
+    assert digest.result() == found
+    rest = b"rest\nand more"
+    assert found == msgspec.structs.replace(whole.result(), rest_bytes=len(rest), rest=hashlib.sha256(rest).hexdigest())
+    phrase = "3 lines of standard output (1 with times masked), and 13 bytes as they are"
+    assert found.phrase("standard output") == phrase
+
+
+def test_endless_lines_end_at_the_bound() -> None:
+    """A stream without line breaks is masked up to so many bytes."""
+    digest = BoundedDigest(MASKS, size=10)
+    for _ in range(5):
+        digest.feed(b"abcd\r")
+    assert digest.result().rest_bytes == 15

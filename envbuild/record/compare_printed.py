@@ -1,0 +1,50 @@
+"""Two records' printed lines: which streams differ, and of which it is not known."""
+
+from __future__ import annotations
+
+from envbuild.record.model import Record
+from envbuild.record.printed import IGNORED, STREAMS, Printed, Stream
+
+_BOUND = "lines of {} beyond those that a run's record has (envbuild verify compares all)"
+
+
+def several_processes(*records: Record) -> bool:
+    """Whether a program had several processes, whose lines come in any order."""
+    return any(len(record.processes) > 1 for record in records)
+
+
+def printed_anything(record: Record) -> bool:
+    """Whether it is recorded that a run printed something."""
+    return any(each.anything for each in (record.printed or {}).values())
+
+
+def compare_printed(one: Record, other: Record) -> tuple[tuple[Stream, ...], tuple[str, ...]]:
+    """Compare what two runs printed.
+
+    Returns:
+        The streams that are known to differ, and what is not known to be equal or different, a phrase each.
+    """
+    if one.printed is None or other.printed is None:
+        return (), ("printed lines (not recorded; envbuild verify compares them)",)
+    if one.options.tty != other.options.tty:
+        return (), ("printed lines (one run was on a terminal)",)
+    several = several_processes(one, other)
+    differing: list[Stream] = []
+    unknown = []
+    for stream, name in STREAMS.items():
+        mine, theirs = (each.printed.get(stream, Printed()) for each in (one, other) if each.printed is not None)
+        if IGNORED in mine.masked or IGNORED in theirs.masked:
+            unknown.append(f"lines of {name} that were not to be compared")
+        elif (equal := _equal(mine, theirs, several=several)) is None:
+            unknown.append(_BOUND.format(name))
+        elif not equal:
+            differing.append(stream)
+    return tuple(differing), tuple(unknown)
+
+
+def _equal(one: Printed, other: Printed, *, several: bool) -> bool | None:
+    """Whether two streams are equal; None if it is not known: behind the bound there may be times, or other lines."""
+    alike = one.unordered == other.unordered if several else one.sha256 == other.sha256
+    if one.rest_bytes or other.rest_bytes:
+        return True if alike and (one.rest_bytes, one.rest) == (other.rest_bytes, other.rest) else None
+    return alike

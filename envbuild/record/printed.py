@@ -1,0 +1,73 @@
+"""What a run printed, as far as runs are compared by it, and the beginning of its text, next to the record.
+
+Lines are compared without what differs in every run (``verification.printed``). The text is the program's own, with
+whatever secrets it prints: the files are their owner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from envbuild.core.fs import atomic_file, folder_below, read_regular
+from envbuild.core.text import plural
+from envbuild.lockfile.discovery import STATE_FOLDER
+
+Stream = Literal["stdout", "stderr"]
+STREAMS: Final[Mapping[Stream, str]] = {"stdout": "standard output", "stderr": "standard error"}
+"""The streams of a program, and what people call them; a terminal has the first one alone."""
+IGNORED = "what was not to be compared"
+"""Kind of a line that is left out as asked."""
+KEPT_TEXT = 2 << 20
+"""Bytes of each stream that are kept with the record, from its beginning."""
+_FOLDER = "printed"
+
+
+class Printed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one stream was, as far as runs are compared.
+
+    Attributes:
+        lines: how many there were.
+        sha256: digest of all lines, masked; empty if there are none.
+        unordered: digest that does not depend on the order of the lines.
+        masked: by kind, how many lines had something masked.
+        rest_bytes: bytes behind the lines, of which ``rest`` is the SHA-256 as they came: a stream of very many lines
+            is not masked to its end in a run by itself.
+    """
+
+    lines: int = 0
+    sha256: str = ""
+    unordered: str = ""
+    masked: dict[str, int] = {}
+    rest_bytes: int = 0
+    rest: str = ""
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to compare."""
+        return bool(self.lines or self.rest_bytes)
+
+    def phrase(self, name: str) -> str:
+        """Describe what is compared of the stream called ``name``: ``12 lines of NAME (3 with times masked)``."""
+        masked = ", ".join(f"{count:,} with {kind}" for kind, count in self.masked.items())
+        rest = f", and {self.rest_bytes:,} bytes as they are" if self.rest_bytes else ""
+        return f"{plural(self.lines, 'line')} of {name}" + (f" ({masked} masked)" if masked else "") + rest
+
+
+def keep(project: Path, identity: str, texts: Mapping[Stream, bytes]) -> None:
+    """Write what a run printed next to its record; what cannot be written is not kept."""
+    with suppress(OSError), folder_below(project, STATE_FOLDER, "runs", identity, _FOLDER, make=True) as folder:
+        for stream, text in texts.items():
+            with atomic_file(folder / stream, mode=0o600, sync=False, hand_over=True) as file:
+                file.write(text[:KEPT_TEXT])
+
+
+def kept(project: Path, identity: str, stream: Stream) -> bytes | None:
+    """Return the beginning of what a run printed, ``KEPT_TEXT`` bytes at most; None if it was not kept."""
+    with suppress(OSError), folder_below(project, STATE_FOLDER, "runs", identity, _FOLDER) as folder:
+        return read_regular(folder / stream, KEPT_TEXT, follow=False)
+    return None
