@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from fnmatch import translate
-from functools import partial
+from functools import cache, partial
 from itertools import chain, zip_longest
 
 import msgspec
@@ -52,7 +52,7 @@ _DRAWN = 1000
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 BOUND_LINES, BOUND_BYTES = 20_000, 64 << 20
-"""What of a stream is masked in a run by itself: 0.5 s of a processor if all lines hold times."""
+"""What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
 BY_CLOCK = "log messages by the clock"
 """Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
 _LEFT_OUT = frozenset((IGNORED, BY_CLOCK))
@@ -127,12 +127,24 @@ class Masks:
             return Masked("⟨log⟩", frozenset([BY_CLOCK]))
         if len(line) >= _LONGEST or _DIGIT.search(line) is None or _MAYBE.search(line) is None:
             return Masked(line, frozenset(kinds))
-        lower = line.lower()
-        for rule in _TABLE:
-            if not rule.gate or any(part in lower for part in rule.gate):
-                line = rule.pattern.sub(partial(self._replace, rule, kinds), line)
+        line = self._apply(line, kinds)
         # In tables what is next to a number is as wide as the number leaves it.
         return Masked(_SPACES.sub(" ", line) if kinds else line, frozenset(kinds))
+
+    def _apply(self, line: str, kinds: set[str]) -> str:
+        """Apply the table rule by rule, those that cannot match left out."""
+        done, left = -1, _may_match(line)
+        while left:
+            for number in left:
+                if number > done:
+                    done = number
+                    before, line = line, _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds), line)
+                    if line != before:
+                        left = _may_match(line)
+                        break
+            else:
+                break
+        return line
 
     def _replace(self, rule: _Rule, kinds: set[str], found: re.Match[str]) -> str:
         if rule.moment is not None:
@@ -177,21 +189,39 @@ class _Rule:
 
     Attributes:
         kind: what it is counted as; ``mark``: what is put in its place.
-        pattern: what is replaced, but for its group ``keep``.
-        gate: texts of which a line must have one, in lower case, to be worth a search; none for any line.
+        text: the pattern of what is replaced, but for its group ``keep``.
+        gate: texts of which a line must have one, in lower case and whatever its digits, to be worth a search; none for
+            any line.
         moment: reads the moment that the text names, which has to be about when the run was.
     """
 
     kind: str
     mark: str
-    pattern: re.Pattern[str]
+    text: str
     gate: tuple[str, ...]
     moment: Moment | None
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern; most programs print what few rules need."""
+        return _compiled(self.text)
+
+    def may_match(self, shape: str) -> bool:
+        """Whether any line of a shape, which is in lower case, may match."""
+        if self.gate and not any(part.translate(_ZEROS) in shape for part in self.gate):
+            return False
+        # With zeros for digits nothing is known of a pattern that takes one digit for another thing than the others.
+        return _NAMED_DIGIT.search(_COUNTS.sub("", self.text)) is not None or self.pattern.search(shape) is not None
+
+
+@cache
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)
 
 
 def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None) -> _Rule:
     """Make a rule; ``gate`` has its texts with spaces between."""
-    return _Rule(kind, mark, re.compile(pattern, re.IGNORECASE), tuple(gate.split()), moment)
+    return _Rule(kind, mark, pattern, tuple(gate.split()), moment)
 
 
 _LOGGED_BY_CLOCK = re.compile(
@@ -214,7 +244,7 @@ _TABLE = (
     _rule("addresses", "address", "at", r"(?P<keep>\bat )0x[0-9a-f]+\b"),
     _rule("addresses", "address", "0x", r"\b0x(?:7[ef]|5[56])[0-9a-f]{10}\b"),
     # Decimal, of threads: addresses from 0x7e0000000000 to 0x7fffffffffff.
-    _rule("addresses", "address", "", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
+    _rule("addresses", "address", "000000000000000", r"(?<![\w.])1(?:3[89]|40)\d{12}(?![\w.]\d|\d)"),
     _rule("addresses", "port", ":", r"(?P<keep>\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):)\d{4,5}\b"),
     # Dates, of about when the run was; with a time of day if there is one.
     _rule(
@@ -247,7 +277,7 @@ _TABLE = (
     # The prefix of Kineto's lines (PyTorch's profiler): process and thread behind the date.
     _rule("names", "log", "cpp:", r"(?P<keep>⟨date⟩ )\d+:\d+(?= [\w.]+:\d+\] )"),
     # Behind a date in a name: what was drawn for the run.
-    _rule("names", "name", "20", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
+    _rule("names", "name", "⟨date⟩", r"(?P<keep>⟨date⟩[-_.])(?:[0-9a-f]{6,40}|(?=[a-z]*\d)[0-9a-z]{8})(?![0-9a-z])"),
     # Rates, before durations, which they contain.
     _rule("rates", "rate", "/s", rf"{_FREE}{_NUMBER}\s?{_WORK}\s?/\s?(?:s|sec|second)\b"),
     _rule(
@@ -299,6 +329,32 @@ _TABLE = (
     _rule("times", "time", " s", rf"(?P<keep>\b(?:in|after|took|for|:|=)\s+){_NUMBER} s(?=$|[\s,;.)\]])"),
 )
 """In the order in which they are applied."""
+
+_COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
+_NAMED_DIGIT = re.compile(r"[1-9]")
+_ZEROS = str.maketrans("123456789", "000000000")
+_SHAPES, _SHAPE = 4096, 1000
+"""How many shapes of lines are known at a time, and their characters at most."""
+_known: dict[str, tuple[int, ...]] = {}
+
+
+def _may_match(line: str) -> tuple[int, ...]:
+    """Return the numbers of the rules that a line may match, by its shape: what it is with zeros as its digits.
+
+    Programs print lines of few shapes, and most rules take all digits alike: what does not match a shape matches no
+    line of it.
+    """
+    shape = line.translate(_ZEROS)
+    found = _known.get(shape)
+    if found is None:
+        lower = shape.lower()
+        found = tuple(number for number, rule in enumerate(_TABLE) if rule.may_match(lower))
+        if len(shape) <= _SHAPE:
+            if len(_known) >= _SHAPES:
+                _known.clear()
+            _known[shape] = found
+    return found
+
 
 _SPACES = re.compile(r" {2,}")
 _DIGIT = re.compile(r"\d|\?")

@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timezone
+from functools import partial
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from envbuild.verification import printed
 from envbuild.verification.content.names import drawn_names
 from envbuild.verification.lines import TextDifference
 from envbuild.verification.printed import BoundedDigest, Masks, PrintedDigest, first_difference, rows
@@ -447,3 +451,28 @@ def test_endless_lines_end_at_the_bound() -> None:
     for _ in range(5):
         digest.feed(b"abcd\r")
     assert digest.result().rest_bytes == 15
+
+
+PIECES = [part for _, *lines in MASKED for part in lines] + [part for lines in SEEN for part in lines]
+
+
+def every_rule(line: str) -> str:
+    """Mask a line by all rules in their order, whether they may match or not."""
+    kinds: set[str] = set()
+    for rule in printed._TABLE:
+        line = rule.pattern.sub(partial(MASKS._replace, rule, kinds), line)
+    return line
+
+
+@pytest.mark.parametrize("line", PIECES)
+def test_no_rule_is_left_out_that_matches(line: str) -> None:
+    """Which rules are tried is a matter of time alone."""
+    assert MASKS._apply(line, set()) == every_rule(line)
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(alphabet="0123456789.:-/ sm,T_ itn", max_size=12), max_size=4))
+def test_no_rule_is_left_out_that_matches_together(parts: list[str]) -> None:
+    """The same for lines in which one mask makes room for another one, and for shapes that were seen before."""
+    for separator in ("", " ", "-"):
+        line = separator.join(parts)
+        assert MASKS._apply(line, set()) == every_rule(line)
