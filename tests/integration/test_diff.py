@@ -52,7 +52,9 @@ def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]
     training.must("run", "-q", "train.py")
     code, shown = diff(capsys)
     assert code == 0, shown
-    assert shown.startswith("results   bit-identical (1 output, 1 metric)\nsame      data, parameters, "), shown
+    assert shown.startswith(
+        "results   bit-identical (1 output, 1 metric, 3 printed lines)\nsame      data, parameters, "
+    ), shown
     assert "although" not in shown
     for number in range(1, 4):
         training.write(f"data/cats/{number:03}.png", "another")
@@ -62,7 +64,9 @@ def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]
     code, shown = diff(capsys, bisect=True)
     assert code == 16
     results, _, rest = shown.partition("because   ")
-    assert results.splitlines()[0] == "results   loss       1.195 → 4.502"
+    assert results.splitlines()[0].split(maxsplit=2)[:2] == ["results", "loss"]
+    assert results.splitlines()[0].endswith("  1.195 → 4.502")
+    assert '          standard output, line 1  {"step": 0, "loss": ' in results
     causes, _, steps = rest.partition("bisect    ")
     assert causes == (
         "data/          3 files added since A, 0 changed; first: cats/001.png\n"

@@ -6,7 +6,7 @@ import os
 
 from .. import config  # type: ignore[attr-defined] # written into the image from the lock
 from ..guard import gate
-from . import finder, lineage, stacks
+from . import finder, lineage, output, stacks
 from .process import Process
 
 _started = False
@@ -43,6 +43,7 @@ def start() -> None:
     if process.recorded:
         process.observer.install()
     process.guarded("stacks", stacks.answer, vital=False)
+    process.guarded("output", output.write_whole_lines, vital=False)
     controls = [] if gate.controls_off() else [finder.WATCHED, finder.REPLICAS, finder.MENDED]
     tables = [*controls, finder.PARSERS, finder.PARALLEL, finder.METRICS]
     if os.environ.get("ENVBUILD_TRACE"):

@@ -620,6 +620,33 @@ def test_no_record_without_a_folder(tree: Tree, tmp_path: Path) -> None:
         moved.rename(tree.run)
 
 
+WRITES = """
+import socket, subprocess, sys
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+subprocess.run([sys.executable, *sys.argv[1:-1], '-c', sys.argv[-1]], stdout=theirs)
+theirs.close()
+while data := ours.recv(1000):
+    print(data.decode())
+"""
+"""Prints what another process writes, a paragraph for each of its writes."""
+
+
+def test_lines_reach_a_pipe_whole(tree: Tree) -> None:
+    """A line is one write, however many parts it is printed in; what comes before a fork comes once."""
+    unbuffered = {"PYTHONUNBUFFERED": "1"}
+    program = "import os\nprint('a', 1)\nprint('b', end='')\nif os.fork(): os.wait()\nprint('c', flush=True)"
+    writes = tree.execute("-c", WRITES, program, variables=unbuffered).stdout
+    assert writes == "a 1\n\nb\nc\n\nc\n\n"
+    writes = tree.execute(
+        "-c", WRITES, "print('50 %', end='\\r'); print('.', end='', flush=True)", variables=unbuffered
+    )
+    assert writes.stdout == "50 %\n.\n"  # the carriage return is a line break of the text that is read here
+    asked = tree.execute("-c", WRITES, "-u", "print('a', 1)", variables=unbuffered).stdout
+    assert asked == "a\n \n1\n\n\n"
+    plain = tree.execute("-c", WRITES, "print('a', 1); print('b')").stdout
+    assert plain == "a 1\nb\n\n"
+
+
 def test_second_gate(tree: Tree) -> None:
     """Without the marker of this container the checks are made at start-up: nothing of the program runs."""
     done = tree.execute("-c", "print('ran')", variables={"OMP_NUM_THREADS": "8"}, marked=False, check=False)
