@@ -52,9 +52,8 @@ def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]
     training.must("run", "-q", "train.py")
     code, shown = diff(capsys)
     assert code == 0, shown
-    assert shown.startswith(
-        "results   bit-identical (1 output, 1 metric, 3 printed lines)\nsame      data, parameters, "
-    ), shown
+    equal = "results   bit-identical (1 output, 1 metric, 3 printed lines)\nsame      data, parameters, "
+    assert shown.startswith(equal), shown
     assert "although" not in shown
     for number in range(1, 4):
         training.write(f"data/cats/{number:03}.png", "another")
