@@ -51,7 +51,7 @@ _DRAWN = 1000
 """Names of files that are looked for in texts."""
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
-BOUND_LINES, BOUND_BYTES = 20_000, 64 << 20
+BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
 """What of a stream is masked in a run by itself: 1 to 2 s of a processor if all lines hold times."""
 BY_CLOCK = "log messages by the clock"
 """Kind of a line that is left out because a library prints it, or not, depending on the time or on free memory."""
@@ -125,7 +125,12 @@ class Masks:
             return Masked("⟨ignored⟩", frozenset([IGNORED]))
         if _LOGGED_BY_CLOCK.match(line) is not None:
             return Masked("⟨log⟩", frozenset([BY_CLOCK]))
-        if len(line) >= _LONGEST or _DIGIT.search(line) is None or _MAYBE.search(line) is None:
+        if (
+            _BINARY.search(line) is not None
+            or len(line) >= _LONGEST
+            or _DIGIT.search(line) is None
+            or _MAYBE.search(line) is None
+        ):
             return Masked(line, frozenset(kinds))
         line = self._apply(line, kinds)
         # In tables what is next to a number is as wide as the number leaves it.
@@ -356,6 +361,8 @@ def _may_match(line: str) -> tuple[int, ...]:
     return found
 
 
+_BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f]")
+"""No text that a program prints holds these: such lines are compared as they are."""
 _SPACES = re.compile(r" {2,}")
 _DIGIT = re.compile(r"\d|\?")
 _MAYBE = re.compile(r"[A-DF-Za-df-zµ:/<?]|\d{10}|20\d\d")

@@ -91,7 +91,7 @@ from envbuild.store.bundle import BundleFolder, read_artifact, title_of
 from envbuild.trace import file as traces
 from envbuild.verification import attestation, labels
 from envbuild.verification.content import read as read_content
-from envbuild.verification.printed import Masks
+from envbuild.verification.printed import BoundedDigest, Masks
 from tests.fuzz import seeds
 from tests.support.archives import keyring
 from tests.support.debs import ar_bytes
@@ -449,6 +449,11 @@ def _printed(data: bytes) -> None:
     for start in range(0, len(data), 100):
         capture.feed(data[start : start + 100])
     lines = list(capture.finish())
+    pieces, whole = (BoundedDigest(Masks(1_795_247_763.0), lines=8) for _ in range(2))
+    whole.feed(data)
+    for start in range(0, len(data), 7):
+        pieces.feed(data[start : start + 7])
+    assert pieces.result() == whole.result(), "printed lines depend on the pieces in which they come"
     (_SCRATCH / "metrics-1.jsonl").write_bytes(data)
     records.dumps(record(metrics=dict(lines)))
     of_keras(_SCRATCH)

@@ -476,3 +476,9 @@ def test_no_rule_is_left_out_that_matches_together(parts: list[str]) -> None:
     for separator in ("", " ", "-"):
         line = separator.join(parts)
         assert MASKS._apply(line, set()) == every_rule(line)
+
+
+def test_lines_that_are_no_text_are_compared_as_they_are() -> None:
+    """In a file that is printed raw nothing is looked for."""
+    assert MASKS.mask("took 3.1 s\x00").text == "took 3.1 s\x00"
+    assert MASKS.mask("took 3.1 s\a").text == "took ⟨time⟩\a"
