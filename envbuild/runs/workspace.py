@@ -22,6 +22,9 @@ SKIPPED = frozenset(
 )
 """Folders of tools, at any depth: never results."""
 
+_HOLES, _SHARE = 64 << 30, 64
+"""Bytes from which a file is not read of which no more than one part in so many is on the disk: hours of zeros."""
+
 FileState = tuple[int, int, int, int, int]
 """Size in bytes, modification and change time in nanoseconds, inode, permission bits; of a folder these alone."""
 
@@ -124,7 +127,7 @@ def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileStat
 
 
 def _digest(root: Path, path: str) -> str | None:
-    """Digest a file's bytes or a link's target; None if it cannot be read.
+    """Digest a file's bytes or a link's target; None if it cannot be read, or is hardly anything but holes.
 
     Another program may write the folder meanwhile: no link is followed, and nobody is waited for.
     """
@@ -135,6 +138,9 @@ def _digest(root: Path, path: str) -> str | None:
             if place.is_symlink():
                 return sha256_bytes(os.fsencode(os.readlink(place)))  # noqa: PTH115 - the name as it is
             with open_regular(place, follow=False) as stream:
+                status = os.fstat(stream.fileno())
+                if status.st_size > _HOLES and status.st_blocks * 512 < status.st_size // _SHARE:
+                    return None
                 return sha256_stream(stream)
     except OSError:
         return None

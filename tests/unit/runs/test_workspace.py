@@ -170,3 +170,14 @@ def test_a_folder_that_cannot_be_listed_is_a_result_that_cannot_be_read() -> Non
         assert [(output.path, output.sha256) for output in outputs] == [("closed", None)]
         for folder in (root / "closed", root / "data", root / "listed"):
             folder.chmod(0o700)
+
+
+def test_holes_are_not_read(tmp_path: Path) -> None:
+    """A sparse file of terabytes, as a memory map makes it, costs no time and has no digest; a small one has."""
+    for name, size in (("huge", 4 << 40), ("small", 1 << 20)):
+        with (tmp_path / name).open("wb") as stream:
+            stream.truncate(size)
+    outputs, _ = changes(tmp_path, {}, scan(tmp_path))
+    assert {each.path: (each.size, each.sha256 is None) for each in outputs} == {
+        "huge": (4 << 40, True), "small": (1 << 20, False),
+    }  # fmt: skip
