@@ -22,7 +22,7 @@ SKIPPED = frozenset(
 )
 """Folders of tools, at any depth: never results."""
 
-_HOLES, _SHARE = 64 << 30, 64
+_HOLES, _SHARE = 16 << 30, 64
 """Bytes from which a file is not read of which no more than one part in so many is on the disk: hours of zeros."""
 
 FileState = tuple[int, int, int, int, int]
