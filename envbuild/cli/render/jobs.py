@@ -62,7 +62,9 @@ def lines(job: JobRecord, earlier: JobRecord | None = None) -> Iterator[Line]:
     other, differing = same_bits([job, earlier] if earlier else [job], job)
     if other:
         words = f"differ from run {other} in {ranks_text(job, differing)}" if differing else f"same as run {other}"
-        yield "bits", words
+        partial = dict.fromkeys(phrase for record in job.ranks for phrase in record.not_compared)
+        yield "bits" if differing or not partial else "files", words
+        yield from (("", f"not compared: {plain(phrase)}") for phrase in partial)
 
 
 def _row(jobs: Sequence[JobRecord], job: JobRecord) -> Line:
@@ -70,7 +72,8 @@ def _row(jobs: Sequence[JobRecord], job: JobRecord) -> Line:
     first = job.first
     if job.start:
         other, differing = same_bits(jobs, job)
-        bits = f"{'differs from' if differing else 'same as'} {other[:SHORT]}" if other else ""
+        same = "same files as" if any(record.not_compared for record in job.ranks) else "same as"
+        bits = f"{'differs from' if differing else same} {other[:SHORT]}" if other else ""
         bits += f" ({_numbered(differing)})" if other and 0 < len(differing) < len(job.ranks) else ""
         return (first.id[:SHORT], local(first.start), _took(job), _ended(job), bits, command(first))
     bits = f"same {'files ' * bool(first.not_compared)}as {first.same_bits_as[:SHORT]}" if first.same_bits_as else ""

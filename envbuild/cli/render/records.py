@@ -257,7 +257,7 @@ def _results(record: Record) -> Iterator[tuple[str, ...]]:
     for path in record.deleted:
         yield "deleted", plain(path)
     for stream, found in (record.printed or {}).items():
-        yield "printed", found.phrase(STREAMS[stream])
+        yield "printed", plain(found.phrase(STREAMS[stream]))
 
 
 def _bits(record: Record) -> Iterator[tuple[str, ...]]:
@@ -265,7 +265,7 @@ def _bits(record: Record) -> Iterator[tuple[str, ...]]:
     if record.same_bits_as:
         yield "files" if record.not_compared else "bits", f"same as run {record.same_bits_as}"
     for phrase in record.not_compared:
-        yield "", f"not compared: {phrase}"
+        yield "", f"not compared: {plain(phrase)}"
     if record.same_tensors_in:
         yield "", f"same tensors in other bytes: {plain(', '.join(record.same_tensors_in))}"
     if record.differs_from:

@@ -50,6 +50,18 @@ def test_a_job_is_one_line_of_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(shown(capsys, "runs", "--json"))) == 12
 
 
+def test_a_job_claims_no_more_than_was_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    """If one rank's printed lines could not be compared, the job has the same files."""
+    first, again = job("C", 2), job("D", 2)
+    for rank, one in enumerate(first.ranks):
+        again = replaced(again, rank, same_bits_as=one.id)
+    saved(first, replaced(again, 1, not_compared=("printed lines\n",)))
+    assert "  same files as 01JC000000  " in shown(capsys, "runs")
+    assert re.search(
+        r"^files +same as run 01JC0{22}\n +not compared: printed lines\\n$", shown(capsys, "show", "01JD"), re.M
+    )
+
+
 def test_a_job_is_shown_with_all_its_ranks(capsys: pytest.CaptureFixture[str]) -> None:
     """A line for each rank, what all share once, and what one has otherwise with its rank."""
     other = other_results().outputs

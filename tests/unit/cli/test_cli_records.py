@@ -15,6 +15,7 @@ from envbuild import cli
 from envbuild.host.facts import Cpu, GpuFacts, HostFacts, HostGpu
 from envbuild.record import history
 from envbuild.record.model import Git, LockFacts, Options, Output, Point, Record, Script, Tensor, dumps, record_schema
+from envbuild.record.printed import Printed, Stream
 from envbuild.record.processes import ProcessRecord, RefusedOperation, SwitchRecord
 from tests.support.records import verdict
 
@@ -201,6 +202,18 @@ def test_tensors_and_metrics_are_summed_up(capsys: pytest.CaptureFixture[str]) -
         "output    n.pt     created      9 B  sha256:abababababab…  tensors not read: a damaged\\nheader",
         f"bits      same as run {OTHER}",
         "          same tensors in other bytes: m.keras",
+    ]
+
+
+def test_printed_lines_are_summed_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many lines there were and what was masked in them; what could not be compared is no part of the bits."""
+    printed: dict[Stream, Printed] = {"stdout": Printed(lines=3, sha256=SHA, unordered=SHA, masked={"times": 2})}
+    saved(printed=printed, same_bits_as=OTHER, not_compared=("printed lines",))
+    assert cli.main(["show", "01jd"]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "printed   3 lines of standard output (2 with times masked)",
+        f"files     same as run {OTHER}",
+        "          not compared: printed lines",
     ]
 
 

@@ -221,6 +221,9 @@ ALLOWED = verdict(
     [
         ({"same_bits_as": "01JC" + "0" * 22},
          "run 01JD000000 recorded · guard 41 ms · 1 output · same bits as run 01JC000000"),
+        ({"same_bits_as": "01JC" + "0" * 22, "not_compared": ("printed lines (one run was on a terminal)",)},
+         "run 01JD000000 recorded · guard 41 ms · 1 output · same files as run 01JC000000 · "
+         "not compared: printed lines (one run was on a terminal)"),
         ({"differs_from": "01JC" + "0" * 22, "differs_in": ("a", "b", "c", "d"), "verdict": None},
          "run 01JD000000 recorded · 1 output · differs from run 01JC000000 in: a, b, c …"),
         ({"state": "refused", "outputs": (), "verified": "refused"}, "run 01JD000000 refused · guard 41 ms"),
