@@ -337,7 +337,8 @@ def checker(
     Args:
         cache_dir: folder that keeps what was found in wheels.
         find_package: names the Debian packages that ship a library which the built-in table does not know.
-        note: receives a sentence for each wheel that lacks libraries which importing it does not need.
+        note: receives a sentence for each wheel that lacks libraries which importing it does not need, and for each
+            that was compiled for another NumPy.
     """
     names = {package.wheel.sha256: package.wheel.name for package in lock.packages}
 
@@ -356,7 +357,7 @@ def checker(
         found = _lacks(scanned, there, lock.os.architecture)
         lacks = [lack for lack in found if not accepted(lack, lock.missing_libraries)]
         needed, others = split_missing(lacks, scanned, paths, lock.os.release) if lacks else ([], [])
-        for text in _notes(others, lock.os.release):
+        for text in (*_notes(others, lock.os.release), *_compiled_for_numpy_1(scanned, paths, lock)):
             note(text)
         if needed:
             raise _missing_error(needed, lock, find_package)
@@ -376,6 +377,25 @@ def _notes(lacks: Iterable[Missing], release: str) -> Iterator[str]:
         way = f"; for some of them add packages: [{', '.join(packages)}]" if packages else ""
         count = "a library is" if len(sonames) == 1 else f"{len(sonames)} libraries are"
         yield f"{wheel}: {count} missing that importing it does not load, by its sources: {shown}{way}"
+
+
+def _compiled_for_numpy_1(wheels: Iterable[WheelLibraries], paths: Mapping[str, Path], lock: Lock) -> Iterator[str]:
+    """Yield a sentence for each wheel with modules that the locked NumPy refuses: their metadata allow any version."""
+    numpy = next((package.version for package in lock.packages if package.name == "numpy"), "")
+    if not numpy or not _since(numpy, "2"):
+        return
+    for wheel in wheels:
+        refused = [item.file for item in wheel.objects if item.numpy_1]
+        if not refused:
+            continue
+        files = [item.file for item in wheel.objects]
+        loaded = [file for file in loaded_on_import(paths[wheel.wheel], files) if file in refused]
+        name, version = wheel.wheel.split("-")[:2]
+        what = "importing it fails" if loaded else "what loads them fails"
+        yield (
+            f"{name} {version} was compiled for NumPy 1, and numpy {numpy} is locked: {what} "
+            f"({(loaded or refused)[0]}); write requirements: [numpy<2], or a newer {name}, and lock again"
+        )
 
 
 def _missing_error(

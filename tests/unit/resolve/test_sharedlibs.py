@@ -409,3 +409,42 @@ def test_the_table_of_what_is_loaded_by_name_holds_for_every_release() -> None:
     for entry in closure.table().opened:
         assert entry.name == canonicalize_name(entry.name)
         assert isinstance(entry.package, str) or entry.package.keys() == RELEASES.keys()
+
+
+OF_NUMPY_1 = (
+    b"numpy.core._multiarray_umath\0module compiled against ABI version 0x%x but this version of numpy is 0x%x\0"
+)
+OF_NUMPY_2 = OF_NUMPY_1 + b"numpy._core._multiarray_umath\0"
+
+
+@pytest.mark.parametrize(
+    ("numpy", "module", "source", "noted"),
+    [
+        ("2.2.1", OF_NUMPY_1, "from . import _ext\n", "importing it fails"),
+        ("2.2.1", OF_NUMPY_1, "def later():\n    from . import _ext\n", "what loads them fails"),
+        ("2.2.1", OF_NUMPY_2, "from . import _ext\n", ""),
+        ("1.26.4", OF_NUMPY_1, "from . import _ext\n", ""),
+        ("", OF_NUMPY_1, "from . import _ext\n", ""),
+        ("2.2.1", b"numpy.core._multiarray_umath\0", "from . import _ext\n", ""),
+    ],
+)
+def test_a_wheel_that_was_compiled_for_another_numpy_is_noted(
+    tmp_path: Path, numpy: str, module: bytes, source: str, noted: str
+) -> None:
+    """pandas 1.5.3 allows any later NumPy by its metadata, and cannot be imported with NumPy 2."""
+    import msgspec
+
+    from tests.support.locks import small_lock
+
+    files = {"needy/__init__.py": source, f"needy/_ext{_ABI}": make_elf(["libc.so.6"]) + module}
+    path = make_wheel(tmp_path, "needy", files=files, tag="cp311-cp311-manylinux_2_28_x86_64")
+    packages = [_package(path.name, sha256_file(path))]
+    packages += [_package(f"numpy-{numpy}-cp311-cp311-manylinux_2_28_x86_64.whl", "1" * 64)] if numpy else []
+    lock = msgspec.structs.replace(small_lock(), packages=tuple(packages))
+    layer = _tar(tmp_path / "os.tar", ["usr/lib/x86_64-linux-gnu/libc.so.6"])
+    notes: list[str] = []
+    closure.checker(lock, tmp_path / "cache", None, notes.append)(names_in(layer), [path], {})
+    assert notes == (
+        [f"needy 1.0 was compiled for NumPy 1, and numpy {numpy} is locked: {noted} (needy/_ext{_ABI}); "
+         "write requirements: [numpy<2], or a newer needy, and lock again"] if noted else []
+    )  # fmt: skip
