@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbuild.cli.render.events import Line
-from envbuild.core.text import human_bytes, plural
+from envbuild.core.text import human_bytes, plain, plural
 from envbuild.lockfile import model as locks
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def weight_json(result: ImageWeight) -> dict[str, Any]:
 def _shared(names: Sequence[str]) -> str:
     """Name a few of the locks that share a layer, and how many more do."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"shared with {', '.join(names[:_NAMED])}{more}" if names else ""
+    return f"shared with {', '.join(map(plain, names[:_NAMED]))}{more}" if names else ""
 
 
 def pushed_lines(result: PushedImage) -> Iterator[Line]:

@@ -151,3 +151,8 @@ def test_statements_that_were_there_are_not_shown_as_new() -> None:
 def test_events_of_an_image_are_lines(event: events.Event, expected: list[tuple[str, ...]]) -> None:
     """Each event is shown as users know it; empty columns are left out."""
     assert shown(lines(event)) == expected
+
+
+def test_the_name_of_another_lock_is_one_line() -> None:
+    """A folder may have any name: what it is called moves no cursor and makes no line."""
+    assert image._shared(("a\nb", "c\x1b[2J")) == "shared with a\\nb, c\\x1b[2J"
