@@ -24,16 +24,8 @@ from envbuild.record.model import Record
 NOT_COMPARED = frozenset(
     [
         *("format", "id", "start", "end", "duration", "recipe", "metric_sources"),
-        *(
-            "same_bits_as",
-            "same_tensors_in",
-            "differs_from",
-            "differs_in",
-            "outside_left_out",
-            "verdict_source",
-            "not_compared",
-        ),
-        "processes_left_out",
+        *("same_bits_as", "same_tensors_in", "not_compared", "differs_from", "differs_in"),
+        *("outside_left_out", "verdict_source", "processes_left_out"),
     ]
 )
 """Fields of a record that are neither a cause nor a result."""
@@ -66,7 +58,7 @@ def compare(a: Record, b: Record, context: Context | None = None, *, left: bool 
     ended = outcome(a, b)
     unknown = [phrase for section in sections for phrase in section.unknown]
     unknown += [*map(plain, (*a.outside_left_out, *b.outside_left_out))]
-    unknown += compare_printed(a, b)[1] if ended == "equal" else ()
+    unknown += compare_printed(a, b).unknown if ended != "different" else ()
     return Difference(
         a=a.id,
         b=b.id,

@@ -17,6 +17,7 @@ from envbuild.difference.compare import CERTAIN, compare
 from envbuild.difference.finding import Context, Difference, Finding, Outcome, changed
 from envbuild.difference.results import left_over
 from envbuild.record.compare_outputs import unread
+from envbuild.record.compare_printed import compare_printed
 from envbuild.record.jobs import JobRecord, ranks_text
 from envbuild.record.model import Record
 
@@ -120,7 +121,8 @@ def _outcome(a: JobRecord, b: JobRecord, found: Mapping[int, Difference]) -> Out
     outcomes = [each.outcome for each in found.values()]
     if "different" in outcomes:
         return "different"
-    if any(unread(a.by_rank[rank]) for rank in found):
+    mine, theirs = a.by_rank, b.by_rank
+    if any(unread(mine[rank]) or compare_printed(mine[rank], theirs[rank]).undecided for rank in found):
         return "unknown"
     if a.missing or b.missing or not all(record.state == "finished" for job in (a, b) for record in job.ranks):
         return "unknown"

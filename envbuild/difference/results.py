@@ -51,11 +51,12 @@ def outcome(a: Record, b: Record) -> Outcome:
         return "unknown"
     if results(a, b):
         return "different"
-    if unread(a):
+    lines = compare_printed(a, b)
+    if unread(a) or lines.undecided:
         return "unknown"
     if a.outputs or a.outside or a.deleted or a.folders or _measured(a):
         return "equal"
-    return "equal" if printed_anything(a) and not compare_printed(a, b)[1] else "unknown"
+    return "equal" if printed_anything(a) and not lines.unknown else "unknown"
 
 
 def verdict(a: Record, b: Record, *, causes: bool) -> str:
@@ -65,11 +66,13 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
             return f"{side} has no results: {_why(record)}"
     sentence = outcome(a, b)
     if sentence == "unknown" and unread(a):
-        rest = "all else is equal" if _left_anything(a) else "there is nothing else"
+        rest = "all else is equal" if _left_anything(a) or printed_anything(a) else "there is nothing else"
         return f"not known: {some(unread(a))} could not be read in either run; {rest}"
     if sentence == "unknown":
-        phrases = compare_printed(a, b)[1] if printed_anything(a) or printed_anything(b) else ()
-        return f"not known: {phrases[0]}" if phrases else "nothing to compare: neither run left outputs or metrics"
+        phrases = compare_printed(a, b).unknown if printed_anything(a) or printed_anything(b) else ()
+        if not phrases:
+            return "nothing to compare: neither run left outputs or metrics"
+        return f"not known: {phrases[0]}" + ("; all else is equal" if _left_anything(a) else "")
     if sentence == "different":
         return "" if causes else _nothing_differs(a, b)
     bytes_a = {output.path: output.sha256 for output in a.outputs}
@@ -93,7 +96,7 @@ def verdict(a: Record, b: Record, *, causes: bool) -> str:
 def _left_anything(record: Record) -> bool:
     """Whether a run has results that could be read."""
     files = len(record.outputs) + len(record.outside) - len(unread(record))
-    return bool(files or record.deleted or _measured(record) or printed_anything(record))
+    return bool(files or record.deleted or _measured(record))
 
 
 def _both(record: Record) -> str:
@@ -188,7 +191,7 @@ def _files(a: Record, b: Record) -> Iterator[Finding]:
 
 def _printed(a: Record, b: Record, lines: Mapping[Stream, PrintedLine]) -> Iterator[Finding]:
     """Yield the streams that differ, with the first such line where it is known."""
-    for stream in compare_printed(a, b)[0]:
+    for stream in compare_printed(a, b).differing:
         name, line = STREAMS[stream], lines.get(stream)
         if line is not None:
             one, other = shown(line.before or None, line.after or None)
@@ -203,7 +206,7 @@ def _printed(a: Record, b: Record, lines: Mapping[Stream, PrintedLine]) -> Itera
 def _lines(a: Record, b: Record) -> str:
     """Count the printed lines that are equal; empty if not all are known to be, or there are none."""
     count = sum(each.lines for each in (b.printed or {}).values())
-    return plural(count, "printed line") if count and not compare_printed(a, b)[1] else ""
+    return plural(count, "printed line") if count and not compare_printed(a, b).unknown else ""
 
 
 def _folders_and_modes(a: Record, b: Record) -> Iterator[Finding]:

@@ -16,9 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from envbuild.core.fs import folder_below
 from envbuild.core.redact import MASK
 from envbuild.difference.bisect import Answer, search
+from envbuild.difference.results import outcome
 from envbuild.difference.toggles import Plan, Setting, plan
 from envbuild.engine.protocol import Mount
 from envbuild.errors import EnvbuildError, UsageError
@@ -27,6 +30,7 @@ from envbuild.lockfile.discovery import STATE_FOLDER, state_path
 from envbuild.lockfile.layout import WORKSPACE
 from envbuild.operations.diff import DiffResult
 from envbuild.operations.events import BisectStep, Events
+from envbuild.operations.printed_lines import LazyReader
 from envbuild.operations.run_context import Side, Texts, gather_context, lock_path
 from envbuild.record import history
 from envbuild.record.model import Record
@@ -70,6 +74,12 @@ def bisect(
         raise UsageError(f"--bisect: the results do not differ: {difference.verdict}", "name two other runs")
     for side in (a, b):
         recorded_mounts(side.record.options.mounts, a.project, mounts)
+    lines_alone = outcome(_unprinted(a.record), _unprinted(b.record)) != "different"
+    if lines_alone and a.record.options.tty:
+        raise UsageError(
+            "--bisect: the runs differ in printed lines alone, and were on a terminal, where programs print other ones",
+            "make the two runs with their output in a file or a pipe, and compare those",
+        )
     texts = Texts((a, b))
     digests = {digest for record in (a.record, b.record) for digest in _digests(record)}
     available = {digest for digest in digests if texts.content(digest) is not None}
@@ -78,13 +88,19 @@ def bisect(
     if planned.impossible:
         raise UsageError(f"--bisect: run {a.record.id[:10]} cannot be run again: {planned.impossible}")
     with _Bench(a, b, texts, connect, build, mounts) as bench:
-        return _run_search(planned, a.record, b.record, bench.run, events)
+        one, other, run = a.record, b.record, bench.run
+        if not lines_alone:  # what a setting prints of itself flips with it, and is not what is searched for
+            one, other, run = _unprinted(one), _unprinted(other), lambda setting: _unprinted(bench.run(setting))
+        return _run_search(planned, one, other, run, events)
+
+
+def _unprinted(record: Record) -> Record:
+    """Return a record without what was printed."""
+    return msgspec.structs.replace(record, printed=None)
 
 
 def _run_search(planned: Plan, a: Record, b: Record, run: Callable[[Setting], Record], events: Events) -> Answer:
     """Make the runs that the search asks for, and report the result of each."""
-    from envbuild.difference.results import outcome
-
     steps = search(planned, a, b)
     step = next(steps)
     while True:
@@ -214,6 +230,7 @@ class _Bench:
             without=options.without,
             workspace=copy,
             watcher=_Silence(),
+            printed=LazyReader,
             **given,
         )
 

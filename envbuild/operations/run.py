@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +22,8 @@ from envbuild.operations import ranks
 from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.inputs import require_locked_inputs
 from envbuild.operations.load_lock import LoadedLock, load_lock
+from envbuild.operations.printed_lines import LazyReader
 from envbuild.record.model import Record
-from envbuild.record.printed import Printed
 from envbuild.runs.request import AS_LOCKED, RunRequest
 from envbuild.runs.time_limit import TimeLimit
 from envbuild.runs.tracing import TRACE_VALUES, trace_variables
@@ -33,9 +32,7 @@ from envbuild.store.objects import Store
 if TYPE_CHECKING:
     from envbuild.engine.protocol import ContainerRunner, Engine, Gpus, ImageStore, Mount
     from envbuild.operations.events import Events
-    from envbuild.record.printed import Stream
     from envbuild.runtime.guard.gate import Verdict
-    from envbuild.verification.printed import BoundedDigest
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,33 +163,9 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         limit=None if options.timeout is None else TimeLimit(options.timeout),
         inputs_since=inputs_since,
         own_variables=trace_variables(TRACE_VALUES) if options.trace else {},
-        printed=_StreamReader,
+        printed=LazyReader,
     )
     return PreparedRun(request=request, engine=engine)
-
-
-class _StreamReader:
-    """Digests a stream of a run that starts now; what that takes is imported once the program prints.
-
-    Args:
-        stream: all are read alike.
-    """
-
-    def __init__(self, stream: Stream) -> None:
-        self._start = time.time()
-        self._digest: BoundedDigest | None = None
-
-    def feed(self, data: memoryview) -> None:
-        """Take the next piece."""
-        if self._digest is None:
-            from envbuild.verification.printed import BoundedDigest, Masks
-
-            self._digest = BoundedDigest(Masks(self._start))
-        self._digest.feed(data)
-
-    def result(self) -> Printed:
-        """Return what the stream comes to."""
-        return Printed() if self._digest is None else self._digest.result()
 
 
 @contextmanager

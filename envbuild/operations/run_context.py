@@ -139,7 +139,7 @@ def _committed(a: Side, b: Side) -> tuple[str, ...]:
 
 def _lines(a: Side, b: Side) -> dict[printed.Stream, PrintedLine]:
     """Return the first line at which each stream differs, of those that were kept."""
-    streams = compare_printed(a.record, b.record)[0]
+    streams = compare_printed(a.record, b.record).differing
     if not streams:
         return {}
     from envbuild.verification.files import masks_of

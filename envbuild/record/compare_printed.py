@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from envbuild.record.model import Record
 from envbuild.record.printed import IGNORED, STREAMS, Printed, Stream
 
@@ -18,28 +20,43 @@ def printed_anything(record: Record) -> bool:
     return any(each.anything for each in (record.printed or {}).values())
 
 
-def compare_printed(one: Record, other: Record) -> tuple[tuple[Stream, ...], tuple[str, ...]]:
-    """Compare what two runs printed.
+class PrintedComparison(NamedTuple):
+    """What two runs printed, compared.
 
-    Returns:
-        The streams that are known to differ, and what is not known to be equal or different, a phrase each.
+    Attributes:
+        differing: the streams that are known to differ.
+        undecided: what has other bytes behind the bound, where they may be times, a phrase for each stream.
+        left_out: what could not be compared at all, a phrase each.
     """
+
+    differing: tuple[Stream, ...] = ()
+    undecided: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What is not known to be equal or different."""
+        return (*self.undecided, *self.left_out)
+
+
+def compare_printed(one: Record, other: Record) -> PrintedComparison:
+    """Compare what two runs printed."""
     if one.printed is None or other.printed is None:
-        return (), ("printed lines (not recorded; envbuild verify compares them)",)
+        return PrintedComparison(left_out=("printed lines (not recorded; envbuild verify compares them)",))
     if one.options.tty != other.options.tty:
-        return (), ("printed lines (one run was on a terminal)",)
+        return PrintedComparison(left_out=("printed lines (one run was on a terminal)",))
     several = several_processes(one, other)
     differing: list[Stream] = []
-    unknown = []
+    undecided, left_out = [], []
     for stream, name in STREAMS.items():
-        mine, theirs = (each.printed.get(stream, Printed()) for each in (one, other) if each.printed is not None)
+        mine, theirs = one.printed.get(stream, Printed()), other.printed.get(stream, Printed())
         if IGNORED in mine.masked or IGNORED in theirs.masked:
-            unknown.append(f"lines of {name} that were not to be compared")
+            left_out.append(f"lines of {name} that were not to be compared")
         elif (equal := _equal(mine, theirs, several=several)) is None:
-            unknown.append(_BOUND.format(name))
+            undecided.append(_BOUND.format(name))
         elif not equal:
             differing.append(stream)
-    return tuple(differing), tuple(unknown)
+    return PrintedComparison(tuple(differing), tuple(undecided), tuple(left_out))
 
 
 def _equal(one: Printed, other: Printed, *, several: bool) -> bool | None:

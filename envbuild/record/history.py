@@ -160,13 +160,13 @@ def compared(project: Path, record: Record) -> dict[str, object]:
             break
         if earlier.id >= record.id or earlier.recipe != record.recipe or earlier.exit_code != 0:
             continue
-        streams, unknown = compare_printed(record, earlier)
-        different = (*compare(record, earlier), *(STREAMS[stream] for stream in streams))
-        if not different and (unread(record) or (unknown and not files)):
+        lines = compare_printed(record, earlier)
+        different = (*compare(record, earlier), *(STREAMS[stream] for stream in lines.differing))
+        if not different and (unread(record) or (lines.unknown and not files)):
             return {}  # what is known of both is equal, and that is not all, or it is nothing
         if not different:
             same = same_tensors(record, earlier)
-            return {"same_bits_as": earlier.id, "same_tensors_in": same, "not_compared": unknown}
+            return {"same_bits_as": earlier.id, "same_tensors_in": same, "not_compared": lines.unknown}
         nearest = nearest or {"differs_from": earlier.id, "differs_in": different}
     return nearest
 

@@ -211,9 +211,9 @@ class _Rule:
         """The compiled pattern; most programs print what few rules need."""
         return _compiled(self.text)
 
-    def may_match(self, shape: str) -> bool:
-        """Whether any line of a shape, which is in lower case, may match."""
-        if self.gate and not any(part.translate(_ZEROS) in shape for part in self.gate):
+    def may_match(self, shape: str, lower: str) -> bool:
+        """Whether any line of a shape may match; ``lower`` is the shape in lower case."""
+        if self.gate and not any(part.translate(_ZEROS) in lower for part in self.gate):
             return False
         # With zeros for digits nothing is known of a pattern that takes one digit for another thing than the others.
         return _NAMED_DIGIT.search(_COUNTS.sub("", self.text)) is not None or self.pattern.search(shape) is not None
@@ -353,7 +353,7 @@ def _may_match(line: str) -> tuple[int, ...]:
     found = _known.get(shape)
     if found is None:
         lower = shape.lower()
-        found = tuple(number for number, rule in enumerate(_TABLE) if rule.may_match(lower))
+        found = tuple(number for number, rule in enumerate(_TABLE) if rule.may_match(shape, lower))
         if len(shape) <= _SHAPE:
             if len(_known) >= _SHAPES:
                 _known.clear()

@@ -88,6 +88,23 @@ def test_the_classic_story(training: Project, capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_bisect_of_programs_that_print(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs whose files are equal and whose printed lines are not: the field that flips the lines, and no other one."""
+    monkeypatch.setenv("ENVBUILD_STORE", str(project.store))
+    monkeypatch.chdir(project.folder)
+    project.write("data/0.png", "")
+    project.write("train.py", TRAIN.replace("write(repr(value))", "write('done')").replace("json.dumps", "str"))
+    project.must("run", "-q", "train.py")
+    project.must("run", "-q", "-e", "OTHER=1", "train.py", "--comment=x", "--learning-rate", "0.2")
+    second, first = (record["id"] for record in project.must("runs", "--json").json)
+    code, shown = diff(capsys, first, second, bisect=True)
+    assert code == 16
+    assert shown.startswith("results   standard output, line 1  {'step': 0, 'loss': "), shown
+    assert shown.endswith("answer    --learning-rate flips the result: A with it as in B gives B's result\n"), shown
+
+
 def test_bisect_names_the_one_of_two_fields(
     project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

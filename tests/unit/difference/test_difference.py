@@ -440,6 +440,16 @@ def test_printed_lines_are_results() -> None:
     assert unknown in found.unknown
 
 
+def test_lines_behind_the_bound_are_not_called_equal() -> None:
+    """Other bytes there may be times, and may be results: equal files do not make the runs equal."""
+    one, other = ({"stdout": Printed(lines=2, sha256=sha("1"), rest_bytes=9, rest=sha(sign))} for sign in "23")
+    found = compare(record(printed=one), record(B, printed=other))
+    bound = "lines of standard output beyond those that a run's record has (envbuild verify compares all)"
+    assert (found.outcome, found.verdict) == ("unknown", f"not known: {bound}; all else is equal")
+    assert bound in found.unknown
+    assert compare(record(printed=one), record(B, printed=one)).outcome == "equal"
+
+
 @pytest.mark.parametrize("name", CHANGED)
 def test_each_field_is_named(name: str) -> None:
     """Any single field that differs is found, and there is nothing else."""

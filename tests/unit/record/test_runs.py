@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbuild.record import history
-from envbuild.record.compare_printed import compare_printed
+from envbuild.record.compare_printed import PrintedComparison, compare_printed
 from envbuild.record.model import LockFacts, Options, Output, Record, RecordError
 from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
 from envbuild.verification.printed import BoundedDigest, Masks
@@ -205,9 +205,12 @@ def test_lines_that_were_not_to_be_compared(tmp_path: Path) -> None:
 def test_lines_of_several_processes_come_in_any_order() -> None:
     """The order of lines is nobody's result where several processes print them."""
     one, other = (a_record("", printed=printed(text)) for text in (b"a\nb\n", b"b\na\n"))
-    assert compare_printed(one, other) == (("stdout",), ())
+    assert compare_printed(one, other).differing == ("stdout",)
     several = (process(), process(pid=9, path="worker 1"))
-    assert compare_printed(*(msgspec.structs.replace(each, processes=several) for each in (one, other))) == ((), ())
+    assert (
+        compare_printed(*(msgspec.structs.replace(each, processes=several) for each in (one, other)))
+        == PrintedComparison()
+    )
 
 
 def test_the_text_of_a_run_is_its_owners(tmp_path: Path) -> None:
