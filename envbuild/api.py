@@ -48,11 +48,13 @@ def lock(
     upgrade_packages: Sequence[str] = (),
     host: str = "",
     variant: str = "",
+    platform: str = "",
     events: Events | None = None,
 ) -> LoadedLock:
     """Resolve a spec, write the lock and its Dockerfile next to it, and return the lock.
 
-    Of a spec with variants all are locked, and the first one's lock is returned; ``open(variant=…)`` reads the others.
+    Of a spec with variants or platforms all are locked, and the first one's lock is returned; ``open(variant=…,
+    platform=…)`` reads the others.
 
     Args:
         spec: the spec's file. Pins of an earlier lock stay unless the spec or an argument moves them.
@@ -60,6 +62,7 @@ def lock(
         upgrade_packages: move these packages, and only what they force.
         host: what to lock for: the file of a host description, ``detect``, ``none``; empty: as before.
         variant: lock this variant only.
+        platform: lock for this platform only.
         events: receives progress.
 
     Raises:
@@ -70,16 +73,19 @@ def lock(
     from envbuild.operations.lock import LockOptions
     from envbuild.operations.lock import lock as write
 
-    options = LockOptions(upgrade=upgrade, upgrade_packages=tuple(upgrade_packages), host=host, variant=variant)
+    options = LockOptions(
+        upgrade=upgrade, upgrade_packages=tuple(upgrade_packages), host=host, variant=variant, platform=platform
+    )
     return open(write(Path(spec), options, events or listeners.Silent())[0].path)
 
 
-def open(path: PathLike | None = None, *, variant: str | None = None) -> LoadedLock:
+def open(path: PathLike | None = None, *, variant: str | None = None, platform: str | None = None) -> LoadedLock:
     """Read a lock without changing anything.
 
     Args:
         path: its file; None: search upward from the working directory.
         variant: of which variant of the spec, instead of the file.
+        platform: for which platform of the spec; by default this machine's.
 
     Raises:
         LockError: there is none, it is invalid, or its spec has changed since.
@@ -87,7 +93,7 @@ def open(path: PathLike | None = None, *, variant: str | None = None) -> LoadedL
     """
     from envbuild.operations.load_lock import load_lock, lock_of_variant
 
-    return load_lock(lock_of_variant(None if path is None else Path(path), variant))
+    return load_lock(lock_of_variant(None if path is None else Path(path), variant, platform=platform))
 
 
 def fetch(

@@ -29,6 +29,12 @@ LockOption = Annotated[
     Path | None, typer.Option("--lock", metavar="FILE", help="The lock; by default the one found upward.")
 ]
 Variant = Annotated[str | None, typer.Option("--variant", metavar="NAME", help="The lock of this variant of the spec.")]
+Platform = Annotated[
+    str | None,
+    typer.Option(
+        "--platform", metavar="ARCH", help="The lock for this platform of the spec; by default this machine's."
+    ),
+]
 RequireSignature = Annotated[
     str | None,
     typer.Option("--require-signature", metavar="WHO", help="Accepted signer: cosign.pub, or IDENTITY@https://ISSUER."),

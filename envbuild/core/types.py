@@ -116,7 +116,13 @@ KernelRange = Annotated[
         title='a version range such as ">=5.10,<7"',
     ),
 ]
-CpuLevel = Annotated[str, Meta(pattern=r"^(?:any|x86-64(?:-v[234])?)\Z", title="an x86-64 level or any")]
+CpuLevel = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?:any|x86-64(?:-v[234])?|armv8\.[0-7]-a|armv9\.[0-2]-a)\Z",
+        title="a level of x86-64 or of Arm, or any",
+    ),
+]
 Level = Annotated[str, Meta(pattern=r"^(?:seeds|ops|portable)\Z", title="seeds, ops or portable")]
 DriverVersion = Annotated[
     str, Meta(pattern=r"^(?:[0-9]{3,4}(?:\.[0-9]{1,4}){1,3})?\Z", title="a driver version such as 580.159.04")

@@ -57,15 +57,16 @@ _NCCL: tuple[tuple[Literal["graph", "topology"], int, str], ...] = (
 
 def host(a: Record, b: Record) -> tuple[Section, Section]:
     """Return what differs in the machines, and in their GPUs as the containers saw them."""
+    findings = _emulators(a, b)
     if a.host is None or b.host is None:
-        findings: tuple[Finding, ...] = ()
         if a.host or b.host:
             one, other = (each.host.cpu.model or each.host.machine if each.host else NOWHERE for each in (a, b))
-            findings = (changed("host", "host", one, other, 10, why="recorded in one of the runs only"),)
+            why = "recorded in one of the runs only"
+            findings = (*findings, changed("host", "host", one, other, 10, why=why))
         unknown = ("host",) if not (a.host or b.host) else (f"host (recorded only in {'A' if a.host else 'B'})",)
         return Section("host", findings, compared=False, unknown=unknown), Section("")
     mine, theirs = (dict(flat(_without_gpu(each))) for each in (a.host, b.host))
-    machine = Section("host", tuple(_machine(mine, theirs)), unknown=_lacking("host", mine, theirs))
+    machine = Section("host", (*findings, *_machine(mine, theirs)), unknown=_lacking("host", mine, theirs))
     return machine, _gpus(_seen(a, a.host), _seen(b, b.host))
 
 
@@ -91,6 +92,14 @@ def nccl(a: Record, b: Record) -> Section:
     lacking = [kind for kind, _, _ in _NCCL if (kind in a.nccl) != (kind in b.nccl)]
     unknown = (f"NCCL's {', '.join(lacking)} (recorded in one of the runs only)",) if lacking else ()
     return Section("NCCL" if a.nccl and b.nccl else "", tuple(findings), unknown=unknown)
+
+
+def _emulators(a: Record, b: Record) -> tuple[Finding, ...]:
+    """Return that one of two runs was computed by an emulator, or each by another one."""
+    if a.emulator == b.emulator:
+        return ()
+    one, other = (plain(each.emulator).partition(" sha256:")[0] or NOWHERE for each in (a, b))
+    return (changed("host", "emulator", one, other, 98, why="an emulator computed, and no CPU: other bits"),)
 
 
 def _machine(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[Finding]:

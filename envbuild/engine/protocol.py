@@ -307,6 +307,18 @@ class OwnFiles(Protocol):
         """
 
 
+class Emulator(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts programs of another machine.
+
+    Attributes:
+        machine: which, as ``uname`` names it.
+        program: QEMU's user-mode emulator of it, linked statically.
+    """
+
+    machine: str
+    program: Path
+
+
 class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of an image.
 
@@ -332,6 +344,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
             the engine, whatever becomes of this process.
         limit: returns how many seconds the program may run, None while there is no limit; asked while it runs.
         stacks: number of a signal that is sent to all its processes before it is ended for its time; 0 for none.
+        emulator: starts the image's programs; None: they are the engine's machine's. The local engine alone has this.
     """
 
     image: str
@@ -356,6 +369,7 @@ class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     ended: Callable[[OwnFiles], None] | None = None
     limit: Callable[[], float | None] | None = None
     stacks: int = 0
+    emulator: Emulator | None = None
 
 
 class ContainerExit(int):

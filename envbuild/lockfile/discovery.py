@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from envbuild.errors import LockError, UsageError
 
 STATE_FOLDER = ".envbuild"
 """Run records and the like, below the project."""
+
+Prefer = Callable[[Sequence[Path]], Path | None]
 
 _LOCK_NAME = re.compile(r"pylock\.([a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?)\.toml")
 
@@ -20,13 +22,14 @@ def locks_in(folder: Path) -> dict[str, Path]:
     return {match[1]: folder / match[0] for match in map(_LOCK_NAME.fullmatch, _names(folder)) if match}
 
 
-def find_lock(start: Path, name: str = "", *, option: bool = False) -> Path:
+def find_lock(start: Path, name: str = "", *, option: bool = False, prefer: Prefer | None = None) -> Path:
     """Find the nearest ``pylock.<name>.toml`` from ``start`` (a file or folder) upward.
 
     Args:
         start: where to begin.
         name: the lock's name part, or empty if the nearest folder with locks has only one.
         option: the command takes a lock as ``--lock FILE``, not as an argument.
+        prefer: chooses one of several; None: they are as good as each other.
 
     Raises:
         LockError: there is none.
@@ -41,6 +44,8 @@ def find_lock(start: Path, name: str = "", *, option: bool = False) -> Path:
             return found[name]
         if not name and len(found) == 1:
             return next(iter(found.values()))
+        if not name and prefer and (one := prefer([found[key] for key in sorted(found)])):
+            return one
         if not name and found:
             listed = sorted(path.name for path in found.values())
             way = f"choose one: --lock {listed[0]}" if option else f"choose one: {listed[0]} as the last argument"
@@ -65,10 +70,10 @@ def _a_variant(paths: Iterable[Path]) -> str:
     from envbuild.lockfile import model
 
     try:
-        found = sorted((lock.name, lock.variant) for lock in map(model.load, paths))
+        found = sorted((lock.base_name, lock.variant) for lock in map(model.load, paths))
     except LockError:
         return ""
-    names = {name.removesuffix(f"-{variant}") for name, variant in found}
+    names = {name for name, _ in found}
     return found[0][1] if len(names) == 1 and all(variant for _, variant in found) else ""
 
 

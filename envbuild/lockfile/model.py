@@ -311,6 +311,8 @@ class Lock(Value, frozen=True, kw_only=True):
         emulators: Debian packages with the program that runs build steps on a machine of another architecture than the
             image's; the package's architecture is that machine's. No part of the image.
         variant: which variant of its spec it is; the lock's name is then the spec's, a hyphen, the variant's.
+        platform: which of its spec's platforms it is for, if the spec names several: that of ``os``. The lock's name
+            then ends in a hyphen and the platform.
     """
 
     name: LockName
@@ -333,6 +335,13 @@ class Lock(Value, frozen=True, kw_only=True):
     build_packages: tuple[OsPackage, ...] = ()
     emulators: tuple[OsPackage, ...] = ()
     variant: VariantName = ""
+    platform: VariantName = ""
+
+    @property
+    def base_name(self) -> str:
+        """The name of the spec it was made from."""
+        name = self.name.removesuffix(f"-{self.platform}") if self.platform else self.name
+        return name.removesuffix(f"-{self.variant}") if self.variant else name
 
     @property
     def file_name(self) -> str:
@@ -369,6 +378,7 @@ def _content(lock: Lock) -> str:
         "build-packages",
         "emulators",
         "variant",
+        "platform",
     ):  # locks made before these keys existed keep their bytes
         if not table[name]:
             del table[name]

@@ -76,7 +76,8 @@ def check_unique(table: Mapping[str, Any]) -> None:
     """Check what no single field shows.
 
     Raises:
-        ValueError: a variant that the name does not end in, a standalone Python of another version or place,
+        ValueError: a variant or platform that the name does not end in, a platform of another architecture,
+            a standalone Python of another version or place,
             sources of a package that is not locked,
             a base image without its file system's digest,
             two packages of one name, two files of one name,
@@ -88,8 +89,11 @@ def check_unique(table: Mapping[str, Any]) -> None:
         if not _is_version(wheel, version):
             path = f"packages[{index}].wheels[0].name"
             raise ValueError(f"{path}: expected a wheel of version {version}, found {wheel!r}")
-    if (variant := table.get("variant", "")) and not table["name"].endswith(f"-{variant}"):
-        raise ValueError(f"tool.envbuild.name: expected NAME-{variant}, found {table['name']!r}")
+    ends = "-".join(["", *filter(None, (table.get("variant", ""), table.get("platform", "")))])
+    if not table["name"].endswith(ends):
+        raise ValueError(f"tool.envbuild.name: expected NAME{ends}, found {table['name']!r}")
+    if (platform := table.get("platform", "")) not in ("", table["os"]["architecture"]):
+        raise ValueError(f"tool.envbuild.platform: expected {table['os']['architecture']!r}, found {platform!r}")
     _check_environment(table)
     _check_python(table["python"])
     names = [(f"packages[{i}].name", entry["name"]) for i, entry in enumerate(table["packages"])]

@@ -88,6 +88,7 @@ def check_architecture(lock: Lock, machine: str) -> Verdict | None:
     wanted, found = lock.os.architecture, architecture_of(machine)
     if found in ("", wanted):
         return None
+    emulated = any(package.architecture == found for package in lock.emulators)
     check = Check(
         "cpu.architecture",
         wanted,
@@ -95,7 +96,8 @@ def check_architecture(lock: Lock, machine: str) -> Verdict | None:
         ok=False,
         meaning="its programs do not start here; under emulation they would compute other bits",
         fix=f"run on a machine of {wanted}, or with an engine of one: export DOCKER_HOST=ssh://USER@HOST\n"
-        f"have an image for {found} too: a spec with another name and os.architecture: {found}",
+        f"have an image for {found} too: platforms: [{wanted}, {found}] in the spec"
+        + ("\ntry it under emulation, which the record states: envbuild run --emulate" if emulated else ""),
     )
     return Verdict([check], ok=False, gate="host", lock=lock.file_name)
 

@@ -15,7 +15,7 @@ from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
     from envbuild.engine.local.namespaces import NamespaceSteps
-    from envbuild.engine.protocol import Engine, StepRunner
+    from envbuild.engine.protocol import Emulator, Engine, StepRunner
     from envbuild.operations.events import Events
     from envbuild.spec.model import Spec
 
@@ -107,10 +107,49 @@ def steps_for(lock: locks.Lock, engine: Engine | None, store: Store) -> StepRunn
     return local.emulating(MACHINES[lock.os.architecture], program)
 
 
+def emulator_for_run(lock: locks.Lock, engine: Engine, store: Store) -> tuple[Emulator, str] | None:
+    """Return what starts a lock's programs on this machine, and its name for the record; None if nothing has to.
+
+    Args:
+        engine: what the command uses.
+        store: holds the lock's files.
+
+    Raises:
+        BuildError: the lock has no emulator for this machine.
+        EngineError: the engine is not the local one, which alone emulates.
+    """
+    from envbuild.engine.local.engine import LocalEngine
+    from envbuild.engine.protocol import Emulator
+
+    if not is_foreign(lock.os.architecture):
+        return None
+    if not isinstance(engine, LocalEngine):
+        why = local_engine(store).reason_against()
+        reason = f", which does not work here: {why[0]}" if why else ""
+        raise EngineError(
+            f"--emulate needs the local engine{reason}",
+            (why[1] if why else "") or "use it: export ENVBUILD_ENGINE=local",
+        )
+    package = _package(lock)
+    name = f"{package.name} {package.version} sha256:{package.sha256}"
+    return Emulator(machine=MACHINES[lock.os.architecture], program=_emulator(lock, store)), name
+
+
 def _emulator(lock: locks.Lock, store: Store) -> Path:
     """Return the program, unpacked once."""
     from envbuild.image.emulator import PROGRAM, unpack_emulator
 
+    package = _package(lock)
+    machine = MACHINES[lock.os.architecture]
+    key = sha256_json({"package": package.sha256, "machine": machine})
+    made = store.derive(
+        "emulators", key, lambda folder: unpack_emulator(package, store.path(package.sha256), machine, folder)
+    )
+    return made / PROGRAM
+
+
+def _package(lock: locks.Lock) -> locks.OsPackage:
+    """Return the lock's package with the emulator for this machine; raises ``BuildError`` if it has none."""
     package = next((each for each in lock.emulators if not is_foreign(each.architecture)), None)
     if package is None:
         raise BuildError(
@@ -118,12 +157,7 @@ def _emulator(lock: locks.Lock, store: Store) -> Path:
             "and the lock has no emulator for it",
             _ELSEWHERE,
         )
-    machine = MACHINES[lock.os.architecture]
-    key = sha256_json({"package": package.sha256, "machine": machine})
-    made = store.derive(
-        "emulators", key, lambda folder: unpack_emulator(package, store.path(package.sha256), machine, folder)
-    )
-    return made / PROGRAM
+    return package
 
 
 def _system_of(system: locks.Os | object) -> Sequence[str]:

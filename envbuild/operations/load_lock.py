@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +16,12 @@ from envbuild import __version__
 from envbuild.core import types
 from envbuild.core.digest import sha256_bytes, sha256_file, sha256_json
 from envbuild.core.fs import atomic_write, open_regular
+from envbuild.core.platforms import architecture_of, own_machine
 from envbuild.core.text import perhaps, quote
 from envbuild.errors import EnvbuildError, LockError, SpecError, UsageError
 from envbuild.lockfile import hardware, layout, pylock
 from envbuild.lockfile import model as locks
-from envbuild.lockfile.discovery import find_lock, nearest_locks
+from envbuild.lockfile.discovery import find_lock, locks_in, nearest_locks
 from envbuild.operations.lock_files import known_fresh, remember_fresh, resolution_inputs, stale_inputs
 from envbuild.store.objects import Store
 
@@ -73,11 +75,12 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
         option: the command takes a lock as ``--lock FILE``, not as an argument.
 
     Raises:
-        UsageError: it is a spec, or there are several locks to choose from.
+        UsageError: it is a spec, or there are several locks to choose from; of locks of one spec for several platforms
+            that of this machine is taken.
         LockError: there is none, it is invalid or of a layout that this envbuild cannot make, or the spec next to
             it has changed since.
     """
-    found = find_lock(start or Path.cwd(), option=option) if path is None else path
+    found = find_lock(start or Path.cwd(), option=option, prefer=of_this_machine) if path is None else path
     if found.suffix in (".yaml", ".yml") and found.is_file():
         raise _is_a_spec(found)
     lock = _known_lock(found)
@@ -92,46 +95,101 @@ def load_lock(path: Path | None, start: Path | None = None, *, option: bool = Fa
 
 
 def spec_of(spec: Spec, lock: locks.Lock) -> Spec | None:
-    """Return what a lock was made from: the spec, or its variant; None if the spec has no such variant any more."""
-    return next((each for each in spec.locked if each.variant == lock.variant), None)
+    """Return what a lock was made from: the spec, or its part for a variant and a platform; None if it has no such."""
+    wanted = (lock.variant, lock.platform)
+    return next((each for each in spec.locked if (each.variant, each.platform) == wanted), None)
 
 
-def lock_of_variant(path: Path | None, variant: str | None, start: Path | None = None) -> Path | None:
-    """Return the lock that a command is given, or the nearest one of a variant.
+def lock_of_variant(
+    path: Path | None, variant: str | None, start: Path | None = None, *, platform: str | None = None
+) -> Path | None:
+    """Return the lock that a command is given, or the nearest one of a variant and a platform.
 
     Args:
         path: the lock as it was named, if it was.
         variant: the variant as it was named, if it was.
         start: where to search from, upward; the working directory by default.
+        platform: the platform as it was named, if it was; else this machine's, where there are several.
 
     Raises:
-        UsageError: both were named, no lock is of that variant, or several are.
+        UsageError: the lock and another of them were named, no lock is of that variant or platform, or several are.
         LockError: there is no lock.
     """
-    if variant is None:
+    if variant is None and platform is None:
         return path
     if path is not None:
-        raise UsageError(f"{path} names the lock already", "leave out either the lock or --variant")
+        option = "--platform" if variant is None else "--variant"
+        raise UsageError(f"{path} names the lock already", f"leave out either the lock or {option}")
     near = nearest_locks(start or Path.cwd())
-    found = [place for place in near if _variant_of(place) == variant]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(place.name for place in found or near)
+    known = {place: lock for place in near if (lock := _readable(place)) is not None}
+    if variant is not None:
+        near = _chosen(near, {place: lock.variant for place, lock in known.items()}, "variant", variant)
+    if platform is not None:
+        near = _chosen(near, {place: lock.os.architecture for place, lock in known.items()}, "platform", platform)
+    if len(near) == 1:
+        return near[0]
+    if platform is None and (own := of_this_machine(near)):
+        return own
+    words = [f"variant {variant}"] * (variant is not None) + [f"platform {platform}"] * (platform is not None)
+    names = ", ".join(place.name for place in near)
+    raise UsageError(f"{near[0].parent} has several locks of {', '.join(words)}: {names}", "name the lock instead")
+
+
+def _chosen(near: Sequence[Path], values: Mapping[Path, str], kind: str, wanted: str) -> tuple[Path, ...]:
+    """Return the locks that have a value; raises ``UsageError`` if none has."""
+    found = tuple(place for place in near if values.get(place) == wanted)
     if found:
-        raise UsageError(f"{near[0].parent} has several locks of variant {variant}: {names}", "name the lock instead")
-    known = [name for name in map(_variant_of, near) if name]
-    has = f"it has {', '.join(known)}{perhaps(variant, known)}" if known else f"it has {names}"
-    raise UsageError(
-        f"{near[0].parent} has no lock of variant {quote(variant)}: {has}", "variants are in the spec: envbuild lock"
-    )
+        return found
+    known = [*dict.fromkeys(name for place in near if (name := values.get(place)))]
+    has = f"it has {', '.join(known or [place.name for place in near])}{perhaps(wanted, known)}"
+    way = "variants are in the spec" if kind == "variant" else "platforms are in the spec"
+    raise UsageError(f"{near[0].parent} has no lock of {kind} {quote(wanted)}: {has}", f"{way}: envbuild lock")
 
 
-def _variant_of(path: Path) -> str:
-    """Return the variant that a lock is of; empty if of none, or if it cannot be read."""
+def locks_of_platforms(path: Path | None, start: Path | None = None) -> tuple[Path, ...]:
+    """Return a lock with those of the same spec and variant for its other platforms, by platform; alone if it has none.
+
+    Args:
+        path: the lock; None: the one found upward.
+        start: where to search from.
+
+    Raises:
+        UsageError, LockError: as ``load_lock``.
+    """
+    found = find_lock(start or Path.cwd(), prefer=of_this_machine) if path is None else path
+    lock = _readable(found)
+    if lock is None or not lock.platform:
+        return (found,)
+    alike = {
+        other.platform: place
+        for place in locks_in(found.parent).values()
+        if (other := _readable(place)) and other.platform and _whose(other) == _whose(lock)
+    }
+    alike[lock.platform] = found
+    return tuple(alike[platform] for platform in sorted(alike))
+
+
+def of_this_machine(paths: Sequence[Path]) -> Path | None:
+    """Return the lock for this machine among those of one spec and variant for several platforms; else None."""
+    own = architecture_of(own_machine())
+    known = {place: lock for place in paths if (lock := _readable(place)) is not None}
+    if len(known) != len(paths) or len({_whose(lock) for lock in known.values()}) != 1:
+        return None
+    if not all(lock.platform for lock in known.values()):
+        return None
+    return next((place for place, lock in known.items() if lock.platform == own), None)
+
+
+def _whose(lock: locks.Lock) -> tuple[str, str]:
+    return lock.base_name, lock.variant
+
+
+def _readable(path: Path) -> locks.Lock | None:
+    """Return a lock; None if it cannot be read."""
     try:
-        return _known_lock(path).variant
+        return _known_lock(path)
     except LockError:
-        return ""
+        return None
 
 
 def _known_lock(path: Path) -> locks.Lock:
@@ -220,6 +278,10 @@ def _no_such_variant(path: Path, lock: locks.Lock, spec: Spec, spec_path: Path) 
     """Return message and hint for a lock whose spec has no such variant any more, or variants only."""
     has = f"has the variants {', '.join(spec.variants)}" if spec.variants else "has no variants"
     wanted = f"no variant {lock.variant}" if lock.variant else "nothing without a variant"
+    if any(each.variant == lock.variant for each in spec.locked):
+        platforms = [each.platform for each in spec.locked if each.platform and each.variant == lock.variant]
+        has = f"has the platforms {', '.join(platforms)}" if platforms else "has no platforms"
+        wanted = f"not {lock.platform}" if lock.platform else "nothing without a platform"
     return (
         f"{path.name} is stale\n  {spec_path.name} {has}, {wanted}",
         f"lock again: envbuild lock {spec_path.name}; then remove {path.name}",

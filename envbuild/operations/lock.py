@@ -60,6 +60,7 @@ class LockOptions:
         refresh: request the indexes again, however fresh the cache is.
         host: what to lock for: the file of a host description, ``detect``, ``none``; empty: as before.
         variant: lock this variant of the spec only; empty: all that it has.
+        platform: lock for this platform of the spec only; empty: all that it has.
     """
 
     resolver: str = "uv"
@@ -69,11 +70,12 @@ class LockOptions:
     refresh: bool = False
     host: str = ""
     variant: str = ""
+    platform: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Siblings:
-    """Locks of a spec's other variants: of those written before the one that is resolved, and of those after it."""
+    """Locks of a spec's other variants and platforms: of those written before what is resolved, and of those after."""
 
     earlier: tuple[locks.Lock, ...] = ()
     later: tuple[locks.Lock, ...] = ()
@@ -113,6 +115,7 @@ class LockCheck:
         path: the lock's file.
         reasons: why it is not, one line each; empty if it is.
         variant: which variant of the spec it is of; empty: the spec has none.
+        platform: the same of its platform.
         error: what was wrong with the lock's file, if it could not be read.
     """
 
@@ -120,6 +123,7 @@ class LockCheck:
     path: Path
     reasons: tuple[str, ...]
     variant: str = ""
+    platform: str = ""
     error: LockError | None = None
 
     def problem(self) -> LockError | None:
@@ -156,8 +160,8 @@ class InputsUpdate:
 def lock(path: Path, options: LockOptions, events: Events) -> tuple[LockResult, ...]:
     """Resolve a spec and write the lock and its Dockerfile next to it; an old lock stays whole until the new one is.
 
-    Of a spec with variants every variant is locked, in the written order: what one has, the next ones take too, unless
-    they need something else. Nothing is written before all are resolved.
+    Of a spec with variants every variant is locked, and each for every platform, in the written order: what one has,
+    the next ones take too, unless they need something else. Nothing is written before all are resolved.
 
     Args:
         path: the spec. Pins of an earlier lock stay unless the spec or ``options`` moves them.
@@ -168,11 +172,11 @@ def lock(path: Path, options: LockOptions, events: Events) -> tuple[LockResult, 
         SpecError: the spec, an input or a host description.
         LockError: the earlier lock cannot be read, or is of another image layout.
         ResolveError: something that the spec asks for does not exist, or parts do not fit together.
-        UsageError: the lock or the Dockerfile belongs to somebody else, or there is no such variant.
+        UsageError: the lock or the Dockerfile belongs to somebody else, or there is no such variant or platform.
         EngineError: the spec has a base image, and no container engine answers.
     """
     whole = _load(path)
-    chosen = _chosen(whole, path, options.variant)
+    chosen = _chosen(whole, path, options.variant, options.platform)
     olds = {spec.name: existing_lock(path, spec, upgrade=options.upgrade) for spec in whole.locked}
     files = {spec.name: _dockerfile(path, spec) for spec in chosen}
     for spec in chosen:
@@ -204,19 +208,19 @@ def lock(path: Path, options: LockOptions, events: Events) -> tuple[LockResult, 
     )
 
 
-def check(path: Path, resolver: str = "uv", variant: str = "") -> tuple[LockCheck, ...]:
+def check(path: Path, resolver: str = "uv", variant: str = "", platform: str = "") -> tuple[LockCheck, ...]:
     """Compare the locks and Dockerfiles next to a spec with what the spec asks for; requests no index.
 
     Args:
         path: the spec.
         resolver: as in ``LockOptions``.
-        variant: as in ``LockOptions``.
+        variant, platform: as in ``LockOptions``.
 
     Raises:
         SpecError: the spec.
-        UsageError: there is no such variant.
+        UsageError: there is no such variant or platform.
     """
-    return tuple(_check(spec, path, resolver) for spec in _chosen(_load(path), path, variant))
+    return tuple(_check(spec, path, resolver) for spec in _chosen(_load(path), path, variant, platform))
 
 
 def _check(spec: Spec, path: Path, resolver: str) -> LockCheck:
@@ -227,30 +231,34 @@ def _check(spec: Spec, path: Path, resolver: str) -> LockCheck:
         found = locks.load(target)
     except LockError as error:
         first, *rest = (line.strip() for line in error.message.splitlines())
-        return LockCheck(spec_path=path, path=target, variant=spec.variant, reasons=tuple(rest or [first]), error=error)
+        return replace(_unread(spec, path, target), reasons=tuple(rest or [first]), error=error)
     stale = stale_inputs(found.resolution, resolution_inputs(spec, path, resolver))
     dockerfile = _dockerfile(path, spec)
     if not stale and (not dockerfile.is_file() or dockerfile.read_bytes() != render(found).dockerfile):
         stale = [f"{dockerfile.name} is not the one of this lock"]
-    return LockCheck(spec_path=path, path=target, variant=spec.variant, reasons=tuple(stale))
+    return replace(_unread(spec, path, target), reasons=tuple(stale))
 
 
-def update_inputs(path: Path, events: Events, variant: str = "") -> tuple[InputsUpdate, ...]:
+def _unread(spec: Spec, path: Path, target: Path) -> LockCheck:
+    return LockCheck(spec_path=path, path=target, variant=spec.variant, platform=spec.platform, reasons=())
+
+
+def update_inputs(path: Path, events: Events, variant: str = "", platform: str = "") -> tuple[InputsUpdate, ...]:
     """Digest declared data again and write that into the locks, which change in nothing else; requests no index.
 
     Args:
         path: the spec. Its ``inputs`` may name other paths than before; nothing else in it may have changed.
         events: receives progress.
-        variant: as in ``LockOptions``.
+        variant, platform: as in ``LockOptions``.
 
     Raises:
         LockError: there is no lock, or it is stale in something else than inputs.
         SpecError: the spec, or an input.
-        UsageError: there is no such variant.
+        UsageError: there is no such variant or platform.
     """
     from envbuild.inputs.digest import digest_inputs
 
-    chosen = _chosen(_load(path), path, variant)
+    chosen = _chosen(_load(path), path, variant, platform)
     olds = [locks.load(path.parent / spec.lock_name) for spec in chosen]
     for spec, old in zip(chosen, olds, strict=True):
         _refuse_other_changes(spec, path, old)
@@ -298,7 +306,7 @@ def resolve(
     layout_version = old.layout if old and not options.upgrade else layout.VERSION
     others = others or Siblings()
     own = _own_versions(old, others, options)
-    pins, options = _shared_pins(old, others, options)
+    pins, options = _shared_pins(old, others, options, spec.os.architecture)
     os_moved, python_moved = _split_upgrades(options.upgrade_packages, spec, pins)
     held = () if options.upgrade else operating_system.held_packages(spec, pins, os_moved)
     resolver = _Resolver(spec=spec, folder=path.parent, options=options, events=events, store=Store(), held=held)
@@ -353,6 +361,7 @@ def resolve(
         build_packages=builder.system().packages if builder and builder.whole and builder.made else (),
         emulators=emulators,
         variant=spec.variant,
+        platform=spec.platform,
     )
     notes = (
         *python_notes,
@@ -377,21 +386,32 @@ def _load(path: Path) -> Spec:
     return load_spec(path, check_env=policy.forbidden)
 
 
-def _chosen(spec: Spec, path: Path, variant: str) -> tuple[Spec, ...]:
-    """Return what to lock: the variant that was named, or all there is; raises ``UsageError`` if it is not there."""
-    if not variant:
-        return spec.locked
-    if variant in spec.variants:
-        return (spec.variants[variant],)
-    has = f"it has {', '.join(spec.variants)}" if spec.variants else "it has no variants"
+def _chosen(spec: Spec, path: Path, variant: str, platform: str = "") -> tuple[Spec, ...]:
+    """Return what to lock: the variant and platform that were named, or all; ``UsageError`` for an unknown one."""
+    found = spec.locked
+    if variant:
+        _require_known(path, variant, tuple(spec.variants), "variant", "variants: {…}")
+        found = tuple(each for each in found if each.variant == variant)
+    if platform:
+        known = tuple(dict.fromkeys(each.platform for each in found if each.platform))
+        _require_known(path, platform, known, "platform", "platforms: […]")
+        found = tuple(each for each in found if each.platform == platform)
+    return found
+
+
+def _require_known(path: Path, name: str, known: Sequence[str], kind: str, way: str) -> None:
+    """Raise ``UsageError`` for a variant or platform that the spec does not have."""
+    if name in known:
+        return
+    has = f"it has {', '.join(known)}" if known else f"it has no {kind}s"
     raise UsageError(
-        f"{path.name} has no variant {quote(variant)}: {has}{perhaps(variant, spec.variants)}",
-        f"leave out --variant, or write it into {path.name}: variants: {{…}}",
+        f"{path.name} has no {kind} {quote(name)}: {has}{perhaps(name, known)}",
+        f"leave out --{kind}, or write it into {path.name}: {way}",
     )
 
 
 def _dockerfile(path: Path, spec: Spec) -> Path:
-    return dockerfile_of(path, path.parent / spec.lock_name, variant=bool(spec.variant))
+    return dockerfile_of(path, path.parent / spec.lock_name, variant=bool(spec.variant or spec.platform))
 
 
 def _write(path: Path, made: Sequence[tuple[Path, locks.Lock]]) -> None:
@@ -410,13 +430,13 @@ def _write(path: Path, made: Sequence[tuple[Path, locks.Lock]]) -> None:
 def _resolve_variant(
     spec: Spec, path: Path, known: Mapping[str, locks.Lock | None], options: LockOptions, events: Events
 ) -> tuple[locks.Lock, tuple[str, ...]]:
-    """Resolve a spec or a variant of it; a package to upgrade that only other variants have is left out.
+    """Resolve a spec, or its part for a variant and a platform; a package to upgrade that only others have is left out.
 
     Args:
-        known: the locks of the spec's variants as they are now, in the written order, by name.
+        known: the locks of the spec's variants and platforms as they are now, in the written order, by name.
     """
     old = known[spec.name]
-    if not spec.variant:
+    if not spec.variant and not spec.platform:
         return resolve(spec, path, old, options, events)
     names = [*known]
     place = names.index(spec.name)
@@ -427,8 +447,14 @@ def _resolve_variant(
     try:
         return resolve(spec, path, old, replace(options, upgrade_packages=moved), events, others)
     except EnvbuildError as error:
-        error.message = f"variant {spec.variant}: {error.message}"
+        error.message = f"{_label(spec)}: {error.message}"
         raise
+
+
+def _label(part: Spec | locks.Lock) -> str:
+    """Return which variant and platform something is of, for people."""
+    words = (("variant", part.variant), ("platform", part.platform))
+    return ", ".join(f"{kind} {name}" for kind, name in words if name)
 
 
 def _package_names(lock: locks.Lock | None) -> set[str]:
@@ -437,30 +463,42 @@ def _package_names(lock: locks.Lock | None) -> set[str]:
 
 
 def _shared_pins(
-    old: locks.Lock | None, others: Siblings, options: LockOptions
+    old: locks.Lock | None, others: Siblings, options: LockOptions, architecture: str = "amd64"
 ) -> tuple[locks.Lock | None, LockOptions]:
     """Return what stays as it is pinned, and what else decides.
 
-    Pins of earlier variants hold, whatever moved them; then those of the lock that is replaced, then of later variants.
+    Pins of earlier variants and platforms hold, whatever moved them; then those of the lock that is replaced, then of
+    later ones. Of another architecture only the versions of Python packages are shared: all else has other files there.
     """
     order = [*others.earlier, *(() if options.upgrade else (*([old] if old else []), *others.later))]
     if not order or order == [old]:
         return old, options
-    system = order[0].os
-    alike = [lock for lock in order if lock.os.release == system.release and lock.os.snapshot == system.snapshot]
+    own = [lock for lock in order if lock.os.architecture == architecture]
+    first = own[0] if own else _of_no_machine(order[0], architecture)
+    system = first.os
+    alike = [lock for lock in own if lock.os.release == system.release and lock.os.snapshot == system.snapshot]
     owners = {package.name: lock for lock in reversed(order) for package in lock.packages}
     debs = {package.name: package for lock in reversed(alike) for package in lock.os.packages}
     pins = msgspec.structs.replace(
-        order[0],
+        first,
         packages=tuple(p for lock in order for p in lock.packages if owners[p.name] is lock),
-        sources=tuple(source for lock in order for source in lock.sources if owners[source.name] is lock),
+        sources=tuple(source for lock in own for source in lock.sources if owners[source.name] is lock),
         os=msgspec.structs.replace(system, packages=tuple(debs[name] for name in sorted(debs))),
     )
     if not others.earlier:
         return pins, options
-    held = {_PYTHON, *(name for lock in others.earlier for name in _package_names(lock))}
+    before = [lock for lock in others.earlier if lock.os.architecture == architecture]
+    held = {package.name for lock in others.earlier for package in lock.packages}
+    held |= {_PYTHON, *(name for lock in before for name in _package_names(lock))} if before else set()
     moved = tuple(name for name in options.upgrade_packages if not _is_there(name, held))
     return pins, replace(options, upgrade=False, upgrade_packages=moved)
+
+
+def _of_no_machine(lock: locks.Lock, architecture: str) -> locks.Lock:
+    """Return what a lock of another architecture has that is the same for all."""
+    system = msgspec.structs.replace(lock.os, architecture=architecture, packages=(), suites=(), archives=())
+    python = msgspec.structs.replace(lock.python, build=None)
+    return msgspec.structs.replace(lock, os=system, python=python, emulators=(), build_packages=())
 
 
 def _own_versions(old: locks.Lock | None, others: Siblings, options: LockOptions) -> tuple[locks.PythonPackage, ...]:
@@ -489,9 +527,9 @@ def _is_there(typed: str, names: Collection[str]) -> bool:
 
 
 def _other_versions(made: locks.Lock, earlier: Sequence[locks.Lock]) -> list[str]:
-    """Return a sentence for the variants of which a lock has the same packages in other versions."""
+    """Return a sentence for the variants and platforms of which a lock has the same packages in other versions."""
     versions = {package.name: package.version for package in made.packages}
-    found: dict[tuple[str, ...], list[str]] = {}
+    found: dict[tuple[str, ...], list[locks.Lock]] = {}
     for other in earlier:
         differ = tuple(
             f"{package.name} {versions[package.name]} ({package.version})"
@@ -499,12 +537,19 @@ def _other_versions(made: locks.Lock, earlier: Sequence[locks.Lock]) -> list[str
             if versions.get(package.name, package.version) != package.version
         )
         if differ:
-            found.setdefault(differ, []).append(other.variant)
+            found.setdefault(differ, []).append(other)
     return [
-        f"not as in variant{'s' if len(names) > 1 else ''} {', '.join(names)}: {', '.join(differ[:_SHOWN])}"
+        f"not as in {_labels(others)}: {', '.join(differ[:_SHOWN])}"
         + (f" and {len(differ) - _SHOWN} more" if len(differ) > _SHOWN else "")
-        for differ, names in found.items()
+        for differ, others in found.items()
     ]
+
+
+def _labels(others: Sequence[locks.Lock]) -> str:
+    """Return which variants or platforms locks are of."""
+    if any(other.platform for other in others):
+        return "; ".join(map(_label, others))
+    return f"variant{'s' if len(others) > 1 else ''} {', '.join(other.variant for other in others)}"
 
 
 def _refuse_other_changes(spec: Spec, path: Path, old: locks.Lock) -> None:

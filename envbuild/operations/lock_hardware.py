@@ -53,6 +53,8 @@ class Host:
             facts = _this_machine()
         elif option not in ("", "none"):
             facts = _described(option)
+        if facts is not None and spec.platform and facts.machine not in ("", MACHINES.get(spec.os.architecture)):
+            facts = None  # it is a host of another one of the spec's platforms
         if facts is not None:
             _check_machine(facts, spec, option or "detect")
         return cls(wanted=wanted, facts=facts, old=kept, source=path.name)

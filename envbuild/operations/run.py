@@ -30,9 +30,13 @@ from envbuild.runs.tracing import TRACE_VALUES, trace_variables
 from envbuild.store.objects import Store
 
 if TYPE_CHECKING:
-    from envbuild.engine.protocol import ContainerRunner, Engine, Gpus, ImageStore, Mount
+    from envbuild.engine.protocol import ContainerRunner, Emulator, Engine, Gpus, ImageStore, Mount
     from envbuild.operations.events import Events
     from envbuild.runtime.guard.gate import Verdict
+
+
+ARCHITECTURE = "cpu.architecture"
+"""Field of the guard's table that a run under emulation is let differ in."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +56,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         trace: keep a digest of every parameter after each step.
         allow: fields of the guard's table whose difference is allowed this once.
         guard: False switches the checks off; the record then has "not verified".
+        emulate: start the programs of another machine's image through the locked emulator; the record states it.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         timeout: seconds that the program may run; None for as long as it takes, and in ``verify`` for ten times the
             first run, a minute at least.
@@ -74,6 +79,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     trace: bool = False
     allow: tuple[str, ...] = ()
     guard: bool = True
+    emulate: bool = False
     offline: bool = False
     image: str | None = None
     require_signature: str | None = None
@@ -140,7 +146,9 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
     inputs_since = require_locked_inputs(loaded.path, loaded.lock, events)
     engine = connect()
     note_way(engine, events, differs=True)
-    _require_architecture(loaded.lock, options, engine)
+    emulator = _emulator(loaded, options, engine, events)
+    if emulator is None:
+        _require_architecture(loaded.lock, options, engine)
     image, signer = _image(loaded, options, engine, events)
     request = RunRequest(
         lock_path=loaded.path,
@@ -156,8 +164,9 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         memory=options.memory,
         controls=options.controls,
         gpus=options.gpus,
-        allow=options.allow,
+        allow=options.allow if emulator is None else tuple(dict.fromkeys((*options.allow, ARCHITECTURE))),
         guard=options.guard,
+        emulator=emulator,
         tensors=options.tensors,
         outputs=options.outputs,
         limit=None if options.timeout is None else TimeLimit(options.timeout),
@@ -166,6 +175,20 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
         printed=LazyReader,
     )
     return PreparedRun(request=request, engine=engine)
+
+
+def _emulator(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[Emulator, str] | None:
+    """Return what starts the programs of another machine, with its name, if that is asked for; its file is fetched."""
+    if not options.emulate:
+        return None
+    from envbuild.operations.emulation import emulator_for_run
+    from envbuild.operations.fetch import ensure_files
+
+    store = Store()
+    missing = [package.sha256 for package in loaded.lock.emulators if not store.has(package.sha256)]
+    if missing:
+        ensure_files(loaded, store, (), offline=options.offline, events=events)
+    return emulator_for_run(loaded.lock, engine, store)
 
 
 @contextmanager

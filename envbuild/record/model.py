@@ -218,6 +218,8 @@ class Record(_Value, frozen=True, kw_only=True):
         image: config digest.
         gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
         rank: this process among the ranks of a distributed job; None if no launcher started it.
+        emulator: Debian's package with the emulator that started the image's programs, its version and SHA-256; empty:
+            they were the machine's own.
         duration: seconds.
         inputs: BLAKE3 of the manifest of each input, from the lock.
         input_changes: what happened to inputs during the run, a sentence each.
@@ -270,6 +272,7 @@ class Record(_Value, frozen=True, kw_only=True):
     git: Git | None = None
     gpus: str = ""
     rank: Rank | None = None
+    emulator: str = ""
     host: HostFacts | None = None
     verified: Verified = ""
     verdict: GuardVerdict | None = None
@@ -386,6 +389,8 @@ def recipe(record: Record) -> str:
     for name in ("guard", "allow", "gpus", "verification", "without", "signer"):
         if getattr(options, name) == getattr(_DEFAULTS, name):
             del table[name]
+    if record.emulator:  # computed by another program than a CPU
+        table["emulator"] = record.emulator
     if record.rank is not None and record.rank.world > 1:
         table["rank"] = [record.rank.rank, record.rank.world]
     return sha256_json([*msgspec.to_builtins(chosen), table])

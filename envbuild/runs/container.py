@@ -66,6 +66,7 @@ def container_run(
         ended=ended,
         limit=request.limit,
         stacks=STACKS_SIGNAL,
+        emulator=request.emulator[0] if request.emulator else None,
     )
 
 

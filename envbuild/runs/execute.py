@@ -219,6 +219,7 @@ def _first_record(
         gpus=gpus,
         inputs={entry.path: entry.blake3 for entry in request.lock.inputs},
         rank=request.rank,
+        emulator=request.emulator[1] if request.emulator else "",
     )
     return msgspec.structs.replace(record, recipe=recipe(record))
 

@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from envbuild.cluster.rank import Rank
-from envbuild.engine.protocol import ContainerRunner, Gpus, Mount, Watcher
+from envbuild.engine.protocol import ContainerRunner, Emulator, Gpus, Mount, Watcher
 from envbuild.lockfile.layout import HOST_NAME
 from envbuild.lockfile.model import Lock
 from envbuild.record.model import Record
@@ -54,6 +54,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         gpus: GPUs to pass instead of the locked ones; None for none.
         allow: fields of the guard's table whose difference is allowed this once.
         guard: False switches the checks off; the record then has "not verified".
+        emulator: starts the image's programs, with its name for the record; None: they are this machine's.
         inputs_since: asked at the end what happened to declared inputs meanwhile, a sentence for each.
         workspace: mounted in the project's place: a copy of it. The record stays with the project.
         own_variables: variables of envbuild's own, which belong to no recipe.
@@ -92,6 +93,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     gpus: Gpus | Literal["as locked"] | None = AS_LOCKED
     allow: tuple[str, ...] = ()
     guard: bool = True
+    emulator: tuple[Emulator, str] | None = None
     inputs_since: Callable[[], tuple[str, ...]] = tuple
     workspace: Path | None = None
     own_variables: Mapping[str, str] = msgspec.field(default_factory=dict)

@@ -19,8 +19,23 @@ LEVELS: Mapping[str, str] = {
     "x86-64-v2": "SSE4.2, POPCNT",
     "x86-64-v3": "AVX2, FMA, BMI2",
     "x86-64-v4": "AVX-512 F, BW, CD, DQ, VL",
+    "armv8.0-a": "the 64-bit Arm baseline, such as Cortex-A72 (Raspberry Pi 4)",
+    "armv8.1-a": "atomics, RDM",
+    "armv8.2-a": "such as Neoverse N1 (Graviton2, Altra), Cortex-A76 (Raspberry Pi 5), Cortex-A78AE (Jetson Orin)",
+    "armv8.3-a": "complex numbers (FCMA)",
+    "armv8.4-a": "dot products, such as Neoverse V1 (Graviton3)",
+    "armv8.5-a": "FRINT, such as Apple M1 in a virtual machine",
+    "armv8.6-a": "bfloat16, I8MM",
+    "armv8.7-a": "AFP",
+    "armv9.0-a": "armv8.5-a with SVE2, such as Neoverse V2 (NVIDIA Grace, Graviton4)",
+    "armv9.1-a": "armv8.6-a with SVE2",
+    "armv9.2-a": "armv8.7-a with SVE2",
 }
-"""Levels of the x86-64 psABI, section 3.1.1, with what each is known by."""
+"""Levels of the x86-64 psABI, section 3.1.1, and versions of the Arm architecture, with what each is known by."""
+LEVELS_OF: Mapping[str, str] = {
+    level: "arm64" if level.startswith("arm") else "amd64" for level in LEVELS if level != "any"
+}
+"""Which architecture's a level is, by Debian's name."""
 
 
 def hardware_table() -> Table:

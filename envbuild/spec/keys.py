@@ -7,7 +7,7 @@ from envbuild.spec import environment, validators
 from envbuild.spec.fields import Choice, Field, Flag, ListOf, MapOf, Table, Text, Whole
 from envbuild.spec.hardware_keys import hardware_table
 from envbuild.spec.package_fields import FilePath, Folder, Requirement
-from envbuild.spec.system_keys import os_table
+from envbuild.spec.system_keys import ARCHITECTURES, os_table
 from envbuild.spec.variants import variants_field
 
 STANDALONE = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -82,6 +82,14 @@ def _system_fields() -> dict[str, Field]:
             examples=("digits",),
         ),
         "os": Field(kind=os_table(), doc="The operating system.", default="debian-12", examples=("debian-13",)),
+        "platforms": Field(
+            kind=ListOf(item=Choice(values=ARCHITECTURES), expected="a list of platforms such as [amd64, arm64]"),
+            doc="Platforms of the image, instead of `os.architecture`: each has a lock of its own "
+            "(pylock.NAME-PLATFORM.toml), which shares pins with the others.",
+            default=None,
+            default_doc="none: one lock, for os.architecture",
+            examples=(["amd64", "arm64"],),
+        ),
         "packages": Field(
             kind=ListOf(
                 item=Text(expected="a package name", check=validators.package),
@@ -258,6 +266,8 @@ def _root() -> Table:
         "base": "os.image",
         "data": "inputs",
         "arch": "os.architecture",
+        "platform": "platforms",
+        "architectures": "platforms",
         "gpus": "hardware.gpu",
         "driver": "hardware.gpu.driver",
         "model": "hardware.gpu.model",

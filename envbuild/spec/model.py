@@ -6,7 +6,7 @@ line. The keys are explained in docs/reference/spec.md; their table is in spec_k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from envbuild.errors import Problem, SpecError
 from envbuild.lockfile.discovery import near_spec
 from envbuild.lockfile.model import Determinism, RunOptions
 from envbuild.spec.hardware import HardwareRequirements, Requirement, hardware_requirements
+from envbuild.spec.hardware_keys import LEVELS_OF
 from envbuild.spec.keys import ROOT, STANDALONE
 from envbuild.spec.package_fields import File
 from envbuild.spec.places import Place
@@ -105,6 +106,9 @@ class Spec(Value, frozen=True, kw_only=True):
         cudnn: version of one to four parts; empty: the framework's own.
         variant: which variant of a spec this is; its name is then ``NAME-VARIANT``.
         variants: a spec for each variant, in the written order. With any, only they are locked.
+        platform: which of several platforms this is for; its name then ends in ``-PLATFORM``.
+        platforms: a spec for each platform, of a spec or of a variant, in the written order. With any, only they are
+            locked.
     """
 
     name: LockName
@@ -130,11 +134,14 @@ class Spec(Value, frozen=True, kw_only=True):
     run: RunOptions = RunOptions()
     variant: str = ""
     variants: dict[str, Spec] = msgspec.field(default_factory=dict)
+    platform: str = ""
+    platforms: dict[str, Spec] = msgspec.field(default_factory=dict)
 
     @property
     def locked(self) -> tuple[Spec, ...]:
-        """What is locked, each by itself: every variant, or the spec if it has none."""
-        return tuple(self.variants.values()) or (self,)
+        """What is locked, each by itself: every variant for every platform, or the spec if it has neither."""
+        wholes = tuple(self.variants.values()) or (self,)
+        return tuple(each for whole in wholes for each in (tuple(whole.platforms.values()) or (whole,)))
 
     @property
     def lock_name(self) -> str:
@@ -231,8 +238,8 @@ def _complete_variants(values: dict[str, Any], report: Report) -> dict[str, dict
     """Check a spec, or each of its variants, as a whole; returns the values of each, and under "" those of all."""
     common = {key: value for key, value in values.items() if key != "variants"}
     if "variants" not in values:
-        return {"": _complete(common, report)}
-    found = {"": _complete(common, Report())}  # only variants are locked: what all have need not be enough
+        return {"": _complete_platforms(common, report)}
+    found = {"": _complete_platforms(common, Report())}  # only variants are locked: what all have need not be enough
     common_problems: set[tuple[str, str]] = set()
     for name, own in values["variants"].items():
         here = f"variants.{name}"
@@ -243,7 +250,8 @@ def _complete_variants(values: dict[str, Any], report: Report) -> dict[str, dict
         if not matches(LockName, full) and "name" in common:
             report.add(here, f"{full} is the name of its lock, which has at most 64 characters — write a shorter one")
         part, before = Report(problems=[*report.problems]), len(report.problems)
-        found[name] = {**_complete(joined(common, own), part), "name": full, "variant": name}
+        named = {"name": full, "variant": name} if "name" in common else {"variant": name}
+        found[name] = _complete_platforms({**joined(common, own), **named}, part)
         for problem in part.problems[before:]:
             if problem.path.split(".")[0] in own:
                 report.add(f"{here}.{problem.path}", problem.message)
@@ -251,6 +259,50 @@ def _complete_variants(values: dict[str, Any], report: Report) -> dict[str, dict
                 common_problems.add((problem.path, problem.message))
                 report.add(problem.path, f"{problem.message} (variant {name})")
     return found
+
+
+def _complete_platforms(values: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Check a spec as a whole for each of its platforms, whose values are then under ``platforms``, by name."""
+    platforms = values.get("platforms")
+    if platforms is None or _wrong("platforms", report):
+        return _complete({key: value for key, value in values.items() if key != "platforms"}, report)
+    system = values.get("os", {})
+    if not platforms:
+        report.add("platforms", "expected one platform at least — leave it out for os.architecture alone")
+    if "architecture" in system:
+        report.add("os.architecture", "platforms name what the image is made for — leave one of the two out")
+    hardware = _mapping(values.get("hardware"))
+    flags = hardware.get("cpu-flags", Requirement()).value
+    if flags and len(platforms) > 1:
+        way = "describe a host of each platform: envbuild lock --platform ARCH --host FILE"
+        report.add("hardware.cpu-flags", f"flags are of one platform, but platforms are {', '.join(platforms)} — {way}")
+    found: dict[str, dict[str, Any]] = {}
+    known: set[tuple[str, str]] = set()
+    for platform in platforms:
+        own = {**values, "os": {**system, "architecture": platform}, "platform": platform}
+        del own["platforms"]
+        if "name" in values:
+            own["name"] = f"{values['name']}-{platform}"
+            if not matches(LockName, own["name"]):
+                text = f"{own['name']} is the name of a lock, which has at most 64 characters — write a shorter name"
+                report.add("platforms", text)
+        part, before = Report(problems=[*report.problems]), len(report.problems)
+        found[platform] = _complete(_of_platform(own, platform, platforms), part)
+        for problem in part.problems[before:]:
+            if (problem.path, problem.message) not in known:
+                known.add((problem.path, problem.message))
+                report.add(problem.path, problem.message)
+    return {**values, "platforms": found}
+
+
+def _of_platform(values: dict[str, Any], platform: str, platforms: Collection[str]) -> dict[str, Any]:
+    """Return the values for one of several platforms: a level of another one's CPUs is none of it."""
+    hardware = values.get("hardware")
+    level = hardware.get("cpu", Requirement()).value if isinstance(hardware, dict) else None
+    owner = LEVELS_OF.get(str(level))
+    if not isinstance(hardware, dict) or owner in (None, platform) or owner not in platforms:
+        return values
+    return {**values, "hardware": {key: value for key, value in hardware.items() if key != "cpu"}}
 
 
 def _mapping(value: Any) -> dict[str, Any]:
@@ -266,15 +318,12 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
     if _wrong("os", report):
         return values
     python = _python_over_image(values, report) if system.get("image") else _python_of_release(values, report)
-    hardware = values.get("hardware", {})
+    hardware, architecture = values.get("hardware", {}), system.get("architecture", "amd64")
     level = hardware.get("cpu", Requirement()).value if isinstance(hardware, dict) else None
-    if level not in (None, "any") and system.get("architecture", "amd64") != "amd64":
-        report.add("hardware.cpu", f"{level} is a level of amd64, but os.architecture is {system['architecture']}")
-    flags = hardware.get("cpu-flags", Requirement()).value if isinstance(hardware, dict) else None
-    if flags and flags != "any" and system.get("architecture", "amd64") != "amd64":
+    if (owner := LEVELS_OF.get(str(level), architecture)) != architecture:
+        known = ", ".join(name for name, own in LEVELS_OF.items() if own == architecture)
         report.add(
-            "hardware.cpu-flags",
-            f"flags are compared on amd64 only, but os.architecture is {system['architecture']} — leave cpu-flags out",
+            "hardware.cpu", f"{level} is a level of {owner}, but the image is for {architecture} — it has {known}"
         )
     determinism = values.get("determinism")
     portable = isinstance(determinism, dict) and determinism.get("level") == "portable"
@@ -286,7 +335,7 @@ def _complete(values: dict[str, Any], report: Report) -> dict[str, Any]:
 
 def _wrong(key: str, report: Report) -> bool:
     """Return whether something was wrong below a top-level key."""
-    return any(problem.path.split(".")[0] == key for problem in report.problems)
+    return any(problem.path.partition(".")[0].partition("[")[0] == key for problem in report.problems)
 
 
 def _python_of_release(values: dict[str, Any], report: Report) -> str:
@@ -339,6 +388,7 @@ def _build(values: dict[str, Any], variants: dict[str, dict[str, Any]] | None = 
         determinism=msgspec.structs.replace(DETERMINISM, **values.pop("determinism", {})),
         run=RunOptions(**values.pop("run", {})),
         variants={name: _build(each) for name, each in (variants or {}).items()},
+        platforms={name: _build(each) for name, each in values.pop("platforms", {}).items()},
         **values,
     )
 

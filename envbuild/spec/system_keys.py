@@ -35,6 +35,9 @@ COMMON: Mapping[str, str] = {
 }
 """What is in every image made of packages, unless the spec leaves it out."""
 
+ARCHITECTURES: Mapping[str, str] = {"amd64": "64-bit x86", "arm64": "64-bit ARM"}
+"""What images are made for, by Debian's name."""
+
 _CODENAMES = {
     "debian-12": "bookworm",
     "debian-13": "trixie",
@@ -72,7 +75,7 @@ def os_table() -> Table:
                 examples=("debian-13", "ubuntu-24.04"),
             ),
             "architecture": Field(
-                kind=Choice(values={"amd64": "64-bit x86", "arm64": "64-bit ARM"}),
+                kind=Choice(values=ARCHITECTURES),
                 doc="The Debian architecture.",
                 default="amd64",
                 examples=("arm64",),

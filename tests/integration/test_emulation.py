@@ -45,8 +45,8 @@ AS_NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"
 PROGRAM = """\
 import json, sys
 from pathlib import Path
-from envbuild.engine.local.namespaces import Emulator, NamespaceSteps
-from envbuild.engine.protocol import Step
+from envbuild.engine.local.namespaces import NamespaceSteps
+from envbuild.engine.protocol import Emulator, Step
 from envbuild.errors import EnvbuildError
 scratch, base, emulator, command = sys.argv[1:]
 step = Step(base=Path(base), base_key="x", command=tuple(json.loads(command)), environment={"PATH": "/bin"}, result="/")

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import FromFolders, Json, LockArgument, Offline, Quiet, Variant, Verbose, app
+from envbuild.cli.options import FromFolders, Json, LockArgument, Offline, Platform, Quiet, Variant, Verbose, app
 
 
 @app.command()
 def build(
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -41,7 +42,7 @@ def build(
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    path = lock_of_variant(lock, variant)
+    path = lock_of_variant(lock, variant, platform=platform)
     result = operation.build(path, console, output=output, offline=offline, sources=sources or (), verify=verify)
     console.result(result.record.as_dict())
 
@@ -51,6 +52,7 @@ def context(
     folder: Annotated[Path, typer.Argument(help="An empty or new folder.")],
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     offline: Offline = False,
     sources: FromFolders = None,
     quiet: Quiet = False,
@@ -63,12 +65,12 @@ def context(
     from envbuild.operations.build import build_context
     from envbuild.operations.load_lock import lock_of_variant
 
-    console, path = Console(quiet=quiet, verbose=verbose), lock_of_variant(lock, variant)
+    console, path = Console(quiet=quiet, verbose=verbose), lock_of_variant(lock, variant, platform=platform)
     console.print_lines(context_lines(build_context(folder, path, console, offline=offline, sources=sources or ())))
 
 
 @app.command()
-def image(lock: LockArgument = None, variant: Variant = None, as_json: Json = False) -> None:
+def image(lock: LockArgument = None, variant: Variant = None, platform: Platform = None, as_json: Json = False) -> None:
     """Show what each layer of the locked image weighs.
 
     From bottom to top: bytes, files, digest, and which other locks share it. Needs no engine, but a build before."""
@@ -76,6 +78,6 @@ def image(lock: LockArgument = None, variant: Variant = None, as_json: Json = Fa
     from envbuild.operations.image import weigh_image
     from envbuild.operations.load_lock import lock_of_variant
 
-    console, result = Console(as_json=as_json), weigh_image(lock_of_variant(lock, variant))
+    console, result = Console(as_json=as_json), weigh_image(lock_of_variant(lock, variant, platform=platform))
     console.print_lines(weight_lines(result))
     console.result(weight_json(result))

@@ -27,6 +27,7 @@ from envbuild.cli.options import (
     Offline,
     Outputs,
     Partition,
+    Platform,
     Program,
     Quiet,
     Tasks,
@@ -112,6 +113,7 @@ def verify(
     ] = "",
     lock: LockOption = None,
     variant: Variant = None,
+    platform: Platform = None,
     environment: Environment = None,
     mount: Mounts = None,
     network: NetworkName = None,
@@ -139,7 +141,9 @@ def verify(
     if check:
         if cost or sign:
             raise UsageError("--check looks at an attestation and runs nothing", "leave out --cost and --sign")
-        return _check_attestation(tuple(command or ()), lock_of_variant(lock, variant), signers, strict, console)
+        return _check_attestation(
+            tuple(command or ()), lock_of_variant(lock, variant, platform=platform), signers, strict, console
+        )
     if self_test and (command or cost or sign):
         raise UsageError(
             "--self-test has a program of its own and proves nothing about yours", "envbuild verify --self-test"
@@ -163,8 +167,9 @@ def verify(
     if self_test:
         command = ["python"]
     shared = run_options(
-        "verify", command, lock=lock, variant=variant, environment=environment, mounts=mount, network=network,
-        memory=memory, controls=controls, gpus=gpus, allow=allow, offline=offline, outputs=output, timeout=timeout,
+        "verify", command, lock=lock, variant=variant, platform=platform, environment=environment, mounts=mount,
+        network=network, memory=memory, controls=controls, gpus=gpus, allow=allow, offline=offline, outputs=output,
+        timeout=timeout,
     )  # fmt: skip
     if self_test:
         return _self_test(shared, console)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import FromFolders, Json, LockArgument, Quiet, Variant, Verbose, app
+from envbuild.cli.options import FromFolders, Json, LockArgument, Platform, Quiet, Variant, Verbose, app
 from envbuild.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ def lock(
         bool, typer.Option("--update-inputs", help="Accept the declared data as it is now; move nothing else.")
     ] = False,
     variant: Annotated[str, typer.Option("--variant", metavar="NAME", help="Lock this variant of the spec only.")] = "",
+    platform: Annotated[
+        str, typer.Option("--platform", metavar="ARCH", help="Lock for this platform of the spec only.")
+    ] = "",
     summary: Annotated[
         Summary | None,
         typer.Option("--summary", help="Print what moved, with CVE numbers; all else to stderr."),
@@ -95,20 +98,20 @@ def lock(
 ) -> None:
     """Resolve a spec into a lock and a pinned Dockerfile.
 
-    Writes pylock.<name>.toml and Dockerfile next to the spec, for a spec with variants those of each. Pins of an
-    earlier lock stay unless the spec or --upgrade moves them."""
+    Writes pylock.<name>.toml and Dockerfile next to the spec, for a spec with variants or platforms those of each.
+    Pins of an earlier lock stay unless the spec or --upgrade moves them."""
     from envbuild.cli.render import lock as render
     from envbuild.operations import lock as operation
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json, stderr_only=summary is not None)
     _refuse_contradictions(check=check, update_inputs=update_inputs, host=host, summary=summary, as_json=as_json)
     if update_inputs:
-        updated = operation.update_inputs(spec, console, variant)
+        updated = operation.update_inputs(spec, console, variant, platform)
         console.print_lines(line for each in updated for line in render.update_lines(each))
         console.result(render.of_variants(map(render.update_json, updated)))
         return
     if check:
-        checked = operation.check(spec, resolver.value, variant)
+        checked = operation.check(spec, resolver.value, variant, platform)
         console.print_lines(line for each in checked for line in render.check_lines(each))
         console.result(render.of_variants(map(render.check_json, checked)))
         operation.require_fresh(checked)
@@ -121,6 +124,7 @@ def lock(
         refresh=refresh,
         host=host,
         variant=variant,
+        platform=platform,
     )
     results = operation.lock(spec, options, console)
     for result in results:
@@ -134,6 +138,7 @@ def lock(
 def fetch(
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     vendor: Annotated[
         Path | None, typer.Option("--vendor", metavar="DIR", help="Also write all files and the lock to a folder.")
     ] = None,
@@ -150,7 +155,9 @@ def fetch(
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.fetch(lock_of_variant(lock, variant), console, vendor=vendor, sources=sources or ())
+    result = operation.fetch(
+        lock_of_variant(lock, variant, platform=platform), console, vendor=vendor, sources=sources or ()
+    )
     console.print_lines(fetched_lines(result))
     console.result(fetched_json(result))
 

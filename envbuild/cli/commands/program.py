@@ -28,6 +28,7 @@ def run_options(
     shell: bool = False,
     lock: Path | None,
     variant: str | None = None,
+    platform: str | None = None,
     environment: Sequence[str] | None = None,
     mounts: Sequence[str] | None = None,
     network: str | None = None,
@@ -43,7 +44,7 @@ def run_options(
 
     Args:
         shell: open a shell instead of a program.
-        lock, variant: which lock, if either was named.
+        lock, variant, platform: which lock, if any of them was named.
         others: members of ``RunOptions`` that are taken as typed.
     """
     from envbuild.operations import run_options as parse
@@ -65,7 +66,7 @@ def run_options(
         **({} if gpus is None else {"gpus": parse.parse_gpus(gpus)}),
     }
     start = search_start(program, verb)
-    path = lock_of_variant(lock, variant, start)
+    path = lock_of_variant(lock, variant, start, platform=platform)
     return RunOptions(command=program, lock=path, search_from=start, **values, **others)
 
 

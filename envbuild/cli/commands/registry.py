@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, LockArgument, Offline, Quiet, RequireSignature, Variant, Verbose, app
+from envbuild.cli.options import Json, LockArgument, Offline, Platform, Quiet, RequireSignature, Variant, Verbose, app
 
 
 @app.command()
@@ -16,6 +16,7 @@ def push(
     reference: Annotated[str, typer.Argument(help="REGISTRY/REPOSITORY[:TAG]; the lock's digest is the default tag.")],
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     write: Annotated[
         bool, typer.Option("--write", help="Keep the reference by digest next to the lock: pylock.NAME.published.json.")
     ] = False,
@@ -33,7 +34,9 @@ def push(
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.push(reference, lock_of_variant(lock, variant), console, write=write, offline=offline)
+    result = operation.push(
+        reference, lock_of_variant(lock, variant, platform=platform), console, write=write, offline=offline
+    )
     console.print_lines(pushed_lines(result))
     console.result(pushed_json(result))
 
@@ -46,6 +49,7 @@ def pull(
     ] = None,
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     require_signature: RequireSignature = None,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -60,7 +64,9 @@ def pull(
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.pull(reference, lock_of_variant(lock, variant), console, require_signature=require_signature)
+    result = operation.pull(
+        reference, lock_of_variant(lock, variant, platform=platform), console, require_signature=require_signature
+    )
     console.print_lines([pulled_line(result)])
     console.result(result.record.as_dict())
 

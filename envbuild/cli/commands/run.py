@@ -28,6 +28,7 @@ from envbuild.cli.options import (
     NetworkName,
     Offline,
     Outputs,
+    Platform,
     Program,
     Quiet,
     RequireSignature,
@@ -43,6 +44,7 @@ def run(
     command: Program = None,
     lock: LockOption = None,
     variant: Variant = None,
+    platform: Platform = None,
     environment: Environment = None,
     mount: Mounts = None,
     network: NetworkName = None,
@@ -63,6 +65,10 @@ def run(
     guard: Annotated[
         bool, typer.Option("--guard/--no-guard", help="Compare the machine with the lock, or record `not verified`.")
     ] = True,
+    emulate: Annotated[
+        bool,
+        typer.Option("--emulate", help="Try another platform's image: the locked emulator starts it, as recorded."),
+    ] = False,
     shell: Annotated[bool, typer.Option("--shell", help="Open a shell in the image instead.")] = False,
     controls: Controls = True,
     image: Annotated[
@@ -83,9 +89,10 @@ def run(
     from envbuild.operations import run as operation
 
     options = run_options(
-        "run", command, shell=shell, lock=lock, variant=variant, environment=environment, mounts=mount,
-        network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls, tensors=tensors,
-        trace=trace, guard=guard,
+        "run", command, shell=shell, lock=lock, variant=variant, platform=platform, environment=environment,
+        mounts=mount, network=network, cpus=cpus, memory=memory, gpus=gpus, allow=allow, controls=controls,
+        tensors=tensors,
+        trace=trace, guard=guard, emulate=emulate,
         timeout=timeout, outputs=output, offline=offline, image=image, require_signature=require_signature,
     )  # fmt: skip
     console = Console(quiet=quiet, verbose=verbose, stderr_only=True)
@@ -100,7 +107,13 @@ def run(
 
 
 @app.command()
-def check(lock: LockArgument = None, variant: Variant = None, as_json: Json = False, quiet: Quiet = False) -> int:
+def check(
+    lock: LockArgument = None,
+    variant: Variant = None,
+    platform: Platform = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> int:
     """Compare this host with the lock; start nothing."""
     from envbuild.cli.render import host as render
     from envbuild.cli.render.host import locked_inputs_lines
@@ -109,7 +122,7 @@ def check(lock: LockArgument = None, variant: Variant = None, as_json: Json = Fa
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet, as_json=as_json)
-    found = compare(lock_of_variant(lock, variant), console)
+    found = compare(lock_of_variant(lock, variant, platform=platform), console)
     console.result(render.check_json(found))
     if not (as_json or quiet):
         text = render.check_text(found.verdict, data_differs=bool(found.inputs.differences))

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, Quiet, Variant, Verbose, app
+from envbuild.cli.options import Json, Platform, Quiet, Variant, Verbose, app
 from envbuild.core.text import plural
 from envbuild.errors import UsageError
 
@@ -131,11 +131,11 @@ RemoteArgument = Annotated[
 Everything = Annotated[bool, typer.Option("--all", "-a", help="All locks instead of some.")]
 
 
-def _chosen(locks: Sequence[Path] | None, variant: str | None) -> tuple[Path, ...]:
-    """Return the locks that were named, or the one of a variant."""
+def _chosen(locks: Sequence[Path] | None, variant: str | None, platform: str | None) -> tuple[Path, ...]:
+    """Return the locks that were named, or the one of a variant and a platform."""
     from envbuild.operations.load_lock import lock_of_variant
 
-    path = lock_of_variant(locks[0] if locks else None, variant)
+    path = lock_of_variant(locks[0] if locks else None, variant, platform=platform)
     return tuple(locks or ((path,) if path else ()))
 
 
@@ -144,6 +144,7 @@ def push(
     place: RemoteArgument,
     locks: Locks = None,
     variant: Variant = None,
+    platform: Platform = None,
     everything: Everything = False,
     layers: Annotated[bool, typer.Option("--layers", help="Copy the layers made of them, too.")] = False,
     as_json: Json = False,
@@ -156,7 +157,9 @@ def push(
     from envbuild.operations.store_transfer import TransferRequest, push_store
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    request = TransferRequest(remote=place, locks=_chosen(locks, variant), everything=everything, layers=layers)
+    request = TransferRequest(
+        remote=place, locks=_chosen(locks, variant, platform), everything=everything, layers=layers
+    )
     pushed = push_store(request, console)
     console.result({"place": place, "pushed": [asdict(lock) for lock in pushed]})
 
@@ -166,6 +169,7 @@ def pull(
     place: RemoteArgument,
     locks: Locks = None,
     variant: Variant = None,
+    platform: Platform = None,
     everything: Everything = False,
     layers: Annotated[
         bool, typer.Option("--layers", help="Take layers too, if the digest next to the lock vouches for them.")
@@ -181,6 +185,8 @@ def pull(
     from envbuild.operations.store_transfer import TransferRequest, pull_store
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    request = TransferRequest(remote=place, locks=_chosen(locks, variant), everything=everything, layers=layers)
+    request = TransferRequest(
+        remote=place, locks=_chosen(locks, variant, platform), everything=everything, layers=layers
+    )
     pulled = pull_store(request, console)
     console.result({"place": place, "pulled": [asdict(lock) for lock in pulled]})

@@ -25,6 +25,7 @@ from envbuild.cli.options import (
     Variant,
     app,
 )
+from envbuild.cli.options import Platform as LockPlatform
 
 
 class Runtime(str, Enum):
@@ -39,6 +40,7 @@ def submit(
     command: Program = None,
     lock: LockOption = None,
     variant: Variant = None,
+    platform: LockPlatform = None,
     nodes: Nodes = 1,
     tasks: Tasks = 1,
     time: TimeLimit = "",
@@ -69,7 +71,7 @@ def submit(
         gpu_type=gpu_type, array=array, requeue=requeue, tcp=tcp,
         container=container.value if container else "", image=image,
     )  # fmt: skip
-    found = operation(command or (), job, lock_of_variant(lock, variant), dry_run=dry_run)
+    found = operation(command or (), job, lock_of_variant(lock, variant, platform=platform), dry_run=dry_run)
     if dry_run:
         print(found.script, end="")
         return
@@ -121,6 +123,7 @@ def manifest(
     command: Program = None,
     lock: LockOption = None,
     variant: Variant = None,
+    architecture: LockPlatform = None,
     kind: Annotated[JobKind, typer.Option("--kind", help="A Job, a JobSet, or Kubeflow's TrainJob.")] = JobKind.JOB,
     name: Annotated[str, typer.Option("--name", help="Name of the job; the lock's by default.")] = "",
     ranks: Annotated[int, typer.Option("--ranks", help="How many pods that work together.")] = 1,
@@ -146,5 +149,5 @@ def manifest(
         name=name, image=image, ranks=ranks, claim=claim, namespace=namespace, memory=memory,
         shared_memory=shared_memory, kind=kind.value, claims=dra,
     )  # fmt: skip
-    path = lock_of_variant(lock, variant)
+    path = lock_of_variant(lock, variant, platform=architecture)
     print(kubernetes_manifest(command or (), pods, path, config_map=config_map), end="")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from envbuild.cli.console import Console
-from envbuild.cli.options import Json, LockArgument, Quiet, Variant, app
+from envbuild.cli.options import Json, LockArgument, Platform, Quiet, Variant, app
 from envbuild.core.fs import atomic_write
 from envbuild.errors import UsageError
 
@@ -26,6 +26,7 @@ class Format(str, Enum):
 def sbom(
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     kind: Annotated[
         Format, typer.Option("--format", "-f", help="CycloneDX 1.6 or SPDX 2.3, both as JSON.")
     ] = Format.CYCLONEDX,
@@ -42,7 +43,7 @@ def sbom(
     from envbuild.operations.load_lock import lock_of_variant
 
     console = Console(quiet=quiet)
-    result = operation.sbom(lock_of_variant(lock, variant), console, kind=kind.value)
+    result = operation.sbom(lock_of_variant(lock, variant, platform=platform), console, kind=kind.value)
     if output is None:
         sys.stdout.buffer.write(result.document.data)
         sys.stdout.flush()
@@ -64,6 +65,7 @@ def sign(
     ] = None,
     lock: LockArgument = None,
     variant: Variant = None,
+    platform: Platform = None,
     key: Annotated[
         str | None,
         typer.Option("--key", metavar="KEY", help="cosign's private key, a file or address; COSIGN_PASSWORD opens it."),
@@ -97,7 +99,7 @@ def sign(
     request = operation.SignRequest(
         key=key, keyless=keyless, signature_only=signature_only, builder=builder, invocation=invocation
     )
-    result = operation.sign(reference, lock_of_variant(lock, variant), request, console)
+    result = operation.sign(reference, lock_of_variant(lock, variant, platform=platform), request, console)
     if result.statements:
         console.print_lines([attested_line(result)])
     console.result(signed_json(result))

@@ -37,12 +37,12 @@ def starter_lines(result: StarterSpec) -> Iterator[Line]:
 
 
 def of_variants(values: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the JSON values of one lock; those of several variants as the list ``variants``."""
+    """Return the JSON values of one lock; those of several as the list ``variants`` or, without any, ``platforms``."""
     found = [*values]
-    if "variant" not in found[0]:
+    if not {"variant", "platform"} & found[0].keys():
         return found[0]
     fresh = {"fresh": all(each["fresh"] for each in found)} if "fresh" in found[0] else {}
-    return {**fresh, "variants": found}
+    return {**fresh, "variants" if "variant" in found[0] else "platforms": found}
 
 
 def lock_lines(result: LockResult, *, last: bool = True) -> Iterator[Line]:
@@ -50,6 +50,8 @@ def lock_lines(result: LockResult, *, last: bool = True) -> Iterator[Line]:
     lock = result.lock
     if lock.variant:
         yield Line("variant", (lock.variant,))
+    if lock.platform:
+        yield Line("platform", (lock.platform,))
     yield _system(lock.os)
     if build := lock.python.build:
         size = human_bytes(build.size)
@@ -75,7 +77,7 @@ def lock_lines(result: LockResult, *, last: bool = True) -> Iterator[Line]:
 def lock_json(result: LockResult) -> dict[str, Any]:
     """Return the result of ``lock`` as JSON values."""
     return {
-        **_variant(result.lock.variant),
+        **_part(result.lock),
         "lock": str(result.path),
         "sha256": lock_digest(result.lock),
         "moved": _moved(result),
@@ -92,7 +94,7 @@ def check_lines(result: LockCheck) -> Iterator[Line]:
 def check_json(result: LockCheck) -> dict[str, Any]:
     """Return the result of ``lock --check`` as JSON values."""
     found = {"lock": str(result.path), "fresh": not result.reasons, "reasons": list(result.reasons)}
-    return {**_variant(result.variant), **found}
+    return {**_part(result), **found}
 
 
 def update_lines(result: InputsUpdate) -> Iterator[Line]:
@@ -105,11 +107,12 @@ def update_lines(result: InputsUpdate) -> Iterator[Line]:
 def update_json(result: InputsUpdate) -> dict[str, Any]:
     """Return the result of ``lock --update-inputs`` as JSON values."""
     found = {"lock": str(result.path), "sha256": lock_digest(result.lock), "moved": list(result.input_changes)}
-    return {**_variant(result.lock.variant), **found}
+    return {**_part(result.lock), **found}
 
 
-def _variant(name: str) -> dict[str, str]:
-    return {"variant": name} if name else {}
+def _part(of: Lock | LockCheck) -> dict[str, str]:
+    """Return which variant and platform a lock is of, if the spec has any."""
+    return {key: name for key, name in (("variant", of.variant), ("platform", of.platform)) if name}
 
 
 def fetched_lines(result: FetchedLock) -> Iterator[Line]:

@@ -22,6 +22,7 @@ from envbuild.engine.protocol import (
     ContainerExit,
     ContainerRun,
     Delivered,
+    Emulator,
     FinishedTree,
     GpuSupport,
     ImageInfo,
@@ -32,7 +33,7 @@ from envbuild.engine.protocol import (
 from envbuild.errors import EngineError
 
 if TYPE_CHECKING:
-    from envbuild.engine.local.namespaces import Emulator, NamespaceSteps
+    from envbuild.engine.local.namespaces import NamespaceSteps
 
 
 class Place(Protocol):
@@ -88,8 +89,6 @@ class LocalEngine:
 
     def emulating(self, machine: str, emulator: Path) -> NamespaceSteps:
         """Return what runs build steps whose programs are another machine's; arguments as for ``Emulator``."""
-        from envbuild.engine.local.namespaces import Emulator
-
         return self._steps(Emulator(machine=machine, program=emulator))
 
     def find_image(self, reference: str) -> ImageInfo | None:

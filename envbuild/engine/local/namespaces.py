@@ -31,7 +31,7 @@ from envbuild.core.removal import remove_tree
 from envbuild.engine.cancel import ended_early
 from envbuild.engine.local import owners, syscall_filter
 from envbuild.engine.local.namespace_step import EMULATE, EMULATOR, WHOLE
-from envbuild.engine.protocol import FinishedTree, FoundEntry, Step, TreeStep
+from envbuild.engine.protocol import Emulator, FinishedTree, FoundEntry, Step, TreeStep
 from envbuild.errors import BuildError, EngineError
 
 _SCRIPT = Path(__file__).with_name("namespace_step.py")
@@ -48,19 +48,6 @@ class _Range:
 
     first: int
     count: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Emulator:
-    """What starts programs of another machine.
-
-    Attributes:
-        machine: which, as ``uname`` names it.
-        program: QEMU's user-mode emulator of it, linked statically.
-    """
-
-    machine: str
-    program: Path
 
 
 class NamespaceSteps:

@@ -11,7 +11,7 @@ from envbuild.engine.local import syscall_filter
 from envbuild.engine.local.gpus import Handed
 from envbuild.engine.local.images import FoundImage
 from envbuild.engine.local.linked import FoundTree
-from envbuild.engine.protocol import ContainerRun, Mount
+from envbuild.engine.protocol import ContainerRun, Emulator, Mount
 from envbuild.errors import EngineError
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -51,7 +51,8 @@ def describe(
     return {
         "parent": os.getpid(),
         "unshare": not root,
-        "mapped": not root or _is_mapped(),
+        "mapped": not root or _is_mapped() or request.emulator is not None,
+        "emulated": _emulated(request.emulator, folder) if request.emulator else {},
         "network": _network(request.network),
         "entered": False,
         "layers": [str(layer.path) for layer in reversed(image.trees)],
@@ -83,6 +84,17 @@ def describe(
         "cpus": _cpus(request.cpuset),
         "terminal": request.tty,
         "filter": syscall_filter.program(os.uname().machine, allowed=_DEBUGGING).hex(),
+    }
+
+
+def _emulated(emulator: Emulator, folder: Path) -> dict[str, str]:
+    """Describe the emulator. It is named relative to its folder: a rule of the kernel has no room for any path."""
+    program = emulator.program
+    return {
+        "machine": emulator.machine,
+        "folder": str(program.parent),
+        "name": program.name,
+        "place": str(folder / "binfmt"),
     }
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RELOCK = "envbuild lock spec.yaml && envbuild build"
 _LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+_DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def kernel(expect: Facts, seen: Facts) -> list[Check]:
@@ -47,14 +48,36 @@ def cpu(expect: Facts, seen: Facts) -> list[Check]:
     word, severity = policy(expect, "cpu", "at least")
     if "any" in (wanted, word) or wanted == found:
         return [Check("cpu", wanted, found or "unknown", ok=True)]
-    if wanted in _LEVELS and found in _LEVELS and _LEVELS.index(found) > _LEVELS.index(wanted):
+    if _includes(found, wanted):
         severity = severity if word == "exact" else "info"
         meaning = "libraries that choose code by CPU may give other bits than on the locked level"
         fix = f"run on a {wanted} host, or lock this level: hardware.cpu: {found} in spec.yaml, then: {RELOCK}"
         return [Check("cpu", wanted, found, ok=False, severity=severity, meaning=meaning, fix=f"{fix}\n{once('cpu')}")]
-    meaning = "the CPU lacks instructions of the locked level" if found in _LEVELS else "another kind of CPU"
+    alike = found not in ("", "any") and found.startswith("arm") == wanted.startswith("arm")
+    meaning = "the CPU lacks instructions of the locked level" if alike else "another kind of CPU"
     fix = f"run on a {wanted} host, or lower hardware.cpu in spec.yaml, then: {RELOCK}\n{once('cpu')}"
     return [Check("cpu", wanted, found or "unknown", ok=False, severity=severity, meaning=meaning, fix=fix)]
+
+
+def _includes(found: str, wanted: str) -> bool:
+    """Return whether a level has all that another one has, and more."""
+    if found in _LEVELS and wanted in _LEVELS:
+        return _LEVELS.index(found) > _LEVELS.index(wanted)
+    if not found.startswith("arm"):
+        return False
+    from . import arm
+
+    return wanted in arm.INCLUDES.get(found, ())
+
+
+def architecture(expect: Facts, seen: Facts) -> list[Check]:
+    """No emulator starts the programs: it computes, and not a CPU of the image's kind."""
+    if not seen.get("emulated"):
+        return []
+    machine = _DEBIAN.get(seen["machine"]) or str(seen["machine"])
+    meaning = f"an emulator computes, and no CPU of {machine}: other bits than there"
+    fix = f"run on a machine of {machine}\nto try it: envbuild run --emulate; the record states it"
+    return [Check("cpu.architecture", machine, f"{machine}, emulated", ok=False, meaning=meaning, fix=fix)]
 
 
 def cpu_flags(expect: Facts, seen: Facts) -> list[Check]:
@@ -197,6 +220,7 @@ def nccl_files(expect: Facts, seen: Facts) -> list[Check]:
 FIELDS: dict[str, tuple[Callable[[Facts, Facts], list[Check]], str]] = {
     "kernel": (kernel, "host"),
     "cpu": (cpu, "host"),
+    "cpu.architecture": (architecture, "image"),
     "cpu.flags": (cpu_flags, "host"),
     "cpus": (cpus, "host"),
     "gpu": (gpu, "host"),

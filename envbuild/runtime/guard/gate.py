@@ -124,6 +124,7 @@ def observe(expect: Mapping[str, Any], scope: str = "image") -> dict[str, Any]:
     elif expect.get("cuda") and scope == "image":
         seen["gpu"] = {"devices": probe.gpu_files()}
     if scope == "image":
+        seen["machine"], seen["emulated"] = os.uname().machine, probe.emulated()
         seen["interpreter"] = probe.command_path("python", variables.get("PATH", ""))
         seen["distributions"] = probe.distributions(expect["site"], expect["startup"])
         seen["files"] = probe.digests(expect["files"])

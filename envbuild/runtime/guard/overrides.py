@@ -18,6 +18,7 @@ ALLOW = "ENVBUILD_ALLOW"
 NAMES = (
     "kernel",
     "cpu",
+    "cpu.architecture",
     "cpu.flags",
     "cpus",
     "gpu",

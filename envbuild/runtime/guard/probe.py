@@ -37,8 +37,16 @@ def kernel() -> str:
 
 
 def cpu_level(root: str = "/", machine: str = "") -> str:
-    """Return the x86-64 psABI level of the first CPU, ``any`` on other architectures, empty if it cannot be read."""
-    if (machine or os.uname().machine) != "x86_64":
+    """Return the level of the CPU: of the x86-64 psABI or of the Arm architecture.
+
+    ``any`` on other architectures, empty if it cannot be read.
+    """
+    machine = machine or os.uname().machine
+    if machine == "aarch64":
+        from . import arm  # late: other machines do without it
+
+        return arm.level(_arm_features(root))
+    if machine != "x86_64":
         return "any"
     flags = _cpu_flags(root)
     if not flags:
@@ -49,6 +57,24 @@ def cpu_level(root: str = "/", machine: str = "") -> str:
             break
         level = name
     return level
+
+
+def emulated(root: str = "/", machine: str = "") -> bool:
+    """Return whether an emulator starts this machine's programs: ``/proc/cpuinfo`` describes another CPU than they see.
+
+    QEMU shows the file of the real machine, newer versions one of a CPU that nobody makes: implementer 0.
+    """
+    maker = _cpu_line(root, "CPU implementer")
+    if (machine or os.uname().machine) != "aarch64":
+        return bool(maker)
+    return maker.strip("0x") == "" and os.path.exists(os.path.join(root, "proc/cpuinfo"))
+
+
+def _arm_features(root: str) -> frozenset[str]:
+    """Return what the kernel shows of the CPU; under an emulator that shows nothing, what the program is told."""
+    from . import arm
+
+    return frozenset(_cpu_line(root, "Features").split()) or arm.vector_features(root)
 
 
 def _cpu_flags(root: str) -> frozenset[str]:
@@ -74,8 +100,12 @@ def _cpu_line(root: str, key: str) -> str:
         return ""
 
 
-def code_flags(root: str = "/") -> list[str]:
+def code_flags(root: str = "/", machine: str = "") -> list[str]:
     """Return those flags of the first CPU that make numerical libraries choose other code, sorted."""
+    if (machine or os.uname().machine) == "aarch64":
+        from . import arm
+
+        return arm.code_flags(_arm_features(root))
     return sorted(flag for flag in _cpu_flags(root) if flag in _CODE_FLAGS or flag.startswith(_CODE_PREFIXES))
 
 
@@ -107,8 +137,15 @@ def host_gpus() -> dict[str, Any]:
 
 
 def cpu_model(root: str = "/") -> str:
-    """Return the first CPU's model name; empty where ``/proc/cpuinfo`` has none, as on arm64."""
-    return _cpu_line(root, "model name")
+    """Return the first CPU's model name; on arm64, where most kernels print none, the name of its core."""
+    if name := _cpu_line(root, "model name"):
+        return name
+    maker = _cpu_line(root, "CPU implementer")
+    if not maker:
+        return ""
+    from . import arm
+
+    return arm.core(maker, _cpu_line(root, "CPU part"))
 
 
 def visible_cpus() -> int:

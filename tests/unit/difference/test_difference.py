@@ -399,6 +399,7 @@ CHANGED: dict[str, Any] = {
     "git": Git(commit="f" * 40, branch="main", dirty=False, diff_sha256="", untracked=0),
     "gpus": "2",
     "rank": Rank(launcher="Slurm", rank=1, world=4),
+    "emulator": f"qemu-user-static 1:7.2 sha256:{sha('e')}",
     "host": host([gpu()], memory=1),
     "verified": "no",
     "verdict": verdict(gpu={"devices": [{"name": "T4"}]}),

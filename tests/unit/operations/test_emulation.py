@@ -162,7 +162,10 @@ def test_no_program_starts_on_another_architecture() -> None:
         "its programs do not start here; under emulation they would compute other bits\n"
         "what to do:\n"
         "  run on a machine of arm64, or with an engine of one: export DOCKER_HOST=ssh://USER@HOST\n"
-        "  have an image for amd64 too: a spec with another name and os.architecture: amd64\n"
+        "  have an image for amd64 too: platforms: [arm64, amd64] in the spec\n"
     )
+    found = check_architecture(LOCKED, "x86_64")
+    assert found is not None
+    assert found.checks[0].fix.endswith("\ntry it under emulation, which the record states: envbuild run --emulate")
     for same in ("aarch64", "arm64", ""):
         assert check_architecture(ARM, same) is None
