@@ -25,6 +25,7 @@ from envbuild.lockfile.layout import HOST_NAME
 from envbuild.record.measurements import names_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
+from envbuild.verification.tables import Shown, Tables
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)(?:e[-+]?\d+)?"
 _FREE = r"(?<![\w.])(?<!\d,)"
@@ -385,8 +386,31 @@ _REPORTS = (
 """Heads of the tables that profilers print, and their rows: sorted by time, the slowest only, as wide as these are."""
 
 
+class _Lines:
+    """Masks lines; in tables, columns of measurements; and the tables of profilers as a whole: which rows are in them,
+    and where, is a measurement.
+
+    Args:
+        masks: what to mask elsewhere.
+    """
+
+    def __init__(self, masks: Masks) -> None:
+        self._tables, self._reports = Tables(), _Reports(masks)
+
+    def take(self, row: str) -> Iterator[tuple[str, Masked]]:
+        """Yield what is known by now of a line and of those that were held back, each with its masked form."""
+        for shown in self._tables.take(row):
+            yield from self._reports.take(shown)
+
+    def finish(self) -> Iterator[tuple[str, Masked]]:
+        """Yield lines that were held back."""
+        for shown in self._tables.finish():
+            yield from self._reports.take(shown)
+        yield from self._reports.finish()
+
+
 class _Reports:
-    """Masks lines, and the tables of profilers as a whole: which rows are in them, and where, is a measurement.
+    """Masks lines, and the tables of profilers as a whole.
 
     Args:
         masks: what to mask elsewhere.
@@ -396,12 +420,13 @@ class _Reports:
         self._masks = masks
         self._rows: re.Pattern[str] | None = None
         self._within = False
-        self._held: str | None = None
+        self._held: Shown | None = None
 
-    def take(self, row: str) -> Iterator[tuple[str, Masked]]:
+    def take(self, shown: Shown) -> Iterator[tuple[str, Masked]]:
         """Yield what is known by now of a line and of one that was held back, each with its masked form."""
+        row = shown.text
         if self._rows is not None and self._rows.fullmatch(row) is not None:
-            yield self._masked(row, report=True)
+            yield self._masked(shown, report=True)
             ruler = not row.strip("- ")
             if ruler and self._within:  # the last line of the table: what looks like a row behind it is none
                 self._rows = None
@@ -413,9 +438,9 @@ class _Reports:
         if held is not None:
             yield self._masked(held, report=self._rows is not None)
         if _RULER.fullmatch(row) is not None:
-            self._held = row
+            self._held = shown
         else:
-            yield self._masked(row, report=self._rows is not None)
+            yield self._masked(shown, report=self._rows is not None)
 
     def finish(self) -> Iterator[tuple[str, Masked]]:
         """Yield a line that was held back."""
@@ -423,9 +448,13 @@ class _Reports:
             yield self._masked(self._held, report=False)
         self._held = None
 
-    def _masked(self, row: str, *, report: bool) -> tuple[str, Masked]:
-        masked = self._masks.mask(row)
-        return row, Masked("⟨profile⟩", frozenset(["times"])) if report and not masked.left_out else masked
+    def _masked(self, shown: Shown, *, report: bool) -> tuple[str, Masked]:
+        masked = self._masks.mask(shown.common)
+        if report and not masked.left_out:
+            masked = Masked("⟨profile⟩", frozenset(["times"]))
+        elif shown.kinds:
+            masked = Masked(masked.text, masked.kinds | shown.kinds)
+        return shown.text, masked
 
 
 class _Screen:
@@ -506,7 +535,7 @@ class PrintedDigest:
     """
 
     def __init__(self, masks: Masks) -> None:
-        self._reports = _Reports(masks)
+        self._lines = _Lines(masks)
         self._sums = _Sums()
         self._screen = _Screen(self._take)
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
@@ -529,7 +558,7 @@ class PrintedDigest:
     def _finish(self) -> Printed:
         self._screen.write(self._rest + self._decoder.decode(b"", final=True))
         self._screen.finish()
-        for _, found in self._reports.finish():
+        for _, found in self._lines.finish():
             self._count(found)
         sums = self._sums
         return Printed(
@@ -540,7 +569,7 @@ class PrintedDigest:
         )
 
     def _take(self, row: str) -> None:
-        for _, found in self._reports.take(row.rstrip()):
+        for _, found in self._lines.take(row.rstrip()):
             self._count(found)
 
     def _count(self, found: Masked) -> None:
@@ -598,8 +627,8 @@ def rows(data: bytes, masks: Masks) -> Iterator[Row]:
     screen = _Screen(found.append)
     screen.write(data.decode("utf-8", "backslashreplace"))
     screen.finish()
-    reports = _Reports(masks)
-    masked = chain(*(reports.take(text.rstrip()) for text in found), reports.finish())
+    lines = _Lines(masks)
+    masked = chain(*(lines.take(text.rstrip()) for text in found), lines.finish())
     for number, (text, each) in enumerate(masked, 1):
         yield Row(number=number, text=text, masked=each)
 

@@ -66,6 +66,8 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str,
             where = f"{path}.{name}"
             if isinstance(value, str):
                 values.string(out, where, name, value)
+            elif isinstance(value, float) and values.names_moment(name) and out.is_moment(_of_julian_day(value)):
+                out.leave_out(where, repr(value), "time")
             elif isinstance(value, int | float):
                 text = str(value) if isinstance(value, int) else struct.pack(">d", value).hex()
                 values.number(out, where, name, float(value), text, names)
@@ -73,3 +75,8 @@ def _rows(out: Canonical, path: str, connection: sqlite3.Connection, table: str,
                 nested(out, where, value)
             else:
                 out.add(where, value if isinstance(value, bytes) else "NULL")
+
+
+def _of_julian_day(value: float) -> float:
+    """Return a Julian day, as SQLite's ``julianday()`` has it, in seconds since 1970: sqlite.org/lang_datefunc.html."""
+    return (value - 2440587.5) * 86400

@@ -351,6 +351,18 @@ def test_sqlite_is_compared_by_its_rows(tmp_path: Path) -> None:
     assert (found.same, found.why.partition(":")[0]) == (False, "t.loss")
 
 
+def test_a_julian_day_of_the_run_is_a_time(tmp_path: Path) -> None:
+    """``julianday('now')`` is no result under the name of a date; under another name, or of another day, it is one."""
+
+    def database(name: str, value: float) -> bytes:
+        return as_database(tmp_path / f"{name}{value!r}", [(1, value)], f"n integer, {name} real")
+
+    now = START / 86400 + 2440587.5
+    assert compared(database("updated_at", now), database("updated_at", now + 0.001)).same
+    assert not compared(database("depth", now), database("depth", now + 0.001)).same
+    assert not compared(database("updated_at", now - 30), database("updated_at", now - 31)).same
+
+
 def test_a_number_of_numpy_is_a_number() -> None:
     """A time in NumPy's own type is one; any other value in it counts to the last bit."""
     scalar = b"\x80\x04}\x8c%c%s\x8c\x15numpy.core.multiarray\x8c\x06scalar\x93\x8c\x02f8C\x08%s\x86Rs."

@@ -1,0 +1,190 @@
+"""Tables that programs print and write for people: a column with the name of a measurement is one in each of its rows.
+
+Known are tables whose head is followed by a line of rules: Markdown's, those of ``tabulate``, ``prettytable`` and rich
+(cells between bars), and those whose rules are dashes above each column, such as skorch's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from envbuild.record.measurements import kind_of
+
+_BARS = re.compile(r"[|│┃║]")
+_RULES = frozenset("-+|=: \t─━═╞╡╪┌┐└┘├┤┬┴┼┏┓┗┛┣┫┳┻╋╇╈┡┢┩┪╔╗╚╝╠╣╦╩╬┠┨┯┷┿")
+"""Characters of rules, with and without bars."""
+_DASHES = re.compile(r"\s*(?:-{2,}|={2,})(?:\s+(?:-{2,}|={2,}))+\s*")
+_DASH = re.compile(r"-{2,}|={2,}")
+_GAP = re.compile(r" {2,}|\t")
+_NAME = re.compile(r"[A-Za-z][A-Za-z /_().%-]*")
+_MEASURED = re.compile(
+    r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?(?:\s?(?:ns|us|µs|ms|s|sec|secs|seconds|min|h|[kmgt]?i?b|it/s|/s))?",
+    re.IGNORECASE,
+)
+"""What is in a cell of a measurement: one number that is not negative, with or without a unit."""
+_AMBIGUOUS = frozenset(("time", "times", "timestamp", "datetime"))
+"""Heads of columns that may as well be data."""
+_SHORT = {"dur": "time"}
+"""Heads that are too short to be a name anywhere else: skorch's."""
+_LONGEST = 2000
+"""Characters of a row; longer ones belong to no table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row of text.
+
+    Attributes:
+        text: as it is.
+        common: with marks in the place of measurements; what only makes room for them is as wide in all runs.
+        kinds: of the measurements.
+    """
+
+    text: str
+    common: str
+    kinds: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How the rows of a table are cut, and which of the cells are measurements.
+
+    Attributes:
+        count: of cells.
+        kinds: by the place of a cell, the kind of measurement.
+        spans: first and last place of each column in the rules; empty if bars are between cells.
+        bars: how the bars of each row are: as ``_bars`` returns it for the head.
+    """
+
+    count: int
+    kinds: dict[int, str]
+    spans: tuple[tuple[int, int], ...] = ()
+    bars: tuple[object, ...] = ()
+
+
+class Tables:
+    """Finds tables in lines; a line that may be the head of one is held back until the next one is known."""
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._columns: _Columns | None = None
+
+    def take(self, row: str) -> Iterator[Shown]:
+        """Yield what is known by now: of this line, and of lines that were held back."""
+        if self._columns is not None:
+            shown = _row(row, self._columns)
+            if shown is not None:
+                yield shown
+                return
+            self._columns = None
+        if self._held:
+            held = self._held
+            self._columns = _columns(held[-1], row)
+            if self._columns is not None:
+                self._held = []
+                yield from (Shown(each, _squeezed(each)) for each in (*held, row))
+                return
+            if len(held) == 1 and _is_rule(held[0]) and _is_head(row):
+                held.append(row)
+                return
+            yield from self.finish()
+        if _is_rule(row) or _is_head(row):
+            self._held = [row]
+        else:
+            yield Shown(row, row)
+
+    def finish(self) -> Iterator[Shown]:
+        """Yield the lines that were held back: they are no table."""
+        held, self._held = self._held, []
+        yield from (Shown(each, each) for each in held)
+
+
+def _is_head(row: str) -> bool:
+    """Whether a line may have the names of columns, one of them a measurement's."""
+    if len(row) > _LONGEST:
+        return False
+    names = _cells(row) or _GAP.split(row.strip())
+    return len(names) > 1 and any(map(_kind, names))
+
+
+def _kind(name: str) -> str:
+    """Return the kind of measurement that a column is of; empty for a result."""
+    name = name.strip().strip("*_`")
+    if _NAME.fullmatch(name) is None or name.lower() in _AMBIGUOUS:
+        return ""
+    kind = _SHORT.get(name.lower()) or kind_of(name)
+    return kind if kind is not None and kind != "identity" else ""
+
+
+def _columns(head: str, rule: str) -> _Columns | None:
+    """Return how rows below a head and its rules are cut; None if they are no such lines, or nothing is measured."""
+    if len(rule) > _LONGEST:
+        return None
+    names = _cells(head)
+    if names:
+        if not _is_rule(rule) or _DASHES.fullmatch(rule):
+            return None
+        spans: tuple[tuple[int, int], ...] = ()
+    else:
+        if _DASHES.fullmatch(rule) is None:
+            return None
+        spans = tuple(found.span() for found in _DASH.finditer(rule))
+        names = [head[start:end] for start, end in spans]
+        if "".join(names).replace(" ", "") != head.replace(" ", ""):
+            return None  # words between the columns
+    kinds = {at: kind for at, name in enumerate(names) if (kind := _kind(name))}
+    return _Columns(len(names), kinds, spans, _bars(head)) if kinds else None
+
+
+def _bars(row: str) -> tuple[object, ...]:
+    """Return what the bars of all rows of a table have in common.
+
+    Rows that begin and end with a bar are recognised by it. Where none do, a line of text with as many bars could be
+    taken for a row, so they have to be in the same places.
+    """
+    text = row.strip()
+    outer = len(text) > 1 and _BARS.match(text[0]) is not None and _BARS.match(text[-1]) is not None
+    return ("|" in row, outer, () if outer else tuple(found.start() for found in _BARS.finditer(row)))
+
+
+def _row(row: str, columns: _Columns) -> Shown | None:
+    """Return a row of a table with marks for its measurements; None if it is no row of it."""
+    if len(row) > _LONGEST:
+        return None
+    if _is_rule(row) or _DASHES.fullmatch(row):
+        return Shown(row, _squeezed(row))
+    cells = [row[start:end] for start, end in columns.spans] if columns.spans else _cells(row)
+    if len(cells) != columns.count or _bars(row) != columns.bars:
+        return None
+    if columns.spans and [cell.strip() for cell in cells] != row.split():
+        return None  # a line of words: a row has one in each column, and nothing between them
+    measured = {at: kind for at, kind in columns.kinds.items() if _MEASURED.fullmatch(cells[at].strip())}
+    parts = [f"⟨{measured[at]}⟩" if at in measured else cell.strip() for at, cell in enumerate(cells)]
+    return Shown(row, " | ".join(parts), frozenset(_counted(kind) for kind in measured.values()))
+
+
+def _counted(kind: str) -> str:
+    """Return what a kind of measurement is counted as among printed lines."""
+    return {"time": "times", "rate": "rates"}.get(kind, kind)
+
+
+def _cells(row: str) -> list[str]:
+    """Return what is between the bars of a row; empty if there are none."""
+    parts: Sequence[str] = _BARS.split(row)
+    if len(parts) < 2:
+        return []
+    first, last = int(not parts[0].strip()), len(parts) - int(not parts[-1].strip())
+    return list(parts[first:last])
+
+
+def _is_rule(row: str) -> bool:
+    if len(row) > _LONGEST or not any(pair in row for pair in ("--", "==", "──", "━━", "══")):
+        return False
+    return _RULES.issuperset(row)
+
+
+def _squeezed(row: str) -> str:
+    """Return a head or rules without what only makes room for values."""
+    return re.sub(r"([-=─━═])\1+", r"\1", re.sub(r" +", " ", row)).strip()

@@ -1,0 +1,103 @@
+"""Tables that people read: columns of measurements are left out, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbuild.verification.printed import Masks, PrintedDigest, first_difference
+
+MASKS = Masks(1_795_247_763.0)
+MARKDOWN = "# Report\n\n| stage | seconds | value |\n| --- | --- | --- |\n| load | {} | {} |\n\n| load | 0.5 | 1 |\n"
+PRETTY = (
+    "+-------+{rule}+------+\n| epoch | fit_time{blank} | loss |\n+-------+{rule}+------+\n"
+    "| 1     | {} | {} |\n+-------+{rule}+------+\nend\n"
+)
+SKORCH = (
+    "  epoch    train_loss     dur\n-------  ------------  ------\n"
+    "      1        {}  {}\n      2        0.6868  0.0144\n"
+)
+RICH = (
+    "┏━━━━━━━┳━━━━━━━━━┓\n┃ stage ┃ elapsed ┃\n┡━━━━━━━╇━━━━━━━━━┩\n│ load  │ {:>7} │\n└───────┴─────────┘\n"
+    "accuracy | {}\n"
+)
+PSQL = " epoch | it/s  | loss\n-------+-------+------\n     1 | {:>5} | {}\n"
+
+
+def pretty(seconds: str, loss: str) -> str:
+    """Return a table whose second column is as wide as its numbers need it."""
+    wide = max(8, len(seconds))
+    return PRETTY.format(seconds.ljust(wide), loss, rule="-" * (wide + 2), blank=" " * (wide - 8))
+
+
+def difference(before: str, after: str) -> tuple[str, str] | None:
+    """Return the first line that differs, and check that digests agree with it."""
+    digests = []
+    for text in (before, after):
+        digest = PrintedDigest(MASKS)
+        for at in range(0, len(text), 7):
+            digest.feed(text[at : at + 7].encode())
+        digests.append(digest.result().sha256)
+    found = first_difference("stdout", before.encode(), after.encode(), (MASKS, MASKS), ordered=True)
+    assert (found is None) == (digests[0] == digests[1])
+    return (found.before, found.after) if found else None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (MARKDOWN.format("0.0722", "3"), MARKDOWN.format("10.5", "3")),
+        (pretty("0.0722", "0.5"), pretty("12345.0722", "0.5")),
+        (SKORCH.format("0.6868", "0.0244"), SKORCH.format("0.6868", "1.0244")),
+        (RICH.format("0.07 s", "0.5"), RICH.format("12 ms", "0.5")),
+        (PSQL.format("3.5", "0.5"), PSQL.format("11.25", "0.5")),
+        ("**time** | loss\n|:--|--:|\n", "**time** | loss\n|:--|--:|\n"),
+    ],
+)
+def test_columns_of_measurements_are_left_out(before: str, after: str) -> None:
+    """A duration or a rate in a column of that name is one, however wide it makes the table."""
+    assert difference(before, after) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        # another column
+        (MARKDOWN.format("0.5", "3"), MARKDOWN.format("0.5", "4")),
+        (pretty("0.0722", "0.5"), pretty("0.0722", "0.6")),
+        (SKORCH.format("0.6868", "0.0244"), SKORCH.format("0.6869", "0.0244")),
+        # behind the table, or in no table
+        (RICH.format("1 s", "0.5"), RICH.format("1 s", "0.6")),
+        (MARKDOWN.replace("| 0.5 | 1 |", "| 0.6 | 1 |").format("1", "3"), MARKDOWN.format("1", "3")),
+        (PSQL.format("3.5", "0.5") + "best loss | 0.3 | 1\n", PSQL.format("3.5", "0.5") + "best loss | 0.4 | 1\n"),
+        (SKORCH + "final accuracy           0.91\n", SKORCH + "final accuracy           0.92\n"),
+        ("stage  seconds\nload  0.5\n", "stage  seconds\nload  0.6\n"),
+        ("| stage | seconds |\n| load | 0.5 |\n", "| stage | seconds |\n| load | 0.6 |\n"),
+        # no measurement: a name that may be data's, no number, a negative one, the name of a result
+        ("| city | time |\n| --- | --- |\n| Bonn | 3 |\n", "| city | time |\n| --- | --- |\n| Bonn | 4 |\n"),
+        ("| a | seconds |\n|---|---|\n| b | red |\n", "| a | seconds |\n|---|---|\n| b | blue |\n"),
+        ("| a | seconds |\n|---|---|\n| b | -3 |\n", "| a | seconds |\n|---|---|\n| b | -4 |\n"),
+        ("| a | survival_time |\n|---|---|\n| b | 3 |\n", "| a | survival_time |\n|---|---|\n| b | 4 |\n"),
+        # the head itself, one row more
+        ("| a | seconds |\n|---|---|\n| b | 3 |\n", "| c | seconds |\n|---|---|\n| b | 3 |\n"),
+        ("| a | seconds |\n|---|---|\n| b | 3 |\n", "| a | seconds |\n|---|---|\n| b | 3 |\n| b | 3 |\n"),
+    ],
+)
+def test_all_else_counts(before: str, after: str) -> None:
+    """What is in another column, behind a table, or not a plain number is a result."""
+    assert difference(before, after) is not None
+
+
+def test_the_line_is_quoted_as_it_was_printed() -> None:
+    """A difference in a table shows the row itself, not what it was compared as."""
+    assert difference(pretty("0.07", "0.5"), pretty("0.08", "0.6")) == (
+        "| 1     | 0.07     | 0.5 |",
+        "| 1     | 0.08     | 0.6 |",
+    )
+
+
+def test_heads_without_a_table_are_lines_like_others() -> None:
+    """A line that looks like a head and is the last one, or is followed by another such, is neither lost nor moved."""
+    text = "a  elapsed\nb  elapsed\n---  ---\nc | seconds"
+    assert difference(text, text) is None
+    assert difference(text, text.replace("b", "d")) == ("b  elapsed", "d  elapsed")
+    assert difference(text, f"{text}!") == ("c | seconds", "c | seconds!")
