@@ -26,6 +26,7 @@ NOT_COMPARED = frozenset(
         *("format", "id", "start", "end", "duration", "recipe", "metric_sources"),
         *("same_bits_as", "same_tensors_in", "not_compared", "differs_from", "differs_in"),
         *("outside_left_out", "verdict_source", "processes_left_out"),
+        "image_index",
     ]
 )
 """Fields of a record that are neither a cause nor a result."""

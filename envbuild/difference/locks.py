@@ -17,6 +17,8 @@ from envbuild.record.model import Record
 _FRAMEWORK, _WHEEL, _PATCH, _NUMERIC_OS, _OS = 68, 60, 56, 54, 38
 _TABLES = {
     "variant": (99, "another variant of the spec"),
+    "platform": (98, "another platform of the spec"),
+    "emulators": (0, ""),
     "determinism.seed": (81, "the root of all seeds"),
     "determinism.level": (76, "which switches are set"),
     "determinism.threads": (73, "changes how work is split: other bits"),

@@ -39,6 +39,19 @@ def read_published(path: Path, lock: locks.Lock) -> tuple[Reference, ...]:
     return ()
 
 
+def read_index(path: Path, lock: locks.Lock, manifest: str) -> str:
+    """Return the digest of the index that a lock's image was pushed with, one of several platforms; empty if none.
+
+    Args:
+        manifest: the image's own.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        table = parse_json(read_regular(published_path(path), _LARGEST))
+        if (table["lock"], table["manifest"]) == (locks.lock_digest(lock), manifest):
+            return str(table.get("index", ""))
+    return ""
+
+
 def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -> Reference:
     """Return the reference that was named, or where the lock's image was pushed.
 
@@ -60,10 +73,16 @@ def chosen_location(text: str | None, path: Path, lock: locks.Lock, verb: str) -
     return published[0]
 
 
-def write_published(path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference) -> Path:
-    """Add a place to the file; places of an earlier lock or image go."""
+def write_published(path: Path, lock: locks.Lock, record: ImageRecord, reference: Reference, index: str = "") -> Path:
+    """Add a place to the file; places of an earlier lock or image go.
+
+    Args:
+        index: digest of the index of all platforms that it was pushed with; empty: none, an earlier one stays.
+    """
     target = published_path(path)
     table = {"config": record.config, "lock": record.lock, "manifest": record.manifest}
+    if index := index or read_index(path, lock, record.manifest):
+        table["index"] = index
     kept = {str(known) for known in read_published(path, lock) if known.digest == record.manifest}
     document = {**table, "references": sorted({*kept, str(reference)})}
     atomic_write(target, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core.digest import sha256_json
 from envbuild.image.record import (
     ImageRecord,
     check_reproduced,
@@ -21,7 +22,7 @@ from envbuild.image.record import (
 from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
 from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
-from envbuild.operations.export import Target, parse_target
+from envbuild.operations.export import Several, Target, parse_target
 from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.rebuild import verify_build
@@ -32,6 +33,7 @@ from envbuild.store.roots import note_lock
 if TYPE_CHECKING:
     from envbuild.engine.protocol import Engine
     from envbuild.image.assemble import Built
+    from envbuild.image.oci.layout import Image
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,6 +108,44 @@ def build(
     )
 
 
+def build_platforms(
+    paths: Sequence[Path],
+    events: Events,
+    *,
+    output: str | None = None,
+    offline: bool = False,
+    sources: Sequence[Path] = (),
+    verify: bool = False,
+) -> tuple[BuiltImage, ...]:
+    """Build the images of one spec's platforms, one after another; a layout gets all of them and their index.
+
+    Args:
+        paths: the lock of each platform.
+        output: ``oci:DIR`` or ``oci:FILE.tar``; None: load them into the engine.
+        events, offline, sources, verify: as for ``build``.
+
+    Raises:
+        UsageError: ``output`` is of another form, which holds one image.
+        LockError, IntegrityError, BuildError, EngineError, NotReproducibleError: as for ``build``.
+    """
+    if output is None:
+        return tuple(build(path, events, offline=offline, sources=sources, verify=verify) for path in paths)
+    images: list[Image] = []
+    target = parse_target(output).of_several(output, images)
+    options = BuildOptions(offline=offline, sources=tuple(sources))
+    made = []
+    for path in paths:
+        loaded = load_lock(path)
+        record, reproduced = _build(loaded, options, None, target, events)
+        if verify:
+            verify_build(loaded, options, None, record, events)
+        made.append(BuiltImage(loaded=loaded, record=record, up_to_date=False, reproduced=reproduced, verified=verify))
+    lock = made[0].loaded.lock
+    digest = sha256_json(sorted(each.record.lock for each in made))
+    target.finish(f"envbuild/{lock.name.removesuffix(f'-{lock.platform}')}:{digest[:12]}")
+    return tuple(made)
+
+
 def build_context(
     folder: Path, path: Path | None, events: Events, *, offline: bool = False, sources: Sequence[Path] = ()
 ) -> DockerContext:
@@ -143,7 +183,7 @@ def _up_to_date(loaded: LoadedLock, engine: Engine | None, events: Events) -> Im
 
 
 def _build(
-    loaded: LoadedLock, options: BuildOptions, engine: Engine | None, target: Target | None, events: Events
+    loaded: LoadedLock, options: BuildOptions, engine: Engine | None, target: Target | Several | None, events: Events
 ) -> tuple[ImageRecord, bool]:
     """Make the image; returns its record, and whether it is the one recorded before."""
     from envbuild.image.delivery import Loading

@@ -43,6 +43,39 @@ class Target:
         else:
             rootfs.write_folder(image, self.path)
 
+    def of_several(self, output: str, images: list[Image]) -> Several:
+        """Return the place for images of several platforms; raises ``UsageError`` for a form that holds one.
+
+        Args:
+            output: as it was typed.
+            images: takes them.
+        """
+        if self.form not in ("layout", "archive") or output.startswith("docker-archive:"):
+            raise UsageError(
+                f"--output {output}: it holds one image, and there is one for each platform",
+                "write a layout: --output oci:DIR or oci:FILE.tar; or name one: --platform",
+            )
+        return Several(target=self, images=images)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Several:
+    """A layout for the images of several platforms: it collects them and is written at the end."""
+
+    target: Target
+    images: list[Image]
+
+    def write(self, image: Image, tag: str) -> None:
+        """Take an image; its own name has no place in a layout of several."""
+        self.images.append(image)
+
+    def finish(self, tag: str) -> None:
+        """Write all of them, with the index that names them; raises ``BuildError``."""
+        from envbuild.image.oci import layout
+
+        write = layout.write_index_dir if self.target.form == "layout" else layout.write_index_tar
+        write(self.images, tag, self.target.path)
+
 
 def parse_target(output: str) -> Target:
     """Read what ``--output`` names.

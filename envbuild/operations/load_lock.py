@@ -169,6 +169,19 @@ def locks_of_platforms(path: Path | None, start: Path | None = None) -> tuple[Pa
     return tuple(alike[platform] for platform in sorted(alike))
 
 
+def platforms_meant(lock: Path | None, variant: str | None, platform: str | None) -> tuple[Path | None, ...]:
+    """Return the lock that was named, by file or by platform; else those of all platforms of its spec and variant.
+
+    Args:
+        lock, variant, platform: as they were typed.
+
+    Raises:
+        UsageError, LockError: as ``lock_of_variant``.
+    """
+    named = lock_of_variant(lock, variant, platform=platform)
+    return (named,) if lock is not None or platform is not None else locks_of_platforms(named)
+
+
 def of_this_machine(paths: Sequence[Path]) -> Path | None:
     """Return the lock for this machine among those of one spec and variant for several platforms; else None."""
     own = architecture_of(own_machine())

@@ -25,7 +25,7 @@ from envbuild.image.record import (
 )
 from envbuild.lockfile import layout
 from envbuild.lockfile import model as locks
-from envbuild.operations.blob_locations import chosen_location
+from envbuild.operations.blob_locations import chosen_location, read_index
 from envbuild.operations.engines import connect
 from envbuild.operations.events import Events, ImagePulled, Note
 from envbuild.operations.load_lock import LoadedLock, load_lock
@@ -74,7 +74,7 @@ def pull(
     """
     who = parse_trust(require_signature) if require_signature is not None else None
     loaded = load_lock(path)
-    record = pulled(loaded, chosen_location(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)
+    record, _ = pulled(loaded, chosen_location(reference, loaded.path, loaded.lock, "pull"), connect(), events, who)
     return PulledImage(loaded=loaded, record=record)
 
 
@@ -86,8 +86,10 @@ def image_for_run(
     *,
     offline: bool = False,
     require_signature: str | None = None,
-) -> ImageRecord:
+) -> tuple[ImageRecord, str]:
     """Return the image to run: the lock's, by digest, pulled unless the engine has it.
+
+    The second value is the digest of the index of several platforms that the reference names; empty: it names none.
 
     Args:
         text: the reference; None with ``require_signature`` for where it was published.
@@ -109,9 +111,10 @@ def image_for_run(
             f"name the image by digest, which envbuild push prints: {reference.name}@sha256:…",
         )
     recorded = read_image_record(loaded.path, loaded.lock)
-    known = recorded is not None and recorded.manifest == reference.digest
+    index = read_index(loaded.path, loaded.lock, recorded.manifest) if recorded is not None else ""
+    known = recorded is not None and reference.digest in {recorded.manifest, index}
     if who is None and recorded is not None and known and is_recorded(engine.find_image(recorded.reference), recorded):
-        return recorded
+        return recorded, index if reference.digest == index else ""
     if offline:
         raise EngineError(f"the engine lacks {reference}, and --offline forbids to ask the registry", "run it without")
     return pulled(loaded, reference, engine, events, who)
@@ -119,8 +122,8 @@ def image_for_run(
 
 def pulled(
     loaded: LoadedLock, reference: Reference, engine: Engine, events: Events, who: Trust | None = None
-) -> ImageRecord:
-    """Bring the image in, verified; errors as for ``pull``."""
+) -> tuple[ImageRecord, str]:
+    """Bring the image in, verified; returns it as ``image_for_run`` does. Errors as for ``pull``."""
     from envbuild.image.plan.model import plan
     from envbuild.net.config import network_config
     from envbuild.registry.image import read_image
@@ -147,7 +150,7 @@ def pulled(
         )
     if read_image_record(loaded.path, lock) is None and (replaced := write_image_record(loaded.path, record)):
         events.report(Note(text=replaced))
-    return record
+    return record, remote.index
 
 
 def check_is_locks(remote: RemoteImage, reference: Reference, loaded: LoadedLock) -> ImageRecord:

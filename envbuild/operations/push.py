@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envbuild.core.digest import sha256_json
 from envbuild.errors import UsageError
 from envbuild.image.record import (
     ImageRecord,
@@ -45,6 +47,86 @@ class PushedImage:
     reference: Reference
     upload: Pushed | None
     written: Path | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PushedIndex:
+    """An image for several platforms in a registry.
+
+    Attributes:
+        tag: the reference by tag.
+        reference: the reference of the index by digest.
+        images: the image of each platform.
+        changed: the tag was another index before, or none.
+    """
+
+    tag: Reference
+    reference: Reference
+    images: tuple[PushedImage, ...]
+    changed: bool
+
+
+def push_index(
+    reference: str, paths: Sequence[Path], events: Events, *, write: bool = False, offline: bool = False
+) -> PushedIndex:
+    """Upload what a registry lacks of the images of one spec's platforms, then the index that names them.
+
+    Args:
+        reference: as for ``push``; the default tag is the beginning of a digest of all locks, and each image gets that
+            of its own lock too.
+        paths: the lock of each platform.
+        events, write, offline: as for ``push``; with ``write`` each lock gets its image's reference and the index.
+
+    Raises:
+        UsageError, LockError, NotReproducibleError, RegistryError: as for ``push``.
+    """
+    from envbuild.image.oci.layout import image_index
+    from envbuild.image.plan.model import plan
+    from envbuild.net.config import network_config
+    from envbuild.registry.repository import OCI_INDEX, Manifest, Repository
+
+    named, loaded = push_target(reference), [load_lock(path) for path in paths]
+    digests = [locks.lock_digest(each.lock) for each in loaded]
+    tag = named if named.tag else named.tagged(sha256_json(sorted(digests))[:12])
+    found, entries = [], []
+    with Repository(tag, network_config()) as repository:
+        for each, digest in zip(loaded, digests, strict=True):
+            own = "" if named.tag else digest[:12]
+            image, manifest = _pushed_image(repository, named, own, each, BuildOptions(offline=offline), events)
+            found.append(image)
+            entries.append((manifest, plan(each.lock).platform))
+        index = Manifest(image_index(entries), OCI_INDEX)
+        changed = repository.manifest_digest(tag.tag) != index.digest
+        if changed:
+            repository.put_manifest(index, tag.tag)
+    written = [
+        write_published(each.path, each.lock, image.record, image.reference, index.digest) if write else None
+        for each, image in zip(loaded, found, strict=True)
+    ]
+    images = tuple(replace(image, written=file) for image, file in zip(found, written, strict=True))
+    return PushedIndex(tag=tag, reference=tag.at(index.digest), images=images, changed=changed)
+
+
+def _pushed_image(
+    repository: Repository, named: Reference, tag: str, loaded: LoadedLock, options: BuildOptions, events: Events
+) -> tuple[PushedImage, bytes]:
+    """Upload one platform's image under its digest and perhaps a tag; returns it with its manifest."""
+    from envbuild.image.plan.model import plan
+
+    lock = loaded.lock
+    recipe, upload = recipe_of(lock, plan(lock)), None
+    recorded = read_image_record(loaded.path, lock)
+    record = recorded if recorded is not None and recorded.recipe == recipe else None
+    target = tag or (f"sha256:{record.manifest}" if record else "")
+    there = repository.manifest(target) if record is not None and target else None
+    if record is None or there is None or there.digest != record.manifest:
+        record, image = _built(loaded, recipe, options, events)
+        upload, data = _push_layers(repository, image, tag, events), image.manifest
+    else:
+        data = there.data
+    pinned = named.at(record.manifest)
+    shown = named.tagged(tag) if tag else pinned
+    return PushedImage(record=record, tag=shown, reference=pinned, upload=upload, written=None), data
 
 
 def push(

@@ -149,13 +149,14 @@ def prepare(options: RunOptions, events: Events, loaded: LoadedLock | None = Non
     emulator = _emulator(loaded, options, engine, events)
     if emulator is None:
         _require_architecture(loaded.lock, options, engine)
-    image, signer = _image(loaded, options, engine, events)
+    image, signer, index = _image(loaded, options, engine, events)
     request = RunRequest(
         lock_path=loaded.path,
         lock=loaded.lock,
         image=image_identity(engine, image),
         config=image.config,
         signer=signer,
+        index=index,
         arguments=options.command,
         environment=options.environment,
         mounts=options.mounts,
@@ -211,8 +212,8 @@ def prefer_guard_error(lock: Lock, options: RunOptions, engine: ContainerRunner)
         raise
 
 
-def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[ImageRecord, str]:
-    """Return the image that the engine has by now, and who signed it, if somebody must have."""
+def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[ImageRecord, str, str]:
+    """Return the image that the engine has by now, who signed it, if somebody must have, and the index that named it."""
     found, who = read_image_record(loaded.path, loaded.lock), options.require_signature
     if options.image is not None or who is not None:
         from envbuild.operations.pull import image_for_run
@@ -220,15 +221,17 @@ def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Even
 
         _require_gpus(loaded.lock, options, engine)
         signer = str(trust(who)) if who is not None else ""
-        image = image_for_run(options.image, loaded, engine, events, offline=options.offline, require_signature=who)
-        return image, signer
+        image, index = image_for_run(
+            options.image, loaded, engine, events, offline=options.offline, require_signature=who
+        )
+        return image, signer, index
     if found is None or not is_recorded(engine.find_image(found.reference), found):
         from envbuild.operations.build import build
 
         _require_gpus(loaded.lock, options, engine)
         with _only_builder(loaded, events):
             found = build(loaded.path, events, offline=options.offline).record
-    return found, ""
+    return found, "", ""
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from envbuild.core.fs import temporary_folder
 from envbuild.errors import IntegrityError, NotReproducibleError, UsageError
 from envbuild.image.record import ImageRecord, image_record_path, image_tag, read_image_record
 from envbuild.lockfile import model as locks
-from envbuild.operations.blob_locations import chosen_location
+from envbuild.operations.blob_locations import chosen_location, read_index
 from envbuild.operations.events import Events, ImageSigned
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.pull import check_is_locks, check_lock_inside
@@ -107,6 +107,51 @@ def sign(reference: str | None, path: Path | None, request: SignRequest, events:
             for kind, data in statements
         )
     return SignedImage(reference=pinned, signer=str(who), added=added, statements=attached)
+
+
+def sign_platforms(
+    reference: str | None, paths: Sequence[Path], request: SignRequest, events: Events
+) -> tuple[SignedImage, ...]:
+    """Sign the images of one spec's platforms, each with its own statements, then the index that names them.
+
+    Args:
+        reference: of the index, by digest; None: the one that ``push`` wrote next to the locks.
+        paths: the lock of each platform.
+        request, events: as for ``sign``.
+
+    Returns:
+        the images, then the index, if they were pushed with one.
+
+    Raises:
+        UsageError, LockError: as for ``sign``.
+        NotReproducibleError: the registry holds another image than a lock's, or the locks were pushed apart.
+    """
+    places = [_place(reference, load_lock(path)) for path in paths]
+    indexes = {index for _, index in places}
+    if len(indexes) != 1:
+        raise NotReproducibleError(
+            f"the images of {', '.join(path.name for path in paths)} were not pushed together: no index names all of them",
+            "push them together: envbuild push REFERENCE --write; or sign one: envbuild sign --platform ARCH",
+        )
+    signed = [sign(str(place), path, request, events) for (place, _), path in zip(places, paths, strict=True)]
+    (index,) = indexes
+    if not index:
+        return tuple(signed)
+    who, pinned = signer(request.key, request.keyless, os.environ), places[0][0].at(index)
+    with cosign_for(pinned, tool.find_program(os.environ)) as cosign, _own_trust(cosign, who) as mine:
+        added = _add_signature(cosign, pinned, who, mine)
+        events.report(ImageSigned(reference=str(pinned), signer=str(who), added=added))
+    return (*signed, SignedImage(reference=pinned, signer=str(who), added=added, statements=()))
+
+
+def _place(text: str | None, loaded: LoadedLock) -> tuple[Reference, str]:
+    """Return where one platform's image is, and the digest of the index it was pushed with, which ``text`` may name."""
+    reference = chosen_location(text, loaded.path, loaded.lock, "sign")
+    recorded = read_image_record(loaded.path, loaded.lock)
+    index = read_index(loaded.path, loaded.lock, recorded.manifest) if recorded else ""
+    if recorded is not None and index and reference.digest == index:
+        reference = reference.at(recorded.manifest)
+    return reference, index
 
 
 def _to_sign(text: str | None, loaded: LoadedLock) -> Reference:

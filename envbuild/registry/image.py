@@ -46,11 +46,16 @@ class RemoteLayer:
 
 @dataclass(frozen=True)
 class RemoteImage:
-    """An image in a registry: manifest and configuration, both checked, and its layers, bottom first."""
+    """An image in a registry: manifest and configuration, both checked, and its layers, bottom first.
+
+    Attributes:
+        index: digest (hexadecimal) of the index that it was found by, for one of its platforms; empty: by none.
+    """
 
     manifest: Manifest
     config: bytes
     layers: tuple[RemoteLayer, ...]
+    index: str = ""
 
     @cached_property
     def config_digest(self) -> str:
@@ -91,7 +96,9 @@ def read_image(repository: Repository, target: str, architecture: str) -> Remote
     """
     manifest = repository.manifest(target)
     name = f"{repository.reference.name}{'@' if target.startswith('sha256:') else ':'}{target}"
+    index = ""
     if manifest is not None and _kind(manifest) in _INDEXES:
+        index = manifest.digest
         manifest = repository.manifest(f"sha256:{_choose(manifest, name, architecture)}")
     if manifest is None:
         raise RegistryError(f"there is no image {name}", "check the name; envbuild push makes one")
@@ -99,7 +106,7 @@ def read_image(repository: Repository, target: str, architecture: str) -> Remote
     if len(found) != 1 or found[0].size > CONFIG_LIMIT:
         raise IntegrityError(f"{name} is no image: expected one configuration of at most {CONFIG_LIMIT} bytes")
     config = repository.read_blob(found[0].digest, CONFIG_LIMIT)
-    return RemoteImage(manifest, config, _layers(manifest, config, name))
+    return RemoteImage(manifest, config, _layers(manifest, config, name), index)
 
 
 def read_member(repository: Repository, layer: RemoteLayer, path: str, limit: int) -> bytes:

@@ -211,6 +211,7 @@ def _first_record(
         start=_now(),
         lock=LockFacts(file=request.lock_path.name, sha256=sha256_file(request.lock_path)),
         image=request.config,
+        image_index=request.index,
         command=mask_arguments(command),
         directory=layout.WORKSPACE if below == "." else f"{layout.WORKSPACE}/{below}",
         script=_script(request.project, script),

@@ -63,6 +63,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
         without: switches and variables that this run goes without.
         hostname: the container's name for itself; only a verification gives it another one.
         signer: who has signed the image, as was demanded.
+        index: digest of the index of several platforms that named the image in its registry; empty: none did.
         tensors: read the tensors of saved models after the run.
         outputs: paths in the container, outside the project, that count whatever their names, and are kept.
         limit: how long the program may run; None for as long as it takes.
@@ -102,6 +103,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     without: tuple[str, ...] = ()
     hostname: str = HOST_NAME
     signer: str = ""
+    index: str = ""
     tensors: bool = True
     outputs: tuple[str, ...] = ()
     limit: TimeLimit | None = None

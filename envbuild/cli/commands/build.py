@@ -28,6 +28,9 @@ def build(
     verify: Annotated[
         bool, typer.Option("--verify", help="Then rebuild from nothing and compare; exit 16 if one bit differs.")
     ] = False,
+    all_platforms: Annotated[
+        bool, typer.Option("--all-platforms", help="For every platform of the spec, not for this machine's alone.")
+    ] = False,
     offline: Offline = False,
     sources: FromFolders = None,
     as_json: Json = False,
@@ -38,12 +41,21 @@ def build(
 
     The image is the same, bit for bit, on every host and engine; its digest is written next to the lock and
     checked by the next build."""
+    from envbuild.errors import UsageError
     from envbuild.operations import build as operation
-    from envbuild.operations.load_lock import lock_of_variant
+    from envbuild.operations.load_lock import lock_of_variant, locks_of_platforms
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    path = lock_of_variant(lock, variant, platform=platform)
-    result = operation.build(path, console, output=output, offline=offline, sources=sources or (), verify=verify)
+    if all_platforms and platform is not None:
+        raise UsageError(f"--all-platforms builds for {platform} too", "leave out one of --platform, --all-platforms")
+    path, folders = lock_of_variant(lock, variant, platform=platform), tuple(sources or ())
+    if all_platforms:
+        found = operation.build_platforms(
+            locks_of_platforms(path), console, output=output, offline=offline, sources=folders, verify=verify
+        )
+        console.result({"platforms": [each.record.as_dict() for each in found]})
+        return
+    result = operation.build(path, console, output=output, offline=offline, sources=folders, verify=verify)
     console.result(result.record.as_dict())
 
 

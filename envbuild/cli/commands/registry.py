@@ -28,15 +28,21 @@ def push(
     """Upload the locked image to a registry.
 
     Only what the registry lacks is sent, several layers at once. Builds first if need be; needs no engine if the
-    layers are in the store. Credentials are those of `docker login`. Prints the image's reference by digest."""
-    from envbuild.cli.render.image import pushed_json, pushed_lines
+    layers are in the store. Credentials are those of `docker login`. Prints the image's reference by digest. Of a spec
+    with platforms the images of all, with the index that names them, unless one is chosen."""
+    from envbuild.cli.render.image import index_json, index_lines, pushed_json, pushed_lines
     from envbuild.operations import push as operation
-    from envbuild.operations.load_lock import lock_of_variant
+    from envbuild.operations.load_lock import platforms_meant
 
     console = Console(quiet=quiet, verbose=verbose, as_json=as_json)
-    result = operation.push(
-        reference, lock_of_variant(lock, variant, platform=platform), console, write=write, offline=offline
-    )
+    first, *others = paths = platforms_meant(lock, variant, platform)
+    if others:
+        several = [path for path in paths if path is not None]
+        index = operation.push_index(reference, several, console, write=write, offline=offline)
+        console.print_lines(index_lines(index))
+        console.result(index_json(index))
+        return
+    result = operation.push(reference, first, console, write=write, offline=offline)
     console.print_lines(pushed_lines(result))
     console.result(pushed_json(result))
 

@@ -90,16 +90,24 @@ def sign(
 ) -> None:
     """Sign the pushed image with cosign; attach its provenance and bills of materials.
 
-    Signs the very digest that push recorded, after a look at what the registry holds."""
+    Signs the very digest that push recorded, after a look at what the registry holds. Of a spec with platforms the
+    images of all, then their index, unless one is chosen."""
     from envbuild.cli.render.image import attested_line, signed_json
     from envbuild.operations import sign as operation
-    from envbuild.operations.load_lock import lock_of_variant
+    from envbuild.operations.load_lock import platforms_meant
 
     console = Console(quiet=quiet, as_json=as_json)
     request = operation.SignRequest(
         key=key, keyless=keyless, signature_only=signature_only, builder=builder, invocation=invocation
     )
-    result = operation.sign(reference, lock_of_variant(lock, variant, platform=platform), request, console)
+    first, *others = paths = platforms_meant(lock, variant, platform)
+    if others:
+        several = [path for path in paths if path is not None]
+        results = operation.sign_platforms(reference, several, request, console)
+        console.print_lines(attested_line(each) for each in results if each.statements)
+        console.result({"images": [signed_json(each) for each in results]})
+        return
+    result = operation.sign(reference, first, request, console)
     if result.statements:
         console.print_lines([attested_line(result)])
     console.result(signed_json(result))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from envbuild.operations.image import ImageWeight
     from envbuild.operations.inspect import InspectedImage
     from envbuild.operations.pull import PulledImage
-    from envbuild.operations.push import PushedImage
+    from envbuild.operations.push import PushedImage, PushedIndex
     from envbuild.operations.sbom import BillOfMaterials
     from envbuild.operations.sign import SignedImage
     from envbuild.operations.signatures import SignatureCheck
@@ -101,6 +101,24 @@ def pushed_json(result: PushedImage) -> dict[str, Any]:
         "tag": str(result.tag),
         "bytes": upload.sent if upload else 0,
         "blobs": {name: getattr(upload, name) if upload else 0 for name in ("uploaded", "mounted", "held")},
+    }
+
+
+def index_lines(result: PushedIndex) -> Iterator[Line]:
+    """Yield what was moved for each platform, then the index that names all of them."""
+    for image in result.images:
+        yield from pushed_lines(image)
+    yield Line("index", (str(result.tag), "" if result.changed else "nothing to do"), elapsed=True)
+    yield Line("image", (str(result.reference),))
+
+
+def index_json(result: PushedIndex) -> dict[str, Any]:
+    """Return the result of ``push`` of several platforms as JSON values."""
+    return {
+        "index": result.reference.digest,
+        "platforms": [pushed_json(image) for image in result.images],
+        "reference": str(result.reference),
+        "tag": str(result.tag),
     }
 
 

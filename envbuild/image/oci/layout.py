@@ -78,6 +78,24 @@ def image(plan: Plan, layers: Sequence[FileBlob]) -> Image:
     return Image(config=config, manifest=manifest, layers=tuple(layers))
 
 
+def image_index(entries: Sequence[tuple[bytes, Mapping[str, str]]]) -> bytes:
+    """Make the index of one image for several platforms: a function of the manifests alone, whatever their order.
+
+    Args:
+        entries: manifest and platform (``os``, ``architecture``, perhaps ``variant``) of each.
+    """
+    listed = [
+        {**_descriptor(_MANIFEST, sha256_bytes(manifest), len(manifest)), "platform": dict(platform)}
+        for manifest, platform in sorted(entries, key=lambda entry: sorted(entry[1].items()))
+    ]
+    return canonical_json({"manifests": listed, "mediaType": _INDEX, "schemaVersion": 2})
+
+
+def index_of(images: Sequence[Image]) -> bytes:
+    """Make the index of images for several platforms, which their configurations name."""
+    return image_index([(image.manifest, _platform(image)) for image in images])
+
+
 def parcel(image: Image, tag: str) -> Parcel:
     """Return an image whose layers are there as an engine takes it; see ``ImageStore.deliver``."""
 
@@ -106,9 +124,26 @@ def docker_archive(image: Image, tag: str, skip: Collection[str] = ()) -> Iterat
         if blob.digest not in skip:
             yield from _member(_blob(blob.digest), blob)
     for path, content in sorted(_documents(image, tag).items()):
-        entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
-        yield header(entry) + content + bytes(-len(content) % BLOCK)
+        yield from _small_member(path, content)
     yield bytes(2 * BLOCK)
+
+
+def write_index_tar(images: Sequence[Image], tag: str, path: Path) -> None:
+    """Write images for several platforms as one file, an OCI layout; equal images and tags give equal bytes.
+
+    Raises:
+        BuildError: the disk is full, or as ``docker_archive`` does.
+    """
+    try:
+        with atomic_file(path) as stream:
+            for folder in ("blobs", "blobs/sha256"):
+                stream.write(_directory(folder))
+            for name, content in sorted(_index_files(images, tag).items()):
+                for chunk in _member(name, content) if isinstance(content, FileBlob) else _small_member(name, content):
+                    stream.write(chunk)
+            stream.write(bytes(2 * BLOCK))
+    except OSError as error:
+        raise BuildError(f"cannot write {path}: {error.strerror}", "choose another place") from error
 
 
 def write_tar(image: Image, tag: str, path: Path) -> None:
@@ -131,6 +166,15 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
     Raises:
         BuildError: the folder exists already and is not empty, or cannot be written.
     """
+    _write_folder(_files(image, tag), folder)
+
+
+def write_index_dir(images: Sequence[Image], tag: str, folder: Path) -> None:
+    """Write images for several platforms as one OCI image layout; errors as for ``write_layout_dir``."""
+    _write_folder(_index_files(images, tag), folder)
+
+
+def _write_folder(files: Mapping[str, bytes | FileBlob], folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BuildError(f"{folder} exists already", "remove it, or name another folder")
     try:
@@ -138,7 +182,7 @@ def write_layout_dir(image: Image, tag: str, folder: Path) -> None:
         with temporary_folder(f".{folder.name}.", folder.parent) as scratch:
             fresh = scratch / "layout"
             (fresh / "blobs" / "sha256").mkdir(parents=True)
-            for name, content in _files(image, tag).items():
+            for name, content in files.items():
                 with (fresh / name).open("wb", buffering=0) as stream:
                     for chunk in _content(content) if isinstance(content, FileBlob) else (content,):
                         write_all(stream, chunk)
@@ -155,19 +199,28 @@ def _files(image: Image, tag: str) -> dict[str, bytes | FileBlob]:
     return {**{_blob(blob.digest): blob for blob in image.layers}, **_documents(image, tag)}
 
 
+def _index_files(images: Sequence[Image], tag: str) -> dict[str, bytes | FileBlob]:
+    """Every file of the layout of several images, by path: its index names theirs, which registries get too."""
+    index = index_of(images)
+    descriptor = {**_descriptor(_INDEX, sha256_bytes(index), len(index)), "annotations": _names(tag)}
+    top = {"manifests": [descriptor], "mediaType": _INDEX, "schemaVersion": 2}
+    found: dict[str, bytes | FileBlob] = {
+        _blob(sha256_bytes(index)): index,
+        "index.json": canonical_json(top),
+        "oci-layout": canonical_json({"imageLayoutVersion": "1.0.0"}),
+    }
+    for image in images:
+        found |= {_blob(blob.digest): blob for blob in image.layers}
+        found |= {_blob(image.config_digest): image.config, _blob(image.manifest_digest): image.manifest}
+    return found
+
+
 def _documents(image: Image, tag: str) -> dict[str, bytes]:
     """Every file of the layout but the layers, by path."""
-    if not _TAG.fullmatch(tag):
-        raise BuildError(f"expected an image name such as 'digits:latest', found {tag!r}")
     config = _blob(image.config_digest)
     manifest = _descriptor(_MANIFEST, image.manifest_digest, len(image.manifest))
-    annotations = {
-        "io.containerd.image.name": _qualified(tag),
-        "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
-    }
-    platform = {key: value for key, value in parse_json(image.config).items() if key in _PLATFORM}
     index = {
-        "manifests": [{**manifest, "annotations": annotations, "platform": platform}],
+        "manifests": [{**manifest, "annotations": _names(tag), "platform": _platform(image)}],
         "mediaType": _INDEX,
         "schemaVersion": 2,
     }
@@ -182,6 +235,20 @@ def _documents(image: Image, tag: str) -> dict[str, bytes]:
 
 
 _PLATFORM = ("architecture", "os", "variant")
+
+
+def _platform(image: Image) -> dict[str, str]:
+    return {key: str(value) for key, value in parse_json(image.config).items() if key in _PLATFORM}
+
+
+def _names(tag: str) -> dict[str, str]:
+    """Return the annotations that name an image in a layout; raises ``BuildError`` for what is no name."""
+    if not _TAG.fullmatch(tag):
+        raise BuildError(f"expected an image name such as 'digits:latest', found {tag!r}")
+    return {
+        "io.containerd.image.name": _qualified(tag),
+        "org.opencontainers.image.ref.name": tag.rpartition(":")[2],
+    }
 
 
 def _qualified(tag: str) -> str:
@@ -208,6 +275,11 @@ def _member(path: str, blob: FileBlob) -> Iterator[bytes]:
     yield header(Entry(path=path, kind="file", mode=0o644, size=blob.size))
     yield from _content(blob)
     yield bytes(-blob.size % BLOCK)
+
+
+def _small_member(path: str, content: bytes) -> Iterator[bytes]:
+    entry = Entry(path=path, kind="file", mode=0o644, size=len(content))
+    yield header(entry) + content + bytes(-len(content) % BLOCK)
 
 
 def check(blob: FileBlob) -> None:

@@ -66,7 +66,7 @@ def test_a_required_signature_is_not_settled_by_what_the_engine_has(
 
     monkeypatch.setattr(pull, "pulled", pulled)
     text, loaded = f"r.example/i@sha256:{recorded.manifest}", LoadedLock(path=path, lock=lock, spec_path=None)
-    assert pull.image_for_run(text, loaded, engine(recorded.config), Recorded()) == recorded
+    assert pull.image_for_run(text, loaded, engine(recorded.config), Recorded()) == (recorded, "")
     assert not asked
     key = str(tmp_path / "key.pub")
     pull.image_for_run(text, loaded, engine(recorded.config), Recorded(), require_signature=key)
