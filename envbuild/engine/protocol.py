@@ -313,10 +313,12 @@ class Emulator(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         machine: which, as ``uname`` names it.
         program: QEMU's user-mode emulator of it, linked statically.
+        cpu: a model of QEMU's with features taken away or added, such as ``Haswell,-pcid``; empty for its default.
     """
 
     machine: str
     program: Path
+    cpu: str = ""
 
 
 class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ PROGRAM = "emulator"
 """Name of the file that ``unpack_emulator`` writes."""
 _INTERPRETER = 3
 """Type of a program header that names a dynamic linker: elf(5), ``PT_INTERP``."""
+_OS_ABI, MARK = 7, 0xFF
+"""Place of the number of the operating system in an ELF file, which Linux ignores, and one that no program has: elf(5)."""
 _AGAIN = "lock again for another version of it: envbuild lock --upgrade"
 
 
@@ -51,6 +53,17 @@ def unpack_emulator(package: OsPackage, path: Path, machine: str, folder: Path) 
     if not _is_static(program):
         raise BuildError(f"{package.file}: its emulator of {machine} is no statically linked program", _AGAIN)
     program.chmod(0o755)
+
+
+def mark_emulator(program: Path) -> None:
+    """Mark an emulator of the very machine that it runs on: its own file is to be told from the programs it starts.
+
+    Args:
+        program: as ``unpack_emulator`` wrote it; one byte of its head is replaced, which nothing reads.
+    """
+    with program.open("r+b") as stream:
+        stream.seek(_OS_ABI)
+        stream.write(bytes([MARK]))
 
 
 def _extract(deb: Deb, names: Sequence[str], target: Path) -> bool:

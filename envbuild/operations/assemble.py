@@ -16,7 +16,7 @@ from envbuild.lockfile.model import Lock
 from envbuild.operations.emulation import steps_for
 from envbuild.operations.engines import is_local, layer_trees
 from envbuild.operations.events import Events, FileReplaced, LayerReady, Note
-from envbuild.operations.fetch import ensure_files, heal_corrupt_objects
+from envbuild.operations.fetch import ensure_files, heal_corrupt_objects, unneeded_emulators
 from envbuild.operations.load_lock import LoadedLock
 from envbuild.store.objects import Store
 
@@ -81,7 +81,9 @@ def assemble_image(
 
     lock, store = loaded.lock, anew or Store()
     steps = _Steps(lock, engine, store, fresh=anew is not None)
-    ensure_files(loaded, store, options.sources, offline=options.offline, events=events)
+    ensure_files(
+        loaded, store, options.sources, offline=options.offline, events=events, without=unneeded_emulators(lock)
+    )
     with heal_corrupt_objects(lock, store, events):
         built = assemble(
             plan(lock),

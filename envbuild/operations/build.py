@@ -23,7 +23,7 @@ from envbuild.operations.assemble import BuildOptions, assemble_image, recipe_of
 from envbuild.operations.engines import connect, is_local, note_way
 from envbuild.operations.events import Events, ImageBuilt, ImageLoaded, ImageUpToDate, Note
 from envbuild.operations.export import Several, Target, parse_target
-from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects
+from envbuild.operations.fetch import ensure_files, heal_corrupt_layers, heal_corrupt_objects, unneeded_emulators
 from envbuild.operations.load_lock import LoadedLock, load_lock
 from envbuild.operations.rebuild import verify_build
 from envbuild.store import leases
@@ -162,7 +162,7 @@ def build_context(
     from envbuild.image.dockerfile import render, write_context
 
     loaded, store = load_lock(path), Store()
-    ensure_files(loaded, store, sources, offline=offline, events=events)
+    ensure_files(loaded, store, sources, offline=offline, events=events, without=unneeded_emulators(loaded.lock))
     with heal_corrupt_objects(loaded.lock, store, events):
         write_context(render(loaded.lock), store.path, folder, events)
     return DockerContext(loaded=loaded, folder=folder)

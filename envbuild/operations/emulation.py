@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from envbuild.core.digest import sha256_json
 from envbuild.core.platforms import MACHINES, architecture_of, own_machine
-from envbuild.errors import BuildError, EngineError
+from envbuild.core.text import perhaps
+from envbuild.errors import BuildError, EngineError, UsageError
 from envbuild.lockfile import model as locks
 from envbuild.operations.engines import local_engine, step_runner
 from envbuild.store.objects import Store
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 EMULATED = {"arm64": ("amd64",)}
 """Architectures of images that are built elsewhere too, with those of the machines; names are Debian's."""
+PORTABLE = {"amd64": ("amd64",)}
+"""The same for locks of level ``portable``: their machine's other CPUs are emulated, to compare the bits."""
 _ELSEWHERE = "build it on such a machine; or bring the image in: envbuild pull"
 
 
@@ -43,6 +46,8 @@ def lock_emulators(
     from envbuild.resolve.debian.closure import OsRequest, resolve_emulator
 
     machines = EMULATED.get(spec.os.architecture, ())
+    if spec.determinism.level == "portable":
+        machines = tuple(dict.fromkeys((*machines, *PORTABLE.get(spec.os.architecture, ()))))
     if not machines or spec.os.image:
         return (), ()
     if old and not upgrade and old.emulators and _system_of(old.os) == _system_of(spec.os):
@@ -57,10 +62,10 @@ def lock_emulators(
     folder = store.cache_dir("debian")
     found = [resolve_emulator(request, machine, folder, events, refresh=refresh) for machine in machines]
     lacking = ", ".join(machine for machine, package in zip(machines, found, strict=True) if package is None)
-    note = (
-        f"the archive of {spec.os.release} has no emulator for machines of {lacking}: the image can be built on "
-        f"{spec.os.architecture} only"
-    )
+    lost = f"the image can be built on {spec.os.architecture} only"
+    if spec.os.architecture in machines:
+        lost = "envbuild verify cannot compare CPUs (--cpu-models)"
+    note = f"the archive of {spec.os.release} has no emulator for machines of {lacking}: {lost}"
     return tuple(package for package in found if package), ((note,) if lacking else ())
 
 
@@ -124,33 +129,123 @@ def emulator_for_run(lock: locks.Lock, engine: Engine, store: Store) -> tuple[Em
     if not is_foreign(lock.os.architecture):
         return None
     if not isinstance(engine, LocalEngine):
-        why = local_engine(store).reason_against()
-        reason = f", which does not work here: {why[0]}" if why else ""
-        raise EngineError(
-            f"--emulate needs the local engine{reason}",
-            (why[1] if why else "") or "use it: export ENVBUILD_ENGINE=local",
-        )
+        raise _needs_local("--emulate", store)
     package = _package(lock)
     name = f"{package.name} {package.version} sha256:{package.sha256}"
     return Emulator(machine=MACHINES[lock.os.architecture], program=_emulator(lock, store)), name
 
 
+def require_emulator(lock: locks.Lock, engine: Engine, store: Store) -> None:
+    """Check that a lock's programs can be run on other CPUs here.
+
+    Args:
+        engine: what the command uses.
+        store: of the local engine.
+
+    Raises:
+        BuildError: the lock has no emulator, or is for another architecture.
+        EngineError: the engine is not the local one, which alone emulates.
+    """
+    from envbuild.engine.local.engine import LocalEngine
+
+    if is_foreign(lock.os.architecture) or lock.os.architecture not in PORTABLE:
+        raise BuildError(
+            f"--cpu-models compares CPUs of amd64 on amd64; the lock is for {lock.os.architecture}, this machine is "
+            f"{architecture_of(own_machine())}",
+            "leave out --cpu-models",
+        )
+    if not lock.emulators:
+        raise BuildError(
+            f"the lock has no emulator: only locks of level portable have one (this one: {lock.determinism.level})",
+            "in spec.yaml: determinism: {level: portable}; then: envbuild lock",
+        )
+    if not isinstance(engine, LocalEngine):
+        raise _needs_local("--cpu-models", store)
+
+
+def cpu_emulators(lock: locks.Lock, store: Store, models: Sequence[str]) -> tuple[tuple[Emulator, str], ...]:
+    """Return what starts a lock's programs on other CPUs of this machine's kind, each with its name for the record.
+
+    Args:
+        store: holds the lock's emulator.
+        models: of CPUs, as QEMU names them, such as ``Haswell``.
+
+    Raises:
+        UsageError: QEMU does not know a model, or it runs no programs of this kind.
+    """
+    from envbuild.engine.protocol import Emulator
+
+    package, program = _package(lock), _emulator(lock, store)
+    found = []
+    for model in models:
+        lacking = _lacking(program, model)
+        emulator = Emulator(
+            machine=MACHINES[lock.os.architecture], program=program, cpu=",".join((model, *(f"-{x}" for x in lacking)))
+        )
+        found.append((emulator, f"{package.name} {package.version}, CPU {model} sha256:{package.sha256}"))
+    return tuple(found)
+
+
+def _lacking(program: Path, model: str) -> tuple[str, ...]:
+    """Return the features of a CPU that the emulator cannot emulate, as it warns of them in each program's output.
+
+    It is asked by having it start itself.
+
+    Raises:
+        UsageError: it does not know the CPU, or that one cannot start the program.
+    """
+    import re
+    import subprocess
+
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", model) is None:
+        raise UsageError(
+            f"--cpu-models {model!r}: not the name of a CPU model", "such as: --cpu-models Nehalem,Haswell"
+        )
+    command = [str(program), "-cpu", model, str(program), "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    if done.returncode != 0:
+        known = subprocess.run([str(program), "-cpu", "help"], capture_output=True, text=True, timeout=60, check=False)
+        names = re.findall(r"^x86 (\S+)", known.stdout, re.MULTILINE)
+        if model not in names:
+            raise UsageError(
+                f"--cpu-models {model}: QEMU knows no such CPU{perhaps(model, names)}",
+                "Intel: Nehalem, SandyBridge, Haswell, Skylake-Client …; AMD: Opteron_G5, EPYC, EPYC-Rome …",
+            )
+        raise UsageError(f"--cpu-models {model}: programs of this machine do not start on it", "name a 64-bit CPU")
+    return tuple(
+        dict.fromkeys(re.findall(r"TCG doesn't support requested feature: [^\s]*?\.([\w.-]+) \[bit", done.stderr))
+    )
+
+
+def _needs_local(option: str, store: Store) -> EngineError:
+    """Return the error where another engine than the local one is to emulate."""
+    why = local_engine(store).reason_against()
+    reason = f", which does not work here: {why[0]}" if why else ""
+    return EngineError(
+        f"{option} needs the local engine{reason}", (why[1] if why else "") or "use it: export ENVBUILD_ENGINE=local"
+    )
+
+
 def _emulator(lock: locks.Lock, store: Store) -> Path:
-    """Return the program, unpacked once."""
-    from envbuild.image.emulator import PROGRAM, unpack_emulator
+    """Return the program, unpacked once; marked if it emulates the machine that it runs on."""
+    from envbuild.image.emulator import MARK, PROGRAM, mark_emulator, unpack_emulator
 
     package = _package(lock)
     machine = MACHINES[lock.os.architecture]
-    key = sha256_json({"package": package.sha256, "machine": machine})
-    made = store.derive(
-        "emulators", key, lambda folder: unpack_emulator(package, store.path(package.sha256), machine, folder)
-    )
-    return made / PROGRAM
+    native = not is_foreign(lock.os.architecture)
+    key = sha256_json({"package": package.sha256, "machine": machine, "mark": MARK if native else 0})
+
+    def unpack(folder: Path) -> None:
+        unpack_emulator(package, store.path(package.sha256), machine, folder)
+        if native:
+            mark_emulator(folder / PROGRAM)
+
+    return store.derive("emulators", key, unpack) / PROGRAM
 
 
 def _package(lock: locks.Lock) -> locks.OsPackage:
     """Return the lock's package with the emulator for this machine; raises ``BuildError`` if it has none."""
-    package = next((each for each in lock.emulators if not is_foreign(each.architecture)), None)
+    package = next((each for each in lock.emulators if not is_foreign(each.architecture)), None)  # its own machine
     if package is None:
         raise BuildError(
             f"the lock is for {lock.os.architecture}, this machine is {architecture_of(own_machine())}, "

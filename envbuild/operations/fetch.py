@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,8 +75,19 @@ def fetch(
     return FetchedLock(loaded=loaded, store=store.root, vendor=vendor, vendored=vendored)
 
 
-def ensure_files(loaded: LoadedLock, store: Store, folders: Sequence[Path], *, offline: bool, events: Events) -> bool:
+def ensure_files(
+    loaded: LoadedLock,
+    store: Store,
+    folders: Sequence[Path],
+    *,
+    offline: bool,
+    events: Events,
+    without: Collection[str] = (),
+) -> bool:
     """Fetch what the store lacks; returns False, without a request to any index, if it lacks nothing.
+
+    Args:
+        without: SHA-256 of files that are not needed now.
 
     Raises:
         UsageError: one of ``folders`` is no folder, even if nothing is missing: on another machine it would be.
@@ -92,9 +103,9 @@ def ensure_files(loaded: LoadedLock, store: Store, folders: Sequence[Path], *, o
             raise UsageError(f"--from {folder}: there is no such folder", "make one: envbuild fetch --vendor DIR")
     note_lock(store, loaded.path, loaded.lock)
     items = lock_items(loaded.lock)
-    missing = {item.sha256 for item in items if not store.has(item.sha256, item.size)}
+    missing = {item.sha256 for item in items if item.sha256 not in without and not store.has(item.sha256, item.size)}
     if not missing:
-        events.report(Detail(text=f"fetch: {plural(len(items), 'file')} in the store already"))
+        events.report(Detail(text=f"fetch: {plural(len(items) - len(without), 'file')} in the store already"))
         return False
     system = loaded.lock.os
     if system.image_rootfs in missing and not any(
@@ -104,13 +115,36 @@ def ensure_files(loaded: LoadedLock, store: Store, folders: Sequence[Path], *, o
         missing.remove(system.image_rootfs)
     there = {sha256 for folder in folders for sha256 in vendored_sources(loaded.lock, folder)}
     built = (built_wheels(loaded.lock) & missing) - there
-    result = _fetch(loaded, store, folders, missing - built, offline=offline, events=events, only=bool(built))
+    only = bool(built or without)
+    result = _fetch(loaded, store, folders, missing - built, offline=offline, events=events, only=only)
     if built:
         build_missing(loaded, store, built, events, offline=offline)
-    events.report(FilesFetched(files=len(items), bytes=result.bytes, rate=result.rate))
+    events.report(FilesFetched(files=len(items) - len(without), bytes=result.bytes, rate=result.rate))
     for warning in result.warnings:
         events.report(Note(text=warning))
     return True
+
+
+def fetch_emulators(loaded: LoadedLock, store: Store, events: Events, *, offline: bool) -> None:
+    """Fetch what a lock's programs are emulated with, if the store lacks it.
+
+    Raises:
+        IntegrityError: a file could not be fetched.
+    """
+    emulators = {package.sha256 for package in loaded.lock.emulators}
+    if all(map(store.has, emulators)):
+        return
+    from envbuild.store.fetch import lock_items
+
+    others = {item.sha256 for item in lock_items(loaded.lock)} - emulators
+    ensure_files(loaded, store, (), offline=offline, events=events, without=others)
+
+
+def unneeded_emulators(lock: Lock) -> frozenset[str]:
+    """Return the SHA-256 of emulators that a build does without: this machine starts the image's programs itself."""
+    from envbuild.operations.emulation import is_foreign
+
+    return frozenset() if is_foreign(lock.os.architecture) else frozenset(each.sha256 for each in lock.emulators)
 
 
 def fetch_some(loaded: LoadedLock, store: Store, wanted: set[str], events: Events) -> None:

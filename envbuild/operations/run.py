@@ -183,12 +183,10 @@ def _emulator(loaded: LoadedLock, options: RunOptions, engine: Engine, events: E
     if not options.emulate:
         return None
     from envbuild.operations.emulation import emulator_for_run
-    from envbuild.operations.fetch import ensure_files
+    from envbuild.operations.fetch import fetch_emulators
 
     store = Store()
-    missing = [package.sha256 for package in loaded.lock.emulators if not store.has(package.sha256)]
-    if missing:
-        ensure_files(loaded, store, (), offline=options.offline, events=events)
+    fetch_emulators(loaded, store, events, offline=options.offline)
     return emulator_for_run(loaded.lock, engine, store)
 
 

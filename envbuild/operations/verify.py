@@ -23,6 +23,7 @@ from envbuild.verification.judge import Ran, Verdict
 if TYPE_CHECKING:
     from envbuild.difference.finding import Finding
     from envbuild.engine.protocol import ContainerRunner
+    from envbuild.operations.verify_cpus import Cpu
     from envbuild.runs.request import RunEngine, RunRequest
     from envbuild.trace.divergence import Divergence
     from envbuild.verification.lines import TextDifference
@@ -49,6 +50,7 @@ class VerifyOptions:
         diagnose: where runs differ, run again to find out more.
         cost: measure switches instead.
         attest: write an attestation where something is proved.
+        cpus: other CPUs, emulated: once runs are equal, one more on each.
         strict: vary between runs all that no result may depend on, also what costs time.
     """
 
@@ -62,6 +64,7 @@ class VerifyOptions:
     cost: bool = False
     strict: bool = False
     attest: bool = True
+    cpus: tuple[Cpu, ...] = ()
 
     def check(self) -> None:
         """Raise ``UsageError`` if options are out of range or exclude each other; nothing need be ready for that."""
@@ -73,6 +76,8 @@ class VerifyOptions:
             raise UsageError(f"--jobs {self.jobs}: expected at least one run at once")
         if self.in_place and (self.jobs or 1) > 1:
             raise UsageError("--in-place runs one after another", "leave out --jobs, or --in-place")
+        if self.cpus and (self.cost or self.in_place):
+            raise UsageError("--cpu-models compares runs in copies of the project", "leave out --cost and --in-place")
         if self.cost and (self.sign or (self.jobs or 1) > 1):
             raise UsageError("--cost runs one after another and proves nothing", "leave out --sign and --jobs")
         if self.sign is not None and not self.sign.is_file():
@@ -159,8 +164,16 @@ def verify(request: RunRequest, engine: RunEngine, options: VerifyOptions, event
         verdict = session.judge()
         if verdict.outcome == "different" and _may_run_again(session, verdict, options):
             verdict = clock.settle(session, verdict, engine, events) or verdict
+        nodes: NodeTable | None = None
+        if verdict.outcome == "identical" and verdict.compared and options.cpus:
+            from envbuild.operations.verify_cpus import compare_cpus
+
+            asked = None if request.limit is None else request.limit()
+            verdict, nodes = compare_cpus(session, options.cpus, engine, events, asked=asked, again=options.diagnose)
+            if verdict.outcome != "identical":
+                return _depends_on_cpu(session, verdict, nodes, options)
         if verdict.outcome == "identical":
-            return _prove(session, verdict, options)
+            return replace(_prove(session, verdict, options), nodes=nodes)
         if verdict.outcome == "different":
             return _refute(session, verdict, options, engine, events)
         tail = session.repeated(0).output.tail.decode("utf-8", "replace")
@@ -253,6 +266,29 @@ def _result(session: Session, verdict: Verdict) -> Verification:
     )
 
 
+def _varied(session: Session, options: VerifyOptions) -> tuple[str, ...]:
+    """Return what was another one in runs of a proof, a phrase each."""
+    names = ", ".join(cpu.model for cpu in options.cpus)
+    return (*variations(session.plan), *((f"CPU ({names}: emulated)",) if names else ()))
+
+
+def _depends_on_cpu(session: Session, verdict: Verdict, nodes: NodeTable, options: VerifyOptions) -> Verification:
+    """Report runs that are equal on this machine's CPU and not on another one; an attestation of this machine stays."""
+    from envbuild.operations import divergence
+
+    evidence, notes = divergence.look_closer(session, verdict, options.in_place)
+    kept = divergence.keep_outputs(session, verdict)
+    return replace(
+        _result(session, verdict),
+        divergence=evidence.divergence,
+        causes=(nodes.cause,) if nodes.cause is not None else (),
+        notes=tuple(notes),
+        printed=tuple(text for text in evidence.texts if text.path in ("stdout", "stderr")),
+        kept=tuple(kept),
+        nodes=nodes,
+    )
+
+
 def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verification:
     """Attest what was proved next to the lock, unless there was nothing to compare or the controls were off."""
     from envbuild.operations.attestation import attest
@@ -260,10 +296,11 @@ def _prove(session: Session, verdict: Verdict, options: VerifyOptions) -> Verifi
 
     request, path = session.plan.request, None
     if verdict.compared and request.controls and options.attest:
-        path = attest(request, session.runs, verdict, options.sign, variations(session.plan))
+        path = attest(request, session.runs, verdict, options.sign, _varied(session, options))
     forget_values(request.project, [run.record for run in session.runs], _TRACE_KEPT)
     signed = path is not None and options.sign is not None
-    return replace(_result(session, verdict), attestation=path, signed=signed, doubts=doubts_of(session.runs[0]))
+    result = replace(_result(session, verdict), varied=_varied(session, options))
+    return replace(result, attestation=path, signed=signed, doubts=doubts_of(session.runs[0]))
 
 
 def doubts_of(run: Ran) -> Doubts | None:

@@ -29,6 +29,8 @@ _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", "TP_SOCKET_
 """Without a network there is no other interface; libraries that search for one fail without it."""
 DATE, _DATE = "SOURCE_DATE_EPOCH", "315532800"
 """What Matplotlib, Sphinx and others write as the date of a document: 1980-01-01, the first that zip files can hold."""
+_CPU_MODEL = "QEMU_CPU"
+"""From which QEMU's user-mode emulators take the CPU: linux-user/main.c."""
 _UNBOUND = {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
 """``mpirun`` of Open MPI up to 4, and of 5, binds two processes to one core each: fewer than the lock has threads."""
 
@@ -135,6 +137,8 @@ def added_environment(request: RunRequest, identity: str, tty: bool) -> dict[str
         added["ENVBUILD_ALLOW"] = ",".join(request.allow)
     if not request.guard:
         added["ENVBUILD_GUARD"] = "off"
+    if request.emulator and request.emulator[0].cpu:
+        added[_CPU_MODEL] = request.emulator[0].cpu
     if request.without:
         added["ENVBUILD_WITHOUT"] = ",".join(request.without)
     return {**added, **request.own_variables, **request.environment}

@@ -60,12 +60,14 @@ class NodeTable:
     """Results by node.
 
     Attributes:
+        kind: of place: nodes of a cluster, or CPUs of one machine.
         chance: probability that so many results dealt at random give each node one result; 1 where that is not so.
         cause: what goes with the results, if they depend on the node; None else.
     """
 
     rows: tuple[NodeRow, ...]
     conclusion: Conclusion
+    kind: Literal["node", "CPU"] = "node"
     chance: Fraction = Fraction(1)
     cause: Finding | None = None
 

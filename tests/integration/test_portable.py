@@ -14,8 +14,10 @@ from envbuild.determinism import policy
 from envbuild.image.runtime import files
 from envbuild.lockfile.model import Determinism
 from envbuild.runtime.guard import gate
+from tests.support.cli import Project
 from tests.support.emulator import emulator
 from tests.support.environments import environment
+from tests.support.oslocks import shared_store
 from tests.support.runtime import Tree, make_lock, make_tree
 
 pytestmark = pytest.mark.network
@@ -123,3 +125,87 @@ def test_old_names_do_nothing(tmp_path: Path, value: str, still: str) -> None:
         return
     assert (done.returncode, done.stdout) == (78, "")
     assert f"  cpu_features.active: wanted '{value}', found 'still on: {still}'\n" in done.stderr
+
+
+SUMS = """\
+import math, subprocess, sys
+values = [math.exp(n / 7) + math.sin(n) + math.pow(n + 0.1, 1.7) for n in range(200)]
+subprocess.run([sys.executable, "-c", "import math; print(math.tan(1.5))"], check=True)
+open("sums.txt", "w").write(repr(values))
+"""
+PLATFORM = """\
+import struct, subprocess, sys
+READ = "import sys; sys.stdout.buffer.write(open('/proc/self/auxv', 'rb').read())"
+def features(data):
+    return next(value for kind, value in struct.iter_unpack("<QQ", data) if kind == 16)
+with open("/proc/self/auxv", "rb") as own:
+    mine = features(own.read())
+child = features(subprocess.run([sys.executable, "-c", READ], capture_output=True, check=True).stdout)
+open("features.txt", "w").write(f"{mine == child} {mine:x}")
+"""
+"""What the kernel, or the emulator, says of the CPU to a program: elf/auxv, ``AT_HWCAP``."""
+
+
+@pytest.fixture(scope="module", name="portable")
+def _portable(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project whose lock has an emulator, which only the local engine takes."""
+    home = {**os.environ, "ENVBUILD_ENGINE": "local"}
+    project = Project(folder=tmp_path_factory.mktemp("cpus") / "project", store=shared_store().root, environ=home)
+    project.write("spec.yaml", "name: cpus\nos: debian-12\ndeterminism: {threads: 1, level: portable}\n")
+    project.write("sums.py", SUMS)
+    project.write("platform_of.py", PLATFORM)
+    project.must("lock")
+    return project
+
+
+def test_verify_on_other_cpus(portable: Project) -> None:
+    """The same bits on CPUs that lack what this one has: stated with the names of the CPUs, in the proof too."""
+    done = portable.must("verify", "-n", "2", "--cpu-models", "Nehalem,Haswell", "sums.py")
+    assert "bit-identical 4/4: 1 file, 1 line of standard output" in done.out
+    assert "the same bits on 3 CPUs" in done.out
+    statement = json.loads((portable.folder / "pylock.cpus.verified.json").read_text())
+    assert "CPU (Nehalem, Haswell: emulated)" in statement["predicate"]["varied"]
+    record = portable.must("runs", "--json").json[0]
+    assert ", CPU Haswell sha256:" in record["emulator"]
+
+
+def test_what_depends_on_the_cpu_is_said_to(portable: Project) -> None:
+    """A result that follows the CPU, also of a child process: no proof is written, and the CPU is the cause."""
+    (portable.folder / "pylock.cpus.verified.json").unlink(missing_ok=True)
+    done = portable("verify", "--json", "--cpu-models", "Nehalem", "platform_of.py")
+    assert done.code == 16
+    assert done.json["cpu_decides"] == "depends"
+    assert [row["results"] for row in done.json["cpus"]] == [[0, 0, 0], [1, 1, 1, 1]]
+    assert done.json["causes"][0]["what"].startswith("the bits depend on the CPU")
+    outputs = (portable.folder / ".envbuild" / "runs").glob("*/outputs/features.txt")
+    assert {path.read_text().split()[0] for path in outputs} == {"True"}
+    assert not (portable.folder / "pylock.cpus.verified.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("models", "engine", "code", "words"),
+    [
+        ("Nehalme", "local", 2, "QEMU knows no such CPU — perhaps you meant Nehalem"),
+        ("486", "local", 2, "programs of this machine do not start on it"),
+        ("Nehalem,+avx", "local", 2, "not the name of a CPU model"),
+        (" , ", "local", 2, "no CPU model is named"),
+        ("Nehalem", "docker", 15, "needs the local engine"),
+    ],
+)
+def test_what_cannot_be_emulated_is_refused(portable: Project, models: str, engine: str, code: int, words: str) -> None:
+    """Before anything is built or run."""
+    other = Project(folder=portable.folder, store=portable.store, environ={**os.environ, "ENVBUILD_ENGINE": engine})
+    done = other("verify", "--cpu-models", models, "sums.py")
+    assert (done.code, words in done.err) == (code, True), done.err
+
+
+def test_a_lock_of_another_level_has_no_emulator(tmp_path: Path) -> None:
+    """The message names the line to add to the spec."""
+    home = {**os.environ, "ENVBUILD_ENGINE": "local"}
+    project = Project(folder=tmp_path / "project", store=shared_store().root, environ=home)
+    project.write("spec.yaml", "name: ops\nos: debian-12\n")
+    project.write("sums.py", SUMS)
+    project.must("lock")
+    done = project("verify", "--cpu-models", "Nehalem", "sums.py")
+    assert done.code == 14
+    assert "determinism: {level: portable}" in done.err

@@ -84,6 +84,14 @@ def verify(
         bool,
         typer.Option("--strict", help="Vary between runs all that no result may depend on, also what costs time."),
     ] = False,
+    cpu_models: Annotated[
+        str | None,
+        typer.Option(
+            "--cpu-models",
+            metavar="MODEL,…",
+            help="Run once more on each of these CPUs, emulated: Nehalem, Haswell, EPYC and others that QEMU knows.",
+        ),
+    ] = None,
     sign: Annotated[
         Path | None, typer.Option("--sign", metavar="KEY", help="Sign the attestation with an SSH key.")
     ] = None,
@@ -173,6 +181,11 @@ def verify(
     )  # fmt: skip
     if self_test:
         return _self_test(shared, console)
+    models = _models(cpu_models)
+    if models and (self_test or part or scheduler or cost or in_place):
+        raise UsageError(
+            "--cpu-models compares runs in copies of the project, on this machine", "leave out the other option"
+        )
     if part:
         return _part(shared, options, part, console)
     from envbuild.operations import ranks
@@ -181,7 +194,7 @@ def verify(
     if scheduler is None:
         if nodes != 1 or tasks != 1 or time or partition or constraint or account or gpu_type:
             raise UsageError("options of a job go with a scheduler", "envbuild verify --on slurm --nodes 2 …")
-        return _measure(shared, options, console) if cost else _verify(shared, options, console)
+        return _measure(shared, options, console) if cost else _verify(shared, options, console, models)
     from envbuild.cluster.batch import Job
 
     words = option_words(
@@ -263,13 +276,32 @@ def _self_test(shared: RunOptions, console: Console) -> int:
     return 0 if all(each.seen for each in found) else NotReproducibleError.exit_code
 
 
-def _verify(shared: RunOptions, options: VerifyOptions, console: Console) -> int:
+def _models(words: str | None) -> tuple[str, ...]:
+    """Return the names of CPU models of an option, each once."""
+    if words is None:
+        return ()
+    names = tuple(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
+    if not names:
+        raise UsageError("--cpu-models: no CPU model is named", "such as: --cpu-models Nehalem,Haswell,EPYC")
+    return names
+
+
+def _verify(shared: RunOptions, options: VerifyOptions, console: Console, models: tuple[str, ...] = ()) -> int:
     """Verify on this machine and print what was found; returns as ``_show``."""
+    from dataclasses import replace
+
     from envbuild.operations.run import prefer_guard_error, prepare
     from envbuild.operations.verify import verify
 
     stderr_only = Console(quiet=console.quiet, verbose=console.verbose, stderr_only=True)
-    prepared = prepare(shared, stderr_only)
+    loaded = None
+    if models:
+        from envbuild.operations.load_lock import load_lock
+        from envbuild.operations.verify_cpus import find_cpus
+
+        loaded = load_lock(shared.lock, shared.search_from, option=True)
+        options = replace(options, cpus=find_cpus(loaded, models, stderr_only, offline=shared.offline))
+    prepared = prepare(shared, stderr_only, loaded)
     request, engine = prepared.request, prepared.engine
     with prefer_guard_error(request.lock, shared, engine):
         result = verify(request, engine, options, console)

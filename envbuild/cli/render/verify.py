@@ -65,10 +65,11 @@ def as_json(result: Verification) -> dict[str, Any]:
         table["world"] = result.world
     if result.nodes is not None:
         rows = result.nodes.rows
-        table["nodes"] = [
-            {"node": row.node, "runs": [ids[at] for at in row.runs], "results": list(row.results)} for row in rows
+        kind = result.nodes.kind.lower()
+        table[f"{kind}s"] = [
+            {kind: row.node, "runs": [ids[at] for at in row.runs], "results": list(row.results)} for row in rows
         ]
-        table["node_decides"] = result.nodes.conclusion
+        table[f"{kind}_decides"] = result.nodes.conclusion
     if verdict.outcome == "identical":
         table["attestation"] = result.attestation.name if result.attestation is not None else None
     elif verdict.outcome == "different":
@@ -196,7 +197,7 @@ def _by_node(result: Verification) -> Iterator[tuple[str, str]]:
     """Yield label and text of each line about results by node, and what they show."""
     if (table := result.nodes) is None:
         return
-    label, several = "nodes", len({each for row in table.rows for each in row.results}) > 1
+    label, several = f"{table.kind}s", len({each for row in table.rows for each in row.results}) > 1
     for row in table.rows[:_NODES]:
         yield label, f"{row.node}: {_results(row) if several else plural(len(row.runs), 'run')}"
         label = ""
@@ -220,6 +221,8 @@ def _conclusion(table: NodeTable) -> str:
     """Say whether the bits depend on the node."""
     odds = f"by chance in 1 of {int(1 / table.chance):,}"
     own = next((row.node for row in table.rows if len(set(row.results)) > 1), "")
+    if table.kind == "CPU":
+        return _conclusion_on_cpus(table, odds, own)
     return {
         "one node": "all runs were on one node: whether others give the same bits was not seen",
         "equal": f"the same bits on {plural(len(table.rows), 'node')}",
@@ -228,6 +231,16 @@ def _conclusion(table: NodeTable) -> str:
         "within": f"the node does not decide: {own} gave different results by itself",
         "unknown": "no two runs were on one node: whether the bits depend on the node was not seen",
     }[table.conclusion]
+
+
+def _conclusion_on_cpus(table: NodeTable, odds: str, own: str) -> str:
+    """Say whether the bits depend on the CPU."""
+    return {
+        "equal": f"the same bits on {plural(len(table.rows), 'CPU')}",
+        "depends": f"the bits depend on the CPU: each gives one result, and not the same ({odds})",
+        "perhaps": f"each CPU gave one result, and not the same; so few runs do that {odds}: more runs: -n",
+        "within": f"the CPU does not decide: {own} gave different results by itself",
+    }.get(table.conclusion, "whether the bits depend on the CPU was not seen")
 
 
 def _sizes(verdict: Verdict) -> str:

@@ -68,7 +68,7 @@ _FILES = 1 << 20
 """Open files of a process, as engines have it, or as many as this user may have."""
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _EMULATE = "have the kernel start programs through the emulator"
-_EMULATED = {"aarch64": 0xB7}
+_EMULATED = {"aarch64": 0xB7, "x86_64": 0x3E}
 """Machines that can be emulated, with their number in ELF's ``e_machine``; 64 bits, little-endian."""
 
 
@@ -212,10 +212,11 @@ def _as_they_are(table: str) -> str:
 def _emulate(emulated: dict[str, str]) -> None:
     """Have the kernel start another machine's programs through the emulator, as ``namespace_step.py`` does.
 
-    The rules are there as long as their file system, which a descriptor of process 1 holds.
+    The rules are there as long as their file system, which a descriptor of process 1 holds. An emulator of this very
+    machine has a mark, by which no rule has it start itself (``image.emulator``); systems are numbered below 128: elf(5).
     """
     head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, _EMULATED[emulated["machine"]])
-    mask = b"\xff" * 7 + b"\x00" + b"\xff" * 8 + b"\xfe" + b"\xff" * 3
+    mask = b"\xff" * 7 + b"\x80" + b"\xff" * 8 + b"\xfe" + b"\xff" * 3
     magic, masked = ("".join(f"\\x{byte:02x}" for byte in data) for data in (head, mask))
     place = emulated["place"]
     try:

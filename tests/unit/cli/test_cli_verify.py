@@ -60,7 +60,7 @@ def test_the_programs_arguments_are_untouched(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.py").touch()
     seen: list[tuple[RunOptions, VerifyOptions]] = []
-    monkeypatch.setattr(compare, "_verify", lambda shared, options, console: seen.append((shared, options)) or 0)
+    monkeypatch.setattr(compare, "_verify", lambda shared, options, *_: seen.append((shared, options)) or 0)
     assert cli.main(["verify", "-n", "5", "--ignore", "a", "--ignore", "b", "t.py", "-n", "2", "--check", "-q"]) == 0
     assert (seen[0][1].count, seen[0][1].ignore) == (5, ("a", "b"))
     assert seen[0][0].command == ("t.py", "-n", "2", "--check", "-q")

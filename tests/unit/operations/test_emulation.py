@@ -78,6 +78,16 @@ def test_an_emulator_is_locked_where_one_is_needed(tmp_path: Path, asked: list[s
     assert len(asked) == 1
 
 
+def test_level_portable_has_an_emulator_of_its_own_machine(tmp_path: Path, asked: list[str]) -> None:
+    """Other CPUs are emulated to compare the bits; levels without that promise need none, and arm64 has it already."""
+    portable = specs.Determinism(level="portable", seed=42, threads=1)
+    for architecture, expected in (("amd64", ["debian-12  amd64"]), ("arm64", ["debian-12  amd64"])):
+        spec = specs.Spec(name="t", os=specs.Os(release="debian-12", architecture=architecture), determinism=portable)
+        emulation.lock_emulators(spec, None, Store(tmp_path), Silent(), refresh=False, upgrade=False)
+        assert asked == expected
+        asked.clear()
+
+
 def test_a_locked_emulator_stays(tmp_path: Path, asked: list[str]) -> None:
     """Like every pin: until an upgrade is asked for, or the system is another one."""
     assert locked(tmp_path, LOCKED) == (["1:7.2"], [])
