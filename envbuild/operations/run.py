@@ -183,12 +183,14 @@ def _emulator(loaded: LoadedLock, options: RunOptions, engine: Engine, events: E
     if not options.emulate:
         return None
     from envbuild.operations.emulation import emulator_for_run
-    from envbuild.operations.fetch import ensure_files
+    from envbuild.operations.fetch import fetch_some
 
     store = Store()
-    missing = [package.sha256 for package in loaded.lock.emulators if not store.has(package.sha256)]
+    missing = {package.sha256 for package in loaded.lock.emulators if not store.has(package.sha256)}
+    if missing and options.offline:
+        raise EngineError("the store lacks the locked emulator, and --offline forbids to fetch it", "run it without")
     if missing:
-        ensure_files(loaded, store, (), offline=options.offline, events=events)
+        fetch_some(loaded, store, missing, events)
     return emulator_for_run(loaded.lock, engine, store)
 
 
@@ -213,7 +215,7 @@ def prefer_guard_error(lock: Lock, options: RunOptions, engine: ContainerRunner)
 
 
 def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[ImageRecord, str, str]:
-    """Return the image that the engine has by now, who signed it, if somebody must have, and the index that named it."""
+    """Return the image that the engine has by now, who signed it, if somebody must have, and the index it was in."""
     found, who = read_image_record(loaded.path, loaded.lock), options.require_signature
     if options.image is not None or who is not None:
         from envbuild.operations.pull import image_for_run
