@@ -24,7 +24,7 @@ PROGRAM = "emulator"
 _INTERPRETER = 3
 """Type of a program header that names a dynamic linker: elf(5), ``PT_INTERP``."""
 _OS_ABI, MARK = 7, 0xFF
-"""Place of the number of the operating system in an ELF file, which Linux ignores, and one that no program has: elf(5)."""
+"""Place of the number of the system in an ELF file, which Linux ignores, and one that no program has: elf(5)."""
 _AGAIN = "lock again for another version of it: envbuild lock --upgrade"
 
 

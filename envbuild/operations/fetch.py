@@ -129,15 +129,15 @@ def fetch_emulators(loaded: LoadedLock, store: Store, events: Events, *, offline
     """Fetch what a lock's programs are emulated with, if the store lacks it.
 
     Raises:
-        IntegrityError: a file could not be fetched.
+        IntegrityError: it is not there and may not be fetched, or it does not arrive.
     """
-    emulators = {package.sha256 for package in loaded.lock.emulators}
-    if all(map(store.has, emulators)):
-        return
-    from envbuild.store.fetch import lock_items
-
-    others = {item.sha256 for item in lock_items(loaded.lock)} - emulators
-    ensure_files(loaded, store, (), offline=offline, events=events, without=others)
+    missing = {package.sha256 for package in loaded.lock.emulators if not store.has(package.sha256)}
+    if missing and offline:
+        raise IntegrityError(
+            "the store lacks the locked emulator, and --offline forbids to fetch it", "run it without --offline"
+        )
+    if missing:
+        fetch_some(loaded, store, missing, events)
 
 
 def unneeded_emulators(lock: Lock) -> frozenset[str]:

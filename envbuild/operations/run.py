@@ -211,7 +211,7 @@ def prefer_guard_error(lock: Lock, options: RunOptions, engine: ContainerRunner)
 
 
 def _image(loaded: LoadedLock, options: RunOptions, engine: Engine, events: Events) -> tuple[ImageRecord, str, str]:
-    """Return the image that the engine has by now, who signed it, if somebody must have, and the index that named it."""
+    """Return the image that the engine has by now, who signed it, if somebody must have, and the index it was in."""
     found, who = read_image_record(loaded.path, loaded.lock), options.require_signature
     if options.image is not None or who is not None:
         from envbuild.operations.pull import image_for_run

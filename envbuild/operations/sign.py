@@ -130,7 +130,7 @@ def sign_platforms(
     indexes = {index for _, index in places}
     if len(indexes) != 1:
         raise NotReproducibleError(
-            f"the images of {', '.join(path.name for path in paths)} were not pushed together: no index names all of them",
+            f"the images of {', '.join(path.name for path in paths)} were not pushed together: no index names them",
             "push them together: envbuild push REFERENCE --write; or sign one: envbuild sign --platform ARCH",
         )
     signed = [sign(str(place), path, request, events) for (place, _), path in zip(places, paths, strict=True)]

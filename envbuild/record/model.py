@@ -216,8 +216,8 @@ class Record(_Value, frozen=True, kw_only=True):
         state: ``running`` until the end; ``finished`` whatever the exit code; ``refused`` by the guard;
             ``interrupted`` before the program started; ``failed`` if the engine could not run it.
         image: config digest.
-        image_index: digest of the index of several platforms by which the image was named in its registry; empty: it was
-            built here, or named by its own digest.
+        image_index: digest of the index of several platforms by which the image was named in its registry; empty: it
+            was built here, or named by its own digest.
         gpus: GPUs that the engine was asked for, as ``--gpus`` takes it; empty for none.
         rank: this process among the ranks of a distributed job; None if no launcher started it.
         emulator: Debian's package with the emulator that started the image's programs, its version and SHA-256; empty:

@@ -162,18 +162,30 @@ def main() -> None:
 def _separate(request: dict[str, Any]) -> None:
     """Make the namespaces, and map this user to itself in a new user namespace where that is asked for."""
     user, group = os.getuid(), os.getgid()
-    if request["unshare"] and not request["entered"]:
-        _call("make a user namespace", _LIBC.unshare, _NEWUSER)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
-                stream.write(text)
-    elif request["emulated"] and not request["entered"]:
-        _own_user_namespace()
+    emulated = request.get("emulated")
+    if request["unshare"] and emulated:
+        _user_namespace(f"0 {user} 1", f"0 {group} 1")  # who writes rules of binfmt_misc has to be their owner, root
+        _call("make namespaces", _LIBC.unshare, _NEWNS)
+        _mount(None, "/", None, _REC | _PRIVATE)
+        _emulate(emulated)
+        _user_namespace(f"{user} 0 1", f"{group} 0 1")
+    elif request["unshare"] and not request["entered"]:
+        _user_namespace(f"{user} {user} 1", f"{group} {group} 1")
+    elif emulated:
+        _same_user_namespace()
     flags = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWCGROUP | (0 if request["network"] else _NEWNET)
     _call("make namespaces", _LIBC.unshare, flags)
 
 
-def _own_user_namespace() -> None:
+def _user_namespace(users: str, groups: str) -> None:
+    """Make a user namespace with these identities."""
+    _call("make a user namespace", _LIBC.unshare, _NEWUSER)
+    for name, text in (("setgroups", "deny"), ("uid_map", users), ("gid_map", groups)):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as stream:
+            stream.write(text)
+
+
+def _same_user_namespace() -> None:
     """Make a user namespace in which all identities are as they were, root's too: rules of binfmt_misc belong to one.
 
     A process that is still outside maps them, since the kernel lets nobody map more than himself from within.
@@ -212,8 +224,9 @@ def _as_they_are(table: str) -> str:
 def _emulate(emulated: dict[str, str]) -> None:
     """Have the kernel start another machine's programs through the emulator, as ``namespace_step.py`` does.
 
-    The rules are there as long as their file system, which a descriptor of process 1 holds. An emulator of this very
-    machine has a mark, by which no rule has it start itself (``image.emulator``); systems are numbered below 128: elf(5).
+    The rules are there as long as their file system, which a descriptor of this process holds, and hold in user
+    namespaces below too. An emulator of this very machine has a mark, by which no rule has it start itself
+    (``image.emulator``); systems are numbered below 128: elf(5).
     """
     head = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack("<HH", 2, _EMULATED[emulated["machine"]])
     mask = b"\xff" * 7 + b"\x80" + b"\xff" * 8 + b"\xfe" + b"\xff" * 3
@@ -256,7 +269,7 @@ def _first(request: dict[str, Any], channel: _Channel) -> None:
 def _enter(request: dict[str, Any]) -> None:
     """Make the image's file system this process's root, with everything that is mounted in it."""
     _mount(None, "/", None, _REC | _PRIVATE)
-    if request["emulated"]:
+    if request.get("emulated") and not request["unshare"]:
         _emulate(request["emulated"])
     table = _mounted()
     trees = [

@@ -14,7 +14,13 @@ import pytest
 from envbuild.errors import IntegrityError, RegistryError, UsageError
 from envbuild.net.config import NetworkConfig
 from envbuild.net.http import HttpError
-from envbuild.operations.blob_locations import BlobLocations, published_path, read_published, write_published
+from envbuild.operations.blob_locations import (
+    BlobLocations,
+    published_path,
+    read_index,
+    read_published,
+    write_published,
+)
 from envbuild.registry.artifacts import attachments
 from envbuild.registry.authorization import Authorization, parse_challenge
 from envbuild.registry.credentials import Credentials, certificates
@@ -278,6 +284,11 @@ def test_where_an_image_was_published(tmp_path: Path) -> None:
     write_published(path, lock, image_record(lock, manifest="cd" * 32), other)
     assert read_published(path, lock) == (other,)
     assert read_published(path, small_lock(name="other")) == ()
+    assert read_index(path, lock, "cd" * 32) == ""
+    write_published(path, lock, image_record(lock, manifest="cd" * 32), other, "ef" * 32)
+    write_published(path, lock, image_record(lock, manifest="cd" * 32), places[0])  # pushed alone: the index stays
+    assert read_index(path, lock, "cd" * 32) == "ef" * 32
+    assert read_index(path, lock, DIGEST) == read_index(path, small_lock(name="other"), "cd" * 32) == ""
     published_path(path).write_text("{")
     assert read_published(path, lock) == ()
 
