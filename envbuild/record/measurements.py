@@ -45,9 +45,13 @@ _DATA = _words("predicted pred predictions survival target label true event arri
 """Quantities that programs measure in time."""
 _RESULT = re.compile(
     r"(?:^|[^a-z])(?:loss(?:es)?|acc|accuracy|score|error|err|reward|return|auc|f1|precision|recall|rmse|mae|mse|mape|bleu"
-    r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed)\W*$",
+    r"|rouge|wer|cer|ppl|perplexity|r2|iou|map|psnr|ssim|fid|nll|elbo|logit|prob|weight|grad|seed|bias|residual|deviation"
+    r"|(?:predicted|forecast|survival|simulated|arrival|departure|lap|travel|trip)(?:[ _](?:time|duration)s?)?)"
+    r"(?:\W|(?<![a-z])(?:is|was|of)(?![a-z]))*$",
     re.IGNORECASE,
 )
+_OF_DATA = re.compile(r"(?:^|[_/])(?:predicted|forecast|survival|simulated|arrival|departure|lap|travel|trip)_", re.IGNORECASE)
+"""In names such as ``survival_time``: what predicts or simulates times has them as its results."""
 
 
 @lru_cache(maxsize=4096)
@@ -92,3 +96,8 @@ def are_durations(name: str) -> bool:
 def names_result(text: str) -> bool:
     """Whether a text ends in the name of a result, such as ``loss: ``: what follows is one, whatever it looks like."""
     return _RESULT.search(text) is not None
+
+
+def is_of_data(name: str) -> bool:
+    """Whether a name of a time is one of the data's or the model's, such as ``survival_time``, and not the program's."""
+    return _OF_DATA.search(name) is not None

@@ -21,7 +21,7 @@ import msgspec
 
 from envbuild.core.digest import sha256_json
 from envbuild.core.text import plural
-from envbuild.record.compare_outputs import different_tensors, folders_and_modes
+from envbuild.record.compare_outputs import attributes, different_tensors, folders_and_modes
 from envbuild.record.compare_printed import several_processes
 from envbuild.record.measurements import kind_of
 from envbuild.record.model import Record, State
@@ -403,7 +403,9 @@ class _Deleted:
 
 
 class _Folders:
-    """Empty folders, and permissions of files and folders that all runs have; ``ignore`` as for files.
+    """Empty folders; permissions and extended attributes of files and folders that all runs have.
+
+    ``ignore`` as for files.
 
     Names are common ones, as for files; folders with files in them are there because of those.
     """
@@ -411,16 +413,19 @@ class _Folders:
     kind: ChannelKind = "folders"
 
     def __init__(self, runs: Sequence[Ran], ignore: Sequence[str]) -> None:
-        found = [folders_and_modes(run.record) for run in runs]
+        found = [(*folders_and_modes(run.record), attributes(run.record)) for run in runs]
         wanted = [
             [path for path in sorted({*empty, *modes}) if not _ignored(path, ignore) and not is_event_file(path)]
-            for empty, modes in found
+            for empty, modes, _ in found
         ]
         names = common_names([(paths, masks_of(run.record)) for paths, run in zip(wanted, runs, strict=True)])
         self._tables: list[tuple[int, dict[str, str]]] = []
-        for run, paths, (empty, modes), table in zip(runs, wanted, found, names, strict=True):
-            named = {table.get(path, path): (path in empty, modes.get(path, "")) for path in paths}
-            self._tables.append((id(run), {name: f"{'empty ' * left}{mode}" for name, (left, mode) in named.items()}))
+        for run, paths, (empty, modes, extended), table in zip(runs, wanted, found, names, strict=True):
+            named = {
+                table.get(path, path): f"{'empty ' * (path in empty)}{modes.get(path, '')} {extended.get(path, '')}"
+                for path in paths
+            }
+            self._tables.append((id(run), named))
         everywhere = set.intersection(*({*table} for _, table in self._tables)) if self._tables else set()
         # What only some have and is not empty differs by the files in it.
         for _, table in self._tables:
@@ -439,17 +444,19 @@ class _Folders:
     def differences(self, one: Ran, other: Ran) -> tuple[tuple[str, ...], tuple[str, ...]]:
         mine, theirs = self._of(one), self._of(other)
         names = tuple(name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name))
-        pairs = [(name, mine.get(name, "").split(), theirs.get(name, "").split()) for name in names]
-        phrases = [
-            f"permissions of {name} ({before[-1]} → {after[-1]})"
-            if before and after and before[-1] != after[-1]
-            else f"the empty folder {name}"
-            for name, before, after in pairs
-        ]
+        phrases = [_of_folders(name, mine.get(name, ""), theirs.get(name, "")) for name in names]
         return ((_some(phrases),) if names else ()), names
 
     def _of(self, run: Ran) -> dict[str, str]:
         return next(table for each, table in self._tables if each == id(run))
+
+
+def _of_folders(name: str, before: str, after: str) -> str:
+    """Describe what differs of a folder or a file: there and empty, permissions, extended attributes."""
+    (one, extended), (other, changed) = (text.rpartition(" ")[::2] for text in (before, after))
+    if one and other and one.split()[-1:] != other.split()[-1:]:
+        return f"permissions of {name} ({one.split()[-1]} → {other.split()[-1]})"
+    return f"extended attributes of {name}" if extended != changed else f"the empty folder {name}"
 
 
 class _Steps:

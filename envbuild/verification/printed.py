@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import names_result
+from envbuild.record.measurements import is_of_data, names_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 
@@ -43,12 +43,15 @@ _OF_RATE = (
     r"(?:sps|fps|throughput|(?:samples|steps|tokens|it)_per_sec(?:ond)?"
     r"|(?:its?|steps?|samples?|examples?|images?|tokens?|frames?|batches)/s(?:ec)?)"
 )
-_OF_TIME = r"(?:time|elapsed|took|duration|eta|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+_OF_TIME = r"(?:time|elapsed|took|duration|runtime|seconds|secs?|latency)(?:_(?:s|sec|ms))?"
+"""Without ``eta``, which is a learning rate as often, unless its number has a unit."""
 _GAP = r"""(?:['"]?\s*[:=|]\s*|\s+)"""
 """Between a name and its number: in sentences, in dictionaries as Python and JSON write them, in tables."""
 _OF_CLOCK = r"(?:eta|elapsed|time|remaining|left|took|in|at)"
 _DRAWN = 1000
 """Names of files that are looked for in texts."""
+_REST = 8
+"""Characters of a row behind a shorter one that was written over it, from which they count."""
 _ROWS = 64
 """Rows up to which a cursor can be moved back."""
 BOUND_LINES, BOUND_BYTES = 20_000, 256 << 20
@@ -163,7 +166,8 @@ class Masks:
 
 
 def _names_result(found: re.Match[str]) -> bool:
-    return names_result(found.string[max(0, found.start() - _NAME) : found.start()])
+    named = found.groupdict().get("keep") or ""
+    return is_of_data(named) or names_result(found.string[max(0, found.start() - _NAME) : found.start()])
 
 
 Moment = Callable[["re.Match[str]"], "float | None"]
@@ -319,7 +323,7 @@ _TABLE = (
     _rule(
         "times",
         "time",
-        "time elapsed took duration eta sec latency",
+        "time elapsed took duration sec latency runtime",
         rf"(?P<keep>\b(?:[a-z]+[_/])*{_OF_TIME}"
         rf"{_GAP}){_NUMBER}(?:\s?(?:s|sec|seconds|ms))?\b",
     ),
@@ -438,6 +442,7 @@ class _Screen:
     def __init__(self, take: Callable[[str], None]) -> None:
         self._take = take
         self._rows = [""]
+        self._covered = [""]
         self._at = 0
         self._return = False
 
@@ -455,26 +460,33 @@ class _Screen:
             elif control.endswith("A"):
                 self._at = max(0, self._at - int(found[1] or 1))
                 self._return = True
+            elif control.endswith("K"):
+                self._covered[self._at] = ""
+                if self._return or control.endswith("[2K"):
+                    self._rows[self._at] = ""
         self._put(text[place:])
 
     def finish(self) -> None:
         """Give away what is left; an empty last row is no line."""
-        for row in self._rows[:-1]:
+        *above, last = map(_shown, self._rows, self._covered)
+        for row in above:
             self._take(row)
-        if self._rows[-1]:
-            self._take(self._rows[-1])
-        self._rows, self._at = [""], 0
+        if last:
+            self._take(last)
+        self._rows, self._covered, self._at = [""], [""], 0
 
     def _put(self, text: str) -> None:
         if not text:
             return
         if self._return:
+            row, covered = self._rows[self._at], self._covered[self._at]
+            self._covered[self._at] = row + covered[len(row) :]
             self._rows[self._at], self._return = "", False
         row = self._rows[self._at] + text
         if len(row) > _LONGEST:
-            for above in self._rows[: self._at]:
+            for above in map(_shown, self._rows[: self._at], self._covered):
                 self._take(above)
-            self._rows, self._at = self._rows[self._at :], 0
+            self._rows, self._covered, self._at = self._rows[self._at :], self._covered[self._at :], 0
             while len(row) > _LONGEST:
                 self._take(row[:_LONGEST])
                 row = row[_LONGEST:]
@@ -485,9 +497,16 @@ class _Screen:
         self._at += 1
         if self._at == len(self._rows):
             self._rows.append("")
+            self._covered.append("")
         if len(self._rows) > _ROWS:
-            self._take(self._rows.pop(0))
+            self._take(_shown(self._rows.pop(0), self._covered.pop(0)))
             self._at -= 1
+
+
+def _shown(row: str, covered: str) -> str:
+    """Return what is seen of a row that was written over another one; a few characters are left by numbers of times."""
+    rest = covered[len(row) :]
+    return row + rest if len(rest.strip()) >= _REST else row
 
 
 @dataclass(kw_only=True)

@@ -656,6 +656,23 @@ def test_permissions_and_empty_folders_are_results() -> None:
     assert found == {"fold": ("an empty folder", NOWHERE), f"permissions of {first.path}": ("644", "755")}
 
 
+def test_permissions_outside_the_project_and_extended_attributes_are_results() -> None:
+    """Equal bytes are not all that a file is."""
+    (first, *_) = record().outputs
+    left = Output(path="/tmp/w", change="created", size=1, sha256="ab" * 32, mode="644")
+    one = record(outputs=(msgspec.structs.replace(first, mode="644", attributes="cd" * 32),), outside=(left,))
+    other = record(
+        B,
+        outputs=(msgspec.structs.replace(first, mode="644"),),
+        outside=(msgspec.structs.replace(left, mode="600"),),
+    )
+    found = {each.what: (each.before, each.after) for each in results(one, other)}
+    assert found == {
+        "permissions of /tmp/w": ("644", "600"),
+        f"extended attributes of {first.path}": ("cdcdcdcdcdcd…", NOWHERE),
+    }
+
+
 def mounted(files: dict[str, str | None], **facts: str) -> Record:
     """A run that imported files of a package from outside the image."""
     package = {"name": "library", "version": "1.0", "path": "/extra/library", "files": files, **facts}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from envbuild.record import history
 from envbuild.record.compare_printed import PrintedComparison, compare_printed
-from envbuild.record.model import LockFacts, Options, Output, Record, RecordError
+from envbuild.record.model import Folder, LockFacts, Options, Output, Record, RecordError
 from envbuild.record.printed import IGNORED, KEPT_TEXT, Printed, Stream, keep, kept
 from envbuild.verification.printed import BoundedDigest, Masks
 from tests.support.records import process
@@ -155,6 +155,22 @@ def printed(text: bytes, start: float = 1_795_247_763.0, **bounds: int) -> dict[
     digest = BoundedDigest(Masks(start), **bounds)
     digest.feed(text)
     return {"stdout": digest.result()}
+
+
+def test_permissions_and_attributes_are_results(tmp_path: Path) -> None:
+    """Runs of equal bytes with other permissions, extended attributes or empty folders have not the same bits."""
+    ids = [history.new_id(when) for when in (1, 2)]
+    left = Output(path="model", change="created", size=1, sha256="ab" * 32, mode="644", attributes="cd" * 32)
+    fold = Folder(path="fold", change="created", mode="755", empty=True)
+    history.save(tmp_path, a_record(ids[0], outputs=(left,), printed={}))
+    same = history.compared(tmp_path, a_record(ids[1], outputs=(left,), printed={}))
+    assert same["same_bits_as"] == ids[0]
+    for changes in ({"mode": "600"}, {"attributes": ""}):
+        changed = (msgspec.structs.replace(left, **changes),)
+        found = history.compared(tmp_path, a_record(ids[1], outputs=changed, printed={}))
+        assert found == {"differs_from": ids[0], "differs_in": ("model",)}
+    found = history.compared(tmp_path, a_record(ids[1], outputs=(left,), folders=(fold,), printed={}))
+    assert found == {"differs_from": ids[0], "differs_in": ("fold",)}
 
 
 def test_printed_lines_are_results(tmp_path: Path) -> None:

@@ -685,6 +685,15 @@ def test_permissions_and_empty_folders_count() -> None:
     assert judge(full, 2).differs == ("c/x, d/x",)
 
 
+def test_extended_attributes_and_permissions_outside_the_project_count() -> None:
+    """Files of equal bytes differ by them."""
+    one, other = (msgspec.structs.replace(with_mode("w.bin", "644"), attributes=each * 32) for each in ("ab", "cd"))
+    assert judge([ran(one), ran(other)], 2).differs == ("extended attributes of w.bin",)
+    assert judge([ran(one), ran(one)], 2).outcome == "identical"
+    left = [ran(outside=(with_mode("/tmp/w", mode),)) for mode in ("644", "600")]
+    assert judge(left, 2).differs == ("permissions of /tmp/w (644 → 600)",)
+
+
 def test_folders_that_are_named_for_the_run_are_compared_under_a_common_name() -> None:
     """As files are."""
     names = ("runs/20260101-101500_0a1b2c", "runs/20260101-101507_9f8e7d")
