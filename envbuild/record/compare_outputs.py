@@ -15,7 +15,7 @@ def compare(record: Record, earlier: Record) -> tuple[str, ...]:
 
 
 def other_properties(record: Record, earlier: Record) -> tuple[str, ...]:
-    """Name the files and folders of both runs with other permissions or extended attributes, and other empty folders."""
+    """Name what both runs left with other permissions or extended attributes, and the empty folders of one alone."""
     (empty, modes), (before, old) = folders_and_modes(record), folders_and_modes(earlier)
     mine, theirs = attributes(record), attributes(earlier)
     both = modes.keys() & old.keys()

@@ -111,9 +111,7 @@ def changes(
 def _output(root: Path, path: str, change: Literal["created", "changed"], state: FileState) -> Output:
     sha256, attributes = _read(root, path)
     mode = f"{state[4]:03o}" if state[4] else ""
-    return Output(
-        path=encodable(path), change=change, size=state[0], sha256=sha256, mode=mode, attributes=attributes
-    )
+    return Output(path=encodable(path), change=change, size=state[0], sha256=sha256, mode=mode, attributes=attributes)
 
 
 def folder_changes(before: Mapping[str, FileState], after: Mapping[str, FileState]) -> tuple[Folder, ...]:

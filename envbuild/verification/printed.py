@@ -22,7 +22,7 @@ from itertools import chain, zip_longest
 import msgspec
 
 from envbuild.lockfile.layout import HOST_NAME
-from envbuild.record.measurements import is_of_data, names_result
+from envbuild.record.measurements import is_result
 from envbuild.record.printed import IGNORED, Printed
 from envbuild.verification.lines import TextDifference
 
@@ -166,8 +166,8 @@ class Masks:
 
 
 def _names_result(found: re.Match[str]) -> bool:
-    named = found.groupdict().get("keep") or ""
-    return is_of_data(named) or names_result(found.string[max(0, found.start() - _NAME) : found.start()])
+    before = found.string[max(0, found.start() - _NAME) : found.start()]
+    return is_result(found.groupdict().get("keep") or "", before)
 
 
 Moment = Callable[["re.Match[str]"], "float | None"]
@@ -302,6 +302,14 @@ _TABLE = (
         "rate",
         "sps fps throughput per_sec /s",
         rf"(?P<keep>\b(?:[a-z]+_)*{_OF_RATE}{_GAP}){_NUMBER}",
+    ),
+    # Whatever tqdm counts: papermill's cells, datasets' examples.
+    _rule(
+        "rates",
+        "rate",
+        "<",
+        rf"(?P<keep>\[\d{{1,3}}:\d\d(?::\d\d)?<(?:\d{{1,3}}:\d\d(?::\d\d)?|\?), +)"
+        rf"(?:{_NUMBER}|\?)(?:s/|[kMGT]?)[^\W\d]\w*(?:/s)?(?=[],])",
     ),
     # Memory.
     _rule(

@@ -1,7 +1,7 @@
 """Verify programs of source archives and print a table: ``python -m tests.public [--results FILE] [NAME…]``.
 
-Each is verified as a user would: three runs in containers, unmodified; its figures count as files (figures.py), notebooks
-run under papermill and their cells count. Needs a container engine and a package index.
+Each is verified as a user would: three runs in containers, unmodified; its figures count as files (figures.py),
+notebooks run under papermill and their cells count. Needs a container engine and a package index.
 """
 
 from __future__ import annotations

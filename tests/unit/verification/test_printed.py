@@ -58,6 +58,7 @@ MASKED = [
     ("times", "[I 2026-11-21 05:16:03,123] Trial 0: 0.5", "[I 2026-11-21 05:16:04,999] Trial 0: 0.5"),
     # rates
     ("rates", "3.5it/s", "3.61it/s"),
+    ("rates", "25/25 [01:07<00:00,  2.71s/cell]", "25/25 [00:07<00:00,  1.71cell/s]"),
     ("rates", "120 samples/sec", "95.5 samples/sec"),
     ("rates", "loss 0.5 (1.2 MB/s)", "loss 0.5 (1.4 MB/s)"),
     ("rates", "450 tokens per second", "451 tokens per second"),
