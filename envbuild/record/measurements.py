@@ -101,6 +101,7 @@ def names_result(text: str) -> bool:
     return _RESULT.search(text) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_result(name: str, before: str) -> bool:
     """Whether a number in a text that looks like a time is a result.
 

@@ -144,7 +144,7 @@ class Masks:
         done, left = -1, _may_match(line)
         while left:
             for number in left:
-                if number > done:
+                if number > done and _TABLE[number].is_in(line):
                     done = number
                     before, line = line, _TABLE[number].pattern.sub(partial(self._replace, _TABLE[number], kinds), line)
                     if line != before:
@@ -166,8 +166,16 @@ class Masks:
 
 
 def _names_result(found: re.Match[str]) -> bool:
-    before = found.string[max(0, found.start() - _NAME) : found.start()]
-    return is_result(found.groupdict().get("keep") or "", before)
+    start = found.start()
+    return is_result(found.groupdict().get("keep") or "", _behind_digits(found.string[max(0, start - _NAME) : start]))
+
+
+def _behind_digits(text: str) -> str:
+    """Return what a name may be in: numbers end it, but for ``f1`` and ``r2``."""
+    for at in range(len(text) - 1, -1, -1):
+        if text[at].isdigit():
+            return text[max(0, at - 2) if text[at - 1 : at + 1].lower() in ("f1", "r2") else at + 1 :]
+    return text
 
 
 Moment = Callable[["re.Match[str]"], "float | None"]
@@ -201,6 +209,7 @@ class _Rule:
         text: the pattern of what is replaced, but for its group ``keep``.
         gate: texts of which a line must have one, in lower case and whatever its digits, to be worth a search; none for
             any line.
+        digits: the same with their digits, if these tell more.
         moment: reads the moment that the text names, which has to be about when the run was.
     """
 
@@ -209,11 +218,16 @@ class _Rule:
     text: str
     gate: tuple[str, ...]
     moment: Moment | None
+    digits: tuple[str, ...] = ()
 
     @property
     def pattern(self) -> re.Pattern[str]:
         """The compiled pattern; most programs print what few rules need."""
         return _compiled(self.text)
+
+    def is_in(self, line: str) -> bool:
+        """Whether a line has one of the texts with digits that it must have, if all have some."""
+        return not self.digits or any(part in line for part in self.digits)
 
     def may_match(self, shape: str, lower: str) -> bool:
         """Whether any line of a shape may match; ``lower`` is the shape in lower case."""
@@ -230,9 +244,12 @@ def _compiled(text: str) -> re.Pattern[str]:
 
 def _rule(kind: str, mark: str, gate: str, pattern: str, moment: Moment | None = None) -> _Rule:
     """Make a rule; ``gate`` has its texts with spaces between."""
-    return _Rule(kind, mark, pattern, tuple(gate.split()), moment)
+    parts = tuple(gate.split())
+    told = all(_NAMED_DIGIT.search(part) is not None for part in parts)
+    return _Rule(kind, mark, pattern, parts, moment, parts if told else ())
 
 
+_NAMED_DIGIT = re.compile(r"[1-9]")
 _LOGGED_BY_CLOCK = re.compile(
     r"(?:[IWE]\d{4} \d\d:\d\d:\d[\d.]+ +\d+ |\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IWE] [\w./]+/)"
     r"(?:node_def_util\.cc:\d+\] NodeDef mentions attribute "  # at most one in 5 s, whichever node comes then
@@ -348,7 +365,6 @@ _TABLE = (
 """In the order in which they are applied."""
 
 _COUNTS = re.compile(r"\{\d+(?:,\d*)?\}|0-9")
-_NAMED_DIGIT = re.compile(r"[1-9]")
 _ZEROS = str.maketrans("123456789", "000000000")
 _SHAPES, _SHAPE = 4096, 1000
 """How many shapes of lines are known at a time, and their characters at most."""
