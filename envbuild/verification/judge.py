@@ -571,7 +571,8 @@ class _Stream:
         printed = self._of(run)
         if not printed.lines:
             return 0, ""
-        return printed.lines, printed.phrase(_STREAMS[self.kind])
+        order = ", which came in another order (several processes printed)" if self._shuffled else ""
+        return printed.lines, f"{printed.phrase(_STREAMS[self.kind])}{order}"
 
     def masked(self, run: Ran) -> tuple[str, ...]:
         masked = self._of(run).masked

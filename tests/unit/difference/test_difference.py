@@ -704,6 +704,14 @@ def test_packages_are_compared_by_what_both_runs_imported(
     assert sentences(mounted(one), mounted(other)) == expected
 
 
+def test_a_child_that_was_killed_has_listed_no_packages() -> None:
+    """That it has none is no cause; of the main process it is one."""
+    package = {"name": "library", "version": "1.0", "path": "/extra/library", "files": {"a.py": sha("0")}}
+    for path, expected in (("exec kernel.1", 0), ("", 1)):
+        one, other = (record(processes=(process(path=path, packages=each),)) for each in ([package], []))
+        assert len(sentences(one, other)) == expected
+
+
 def test_a_package_of_another_version_or_place_is_named() -> None:
     """The version counts whatever was imported; the folder where nothing else can be compared."""
     assert sentences(mounted({"a.py": sha("0")}), mounted({"b.py": sha("0")}, version="2.0")) == [

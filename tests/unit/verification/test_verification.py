@@ -94,6 +94,8 @@ def test_lines_of_several_processes_come_in_any_order() -> None:
         "identical",
         ("standard output: order, as several processes printed",),
     )
+    order = "2 lines of standard output, which came in another order (several processes printed)"
+    assert verdict.compared == (order,)
     assert judge([ran(stdout=one, **two), ran(stdout=one, **two)], 2).masked == ()
     single = {"processes": (process(),)}
     assert judge([ran(stdout=one, **single), ran(stdout=other, **single)], 2).outcome == "different"
